@@ -1,0 +1,96 @@
+# The commands of this repository. A fresh machine needs Python >= 3.11 and make, nothing else.
+#
+#   make lab        install into .venv and open JupyterLab on the quickstart notebook
+#   make test       install what the tests need and run all of them, small counts (minutes)
+#   make check      ruff, mypy --strict, import-linter
+#   make soak       every test with full counts, on every Python >= 3.11 that is found (hours)
+#   make bench      our speed against the peers', side by side, in .venv-bench
+#   make shots      screenshots of notebook and panel into build/shots
+#   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
+#
+# Options: ARGS="..." goes to pytest or jupyter lab, PYTHON=... chooses the interpreter.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Bytecode is part of what a user gets, and of how fast it starts.
+unexport PYTHONDONTWRITEBYTECODE
+# A virtual environment that is active in the caller's shell, or its PYTHONPATH, is none of ours.
+unexport PYTHONPATH VIRTUAL_ENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+export PATH := $(BIN):$(PATH)
+ARGS ?=
+
+# What decides whether an installed environment is still right. The built panel is in the list
+# because an editable install copies it.
+MADE_FROM := pyproject.toml onetool_ipy/_version.py onetool_ipy/labextension/package.json
+PIP := $(BIN)/python -m pip install --quiet
+NODE_MODULES := labextension/node_modules/.package-lock.json
+
+.PHONY: help lab test check soak bench shots build-lab browser node
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+lab: $(VENV)/.lab
+	$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS) notebooks/quickstart.ipynb
+
+test: $(VENV)/.test browser $(NODE_MODULES)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: $(VENV)/.test browser $(NODE_MODULES)
+	.ci/soak $(ARGS)
+
+bench: .venv-bench/.bench
+	.venv-bench/bin/python -m tests.benchmarks $(ARGS)
+
+shots: $(VENV)/.test browser
+	$(BIN)/python -m tests.e2e.shots build/shots
+
+build-lab: $(NODE_MODULES)
+	cd labextension && npm run build
+	touch onetool_ipy/labextension/package.json
+
+# --- environments ---------------------------------------------------------------------------------
+
+$(VENV)/bin/python:
+	.ci/venv $(VENV) $(PYTHON)
+
+$(VENV)/.lab: $(MADE_FROM) | $(VENV)/bin/python
+	@echo "Installing onetool-ipy into $(VENV) (a few minutes the first time) ..."
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(MADE_FROM) | $(VENV)/bin/python
+	@echo "Installing onetool-ipy and its test tools into $(VENV) (a few minutes the first time) ..."
+	$(PIP) --editable '.[test]'
+	@touch $@ $(VENV)/.lab
+
+.venv-bench/.bench: $(MADE_FROM)
+	[ -x .venv-bench/bin/python ] || .ci/venv .venv-bench $(PYTHON)
+	@echo "Installing onetool-ipy and the peers into .venv-bench ..."
+	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
+# --- what pip cannot bring -----------------------------------------------------------------------
+
+browser:
+	@.ci/need browser
+
+node: $(VENV)/.test
+	@.ci/need node
+
+$(NODE_MODULES): labextension/package-lock.json | node
+	cd labextension && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@

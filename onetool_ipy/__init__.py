@@ -1,0 +1,93 @@
+"""One registry of tools for notebooks: find them, call them, keep what they give.
+
+The face of the package: a dozen names and Jupyter's entry functions, all of them loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy._version import __version__
+
+if TYPE_CHECKING:
+    from onetool_ipy.assemble import open_toolbox
+    from onetool_ipy.core.decorate import tool
+    from onetool_ipy.core.errors import (
+        DuplicateTool,
+        InvalidConfig,
+        InvalidTool,
+        OneToolError,
+        ToolCallError,
+        UnknownProvider,
+        UsageProblem,
+    )
+    from onetool_ipy.core.model import Failure, ToolCall, ToolResult, ToolSpec
+    from onetool_ipy.toolbox import PackProxy, Toolbox
+
+__all__ = [
+    "DuplicateTool",
+    "Failure",
+    "InvalidConfig",
+    "InvalidTool",
+    "OneToolError",
+    "PackProxy",
+    "ToolCall",
+    "ToolCallError",
+    "ToolResult",
+    "ToolSpec",
+    "Toolbox",
+    "UnknownProvider",
+    "UsageProblem",
+    "__version__",
+    "open_toolbox",
+    "tool",
+]
+
+_HOMES = {
+    "open_toolbox": "assemble",
+    "Toolbox": "toolbox",
+    "PackProxy": "toolbox",
+    "tool": "core.decorate",
+    "ToolSpec": "core.model",
+    "ToolCall": "core.model",
+    "ToolResult": "core.model",
+    "Failure": "core.model",
+    "OneToolError": "core.errors",
+    "ToolCallError": "core.errors",
+    "UsageProblem": "core.errors",
+    "InvalidConfig": "core.errors",
+    "InvalidTool": "core.errors",
+    "DuplicateTool": "core.errors",
+    "UnknownProvider": "core.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """`%load_ext onetool_ipy`."""
+    from onetool_ipy.faces.ipython import extension
+
+    extension.load(ip)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """`%unload_ext onetool_ipy`."""
+    from onetool_ipy.faces.ipython import extension
+
+    extension.unload(ip)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "onetool-ipy"}]

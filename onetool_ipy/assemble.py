@@ -1,0 +1,152 @@
+"""open_toolbox(): builds the parts and wires them. The only file that knows everything.
+
+A part is built from values that are handed to it; what the outside world gives (environment, time, network) comes in
+as arguments here, so that tests pass their own and nothing is patched.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.config import Config, load_config
+from onetool_ipy.core.executor import Executor, Limits
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.toolbox import Parts, Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.sources.functions import Functions, PackFiles
+
+__all__ = ["open_toolbox"]
+
+Clock = Callable[[], datetime.datetime]
+
+
+def open_toolbox(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    transport: Any = None,
+) -> Toolbox:
+    """Open the toolbox of a project. Raises InvalidConfig where its configuration cannot be used.
+
+    Args:
+        path: The configuration file, or a project's folder; by default it is looked for (contract 3).
+        env: Environment variables; by default the process's own.
+        clock: Gives the time as an aware UTC datetime.
+        transport: An httpx transport for everything that goes out.
+    """
+    box = open_leniently(path, env=env, clock=clock, transport=transport)
+    try:
+        box.config.raise_if_bad()
+    except BaseException:
+        box.close()
+        raise
+    return box
+
+
+def open_leniently(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    transport: Any = None,
+) -> Toolbox:
+    """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration."""
+    chosen = None if path is None else Path(path)
+    build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now)
+    return Toolbox(build, session=Session())
+
+
+def _utc_now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _build(path: Path | None, env: Mapping[str, str], clock: Clock, box: Toolbox) -> Parts:
+    config = load_config(path, env=env, cwd=Path.cwd())
+    files = _pack_files(config)
+    return Parts(
+        config=config,
+        build_registry=partial(_registry, config, files, clock, box),
+        build_executor=partial(_executor, config, box),
+        pack_names=_pack_names(config, files),
+    )
+
+
+def _pack_files(config: Config) -> PackFiles | None:
+    if config.paths.onetool_dir is None:
+        return None
+    from onetool_ipy.sources.functions import PackFiles
+    from onetool_ipy.sources.outline_cache import OutlineCache
+
+    cache = OutlineCache(config.paths.state / "caches" / "packs.json")
+    return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache)
+
+
+def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
+    """The packs of the project itself: those that a notebook gets as names."""
+    found = list(files.pack_names()) if files is not None else []
+    for definition in config.settings.tools:
+        name = definition.data.get("name")
+        if isinstance(name, str):
+            found.append(name.partition(".")[0] if "." in name else "config")
+    return tuple(dict.fromkeys(found))
+
+
+def _registry(config: Config, files: PackFiles | None, clock: Clock, box: Toolbox) -> Registry:
+    from onetool_ipy.sources.declared import Declared, read_definition
+    from onetool_ipy.sources.functions import EntryPoints
+
+    builtins = _builtins(config, clock, box)
+    handlers = partial(_handlers, builtins)
+    declared = Declared([(d.data, d.where) for d in config.settings.tools], handlers)
+    points = EntryPoints()
+    sources = [builtins, *([files] if files is not None else []), points, declared]
+    return Registry(
+        sources,
+        session=box.session,
+        read_definition=lambda data: read_definition(data, handlers, origin="cell"),
+    )
+
+
+def _builtins(config: Config, clock: Clock, box: Toolbox) -> Functions:
+    from onetool_ipy.packs import fs, ot, system
+    from onetool_ipy.sources.functions import Functions
+
+    roots = [config.paths.project / root for root in config.settings.fs.roots]
+    return Functions(
+        [
+            *system.packs(clock),
+            *fs.packs(roots, config.paths.secrets_file),
+            ("ot", ot.functions(box)),
+        ]
+    )
+
+
+def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
+    """What a definition of spec 003 may name as its handler."""
+    specs = {spec.name: spec for spec in builtins.tools()}
+    return {
+        "builtin": {n: s for n, s in specs.items() if s.pack != "ot"},
+        "internal": {n: s for n, s in specs.items() if s.pack == "ot"},
+    }
+
+
+def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
+    from onetool_ipy.core import steps
+
+    return Executor(
+        registry,
+        owner=box,
+        steps=[steps.span(config.secrets.mask)],
+        background=box.background,
+        workers=box.workers,
+        limits=Limits(local_s=config.settings.timeouts.local_s),
+        mask=config.secrets.mask,
+    )

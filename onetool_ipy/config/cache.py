@@ -1,0 +1,94 @@
+"""The warm cache: parsed documents as JSON, so that a load needs no YAML.
+
+Keyed by the content of the files, our version and a format number; whatever is not exactly what `store` wrote is
+ignored and written anew. It holds text as it stands in the files: no `${NAME}` is filled, and secrets.yaml is not in
+it. It lives in the user's own state directory, never where `state_dir:` points: a project could ship its own there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.config.document import Document, Fault
+
+__all__ = ["cache_key", "fetch", "store"]
+
+_FORMAT = 1
+_MAX_BYTES = 64 * 1024 * 1024
+_WORTH_ORJSON = 400_000
+
+
+def cache_key(files: Mapping[str, bytes]) -> str:
+    """One key for these files by name and content."""
+    digest = hashlib.sha256(f"{_FORMAT} {__version__}".encode())
+    for name in sorted(files):
+        digest.update(f"\n{name} {len(files[name])}\n".encode())
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+def fetch(path: Path, key: str) -> dict[str, Document] | None:
+    """The documents stored under this key, or None."""
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+                return None
+            head, body = file.readline(200), file.read()
+    except OSError:
+        return None
+    if head != _head(key, body):
+        return None
+    try:
+        return {name: _document(raw) for name, raw in _loads(body).items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
+    """Write the documents whole (temp, rename); where that cannot be, there is no cache.
+
+    No fsync: a file that a crash leaves torn fails its checksum and is made again.
+    """
+    import orjson
+
+    temp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        body = orjson.dumps({name: list(document) for name, document in documents.items()})
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, TypeError, ValueError):
+        return  # read-only, or an integer or text that this JSON cannot hold exactly
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_head(key, body) + body)
+        temp.replace(path)
+    except OSError:
+        temp.unlink(missing_ok=True)
+
+
+def _loads(body: bytes) -> Any:
+    """Both read the same; orjson is faster once there is enough to make up for its import."""
+    if len(body) < _WORTH_ORJSON:
+        return json.loads(body)
+    import orjson
+
+    return orjson.loads(body)
+
+
+def _head(key: str, body: bytes) -> bytes:
+    return f"onetool_ipy {key} {zlib.crc32(body):08x}\n".encode()
+
+
+def _document(raw: Any) -> Document:
+    data, lines, faults = raw
+    if not isinstance(data, dict) or not isinstance(lines, dict):
+        raise TypeError("not a document")
+    return Document(data, lines, [Fault(*fault) for fault in faults])

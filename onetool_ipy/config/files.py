@@ -1,0 +1,141 @@
+"""The files of one `.onetool/` folder -> settings, secrets and prompts, by way of the warm cache.
+
+Owns which files there are. YAML is parsed only when one of them changed since the cache was written; checking and
+filling are done at every load, since secrets and environment are in no cache.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from onetool_ipy.config.cache import cache_key, fetch, store
+from onetool_ipy.config.check import check_prompts, check_settings
+from onetool_ipy.config.document import Document, NotYaml
+from onetool_ipy.config.notes import File, Notes
+from onetool_ipy.config.paths import Paths
+from onetool_ipy.config.read import Unreadable, read
+from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.config.secrets_file import read_secrets
+from onetool_ipy.config.settings import Settings
+from onetool_ipy.core.model import Problem
+
+__all__ = ["Loaded", "Notes", "load_files"]
+
+
+class Loaded(NamedTuple):
+    """What the files gave."""
+
+    settings: Settings
+    secrets: Secrets
+    prompts: Mapping[str, str]
+    fingerprint: str
+
+    def masked(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """The problems, without a secret that someone wrote where it does not belong."""
+        for problem in problems:
+            yield Problem(problem.where, self.secrets.mask(problem.message), problem.hint)
+
+
+def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes) -> Loaded:
+    """Read, parse and check the files; `shown` is the folder as messages name it.
+
+    Meanwhile no garbage is collected: it would take half of the time and find none. What is made here is bounded.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return _load(paths, env, shown, notes)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> Loaded:
+    contents = _contents(paths, shown, notes)
+    key = cache_key(contents)
+    documents = _documents(contents, key, paths, shown, notes)
+    secrets, mark = _secrets(paths, env, shown, notes)
+    files = {
+        role: File(_shown(paths, role, shown), document, notes, strict=role == "main")
+        for role, document in documents.items()
+    }
+    settings = check_settings(files.get("main"), files.get("snippets"), secrets.get)
+    prompts = files.get("prompts")
+    return Loaded(
+        settings=settings,
+        secrets=secrets,
+        prompts=MappingProxyType({}) if prompts is None else check_prompts(prompts),
+        fingerprint=hashlib.sha256(f"{paths.config_file} {key} {mark}".encode()).hexdigest(),
+    )
+
+
+def _places(paths: Paths) -> dict[str, Path]:
+    """The files that may be there, by role."""
+    folder, out = paths.onetool_dir, {}
+    if paths.config_file is not None:
+        out["main"] = paths.config_file
+    if folder is not None:
+        out["prompts"] = folder / "prompts.yaml"
+        out["snippets"] = folder / "snippets.yaml"
+    return out
+
+
+def _shown(paths: Paths, role: str, folder: str) -> str:
+    return folder + _places(paths)[role].name
+
+
+def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
+    for role, place in _places(paths).items():
+        try:
+            content = read(place)
+        except Unreadable as exc:
+            notes.add(Problem(shown + place.name, str(exc)), error=role == "main")
+            continue
+        if content is not None:
+            out[role] = content.data
+        elif role == "main":
+            hint = "Give the path of an onetool.yaml, or run: onetool-ipy init"
+            notes.add(Problem(str(place), "there is no such file.", hint), error=True)
+    return out
+
+
+def _documents(contents: Mapping[str, bytes], key: str, paths: Paths, shown: str, notes: Notes) -> dict[str, Document]:
+    """The parsed files, from the cache where it has exactly these; only what parsed as a whole is stored."""
+    if not contents:
+        return {}
+    place = _cache_place(paths)
+    cached = fetch(place, key)
+    if cached is not None and cached.keys() == contents.keys():
+        return cached
+    from onetool_ipy.config.yaml_text import parse
+
+    out: dict[str, Document] = {}
+    for role, data in contents.items():
+        try:
+            out[role] = parse(data)
+        except NotYaml as exc:
+            where = f"{_shown(paths, role, shown)}:{exc.fault.line}"
+            problem = Problem(where, exc.fault.message, exc.fault.hint)
+            notes.add(problem, error=role == "main")
+    if out.keys() == contents.keys():
+        store(place, key, out)
+    return out
+
+
+def _cache_place(paths: Paths) -> Path:
+    name = hashlib.sha256(str(paths.config_file or paths.onetool_dir).encode("utf-8", "replace"))
+    return paths.state / "cache" / f"config-{name.hexdigest()[:12]}.json"
+
+
+def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:
+    place = paths.secrets_file
+    if place is None:
+        return Secrets({}, env), ""
+    values, mark = read_secrets(place, shown + place.name, lambda p: notes.add(p, error=False))
+    return Secrets(values, env), mark

@@ -1,0 +1,100 @@
+"""`load_config`: find the files, read and check them. Calling it again is a reload.
+
+It never raises for what the files hold. Nothing is imported for files that are not there: without a configuration a
+load is a few stat calls. The caller keeps the last good Config; `fingerprint` says whether two are of the same files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from onetool_ipy.config.paths import FOLDER, STATE_ENV, Paths, expand_home, find, state_folder
+from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.value import Value
+from onetool_ipy.core.errors import InvalidConfig
+from onetool_ipy.core.model import Problem
+
+__all__ = ["Config", "load_config"]
+
+
+class Config(Value):
+    """One configuration as it was at one moment. `errors` are those of `problems` that a strict caller raises."""
+
+    settings: Settings
+    secrets: Secrets
+    paths: Paths
+    prompts: Mapping[str, str] = MappingProxyType({})
+    problems: tuple[Problem, ...] = ()
+    errors: tuple[Problem, ...] = ()
+    fingerprint: str = ""
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the main file could not be used, or something in it is wrong beyond one tool, server or snippet."""
+        return bool(self.errors)
+
+    def raise_if_bad(self) -> None:
+        """Raise InvalidConfig with every error, the first three in its text."""
+        if not self.errors:
+            return
+        shown = [str(problem) for problem in self.errors[:3]]
+        more = len(self.errors) - len(shown)
+        hint = f"... and {more} more, in the exception's `problems`." if more else ""
+        raise InvalidConfig("\n".join(shown), hint=hint, problems=self.errors)
+
+    def __repr__(self) -> str:
+        file = self.paths.config_file or "built-in defaults"
+        return f"Config({file}, {len(self.problems)} problems, {self.settings!r})"
+
+
+def load_config(
+    path: Path | str | None = None,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    home: Path | None = None,
+) -> Config:
+    """Load the configuration that holds for `cwd` (contract 3), or the one named by `path`."""
+    home = Path(home or env.get("HOME") or os.path.expanduser("~"))
+    cwd = Path(os.path.abspath(cwd))
+    found = find(path, env=env, cwd=cwd, home=home)
+    project = _project(found.onetool_dir, cwd)
+    state = state_folder(project, env=env, home=home)
+    paths = Paths(cwd, project, found.onetool_dir, found.config_file, state)
+    if found.config_file is None and found.onetool_dir is None:
+        return Config(Settings(), Secrets({}, env), paths, problems=found.problems)
+
+    from onetool_ipy.config.files import Notes, load_files
+
+    notes = Notes(found.problems)
+    loaded = load_files(paths, env=env, shown=_shown_folder(paths, home), notes=notes)
+    chosen = loaded.settings.state_dir
+    if chosen is not None and not env.get(STATE_ENV):
+        paths = paths.replace(state=Path(os.path.abspath(project / expand_home(Path(chosen), home))))
+    return Config(
+        settings=loaded.settings,
+        secrets=loaded.secrets,
+        paths=paths,
+        prompts=loaded.prompts,
+        problems=tuple(loaded.masked(notes.problems)),
+        errors=tuple(loaded.masked(notes.errors)),
+        fingerprint=loaded.fingerprint,
+    )
+
+
+def _project(onetool_dir: Path | None, cwd: Path) -> Path:
+    """The folder that holds `.onetool`, else the working directory."""
+    inside = onetool_dir is not None and onetool_dir.name == FOLDER
+    return Path(os.path.realpath(onetool_dir.parent if onetool_dir and inside else cwd))
+
+
+def _shown_folder(paths: Paths, home: Path) -> str:
+    """How messages name the folder of the files: short, and the same wherever one stands in the project."""
+    folder = paths.onetool_dir or (paths.config_file.parent if paths.config_file else paths.cwd)
+    if folder.name != FOLDER:
+        return f"{folder}/"
+    return f"~/{FOLDER}/" if paths.project == Path(os.path.realpath(home)) else f"{FOLDER}/"

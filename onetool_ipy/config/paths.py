@@ -1,0 +1,156 @@
+"""Where things are: the configuration in force, the project, the state directory.
+
+Owns the search order of contract 3 and its refusals. It looks (stat), it never opens, creates or changes anything.
+Every path is absolute; the project's path is real (links resolved), since the key of its state is made from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from onetool_ipy.config.value import Value
+from onetool_ipy.core.model import Problem
+
+__all__ = [
+    "CONFIG_ENV",
+    "CONFIG_NAME",
+    "FOLDER",
+    "STATE_ENV",
+    "Found",
+    "Paths",
+    "expand_home",
+    "find",
+    "state_folder",
+]
+
+FOLDER = ".onetool"
+CONFIG_NAME = "onetool.yaml"
+CONFIG_ENV = "ONETOOL_CONFIG"
+STATE_ENV = "ONETOOL_STATE"
+
+_IS_LINUX = sys.platform == "linux"
+
+
+class Paths(Value):
+    """`onetool_dir` is the folder that holds the configuration, also where an explicit file is not in a `.onetool`."""
+
+    cwd: Path
+    project: Path
+    onetool_dir: Path | None
+    config_file: Path | None
+    state: Path
+
+    @property
+    def secrets_file(self) -> Path | None:
+        """The file that no fs tool may read, whether or not it is there."""
+        return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
+
+
+class Found(Value):
+    """What the search gave; `named` says that the user named the file, which then has to be there."""
+
+    onetool_dir: Path | None
+    config_file: Path | None
+    named: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+def find(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> Found:
+    """Search: explicit path, $ONETOOL_CONFIG, nearest `.onetool/onetool.yaml` upwards, the home directory's.
+
+    A `.onetool/` without onetool.yaml counts where nothing else is found: its tools, prompts, snippets and secrets
+    hold, with the default settings.
+    """
+    named = path or env.get(CONFIG_ENV)
+    if named:
+        return _named(Path(named), cwd=cwd, home=home)
+    problems: list[Problem] = []
+    bare: Path | None = None
+    for folder in _upwards(os.path.realpath(cwd), os.path.realpath(home)):
+        onetool_dir = os.path.join(folder, FOLDER)
+        if not _usable(onetool_dir, problems):
+            continue
+        if os.path.lexists(os.path.join(onetool_dir, CONFIG_NAME)):
+            return Found(Path(onetool_dir), Path(onetool_dir, CONFIG_NAME), problems=tuple(problems))
+        bare = bare or Path(onetool_dir)
+    return Found(bare, None, problems=tuple(problems))
+
+
+def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
+    """This project's folder in $ONETOOL_STATE, else in the platform's state directory; not created here."""
+    return _state_base(env, home) / _project_key(project)
+
+
+def expand_home(path: Path, home: Path) -> Path:
+    """Replace a leading `~` by the given home; `~other` stays as it is."""
+    parts = path.parts
+    return home.joinpath(*parts[1:]) if parts and parts[0] == "~" else path
+
+
+def _state_base(env: Mapping[str, str], home: Path) -> Path:
+    chosen = env.get(STATE_ENV)
+    if chosen:
+        return Path(os.path.abspath(expand_home(Path(chosen), home)))
+    if _IS_LINUX:  # what platformdirs does there, without its import
+        xdg = env.get("XDG_STATE_HOME", "").strip()
+        base = Path(xdg) if os.path.isabs(xdg) else home / ".local" / "state"
+        return base / "onetool_ipy"
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("onetool_ipy"))
+
+
+def _project_key(project: Path) -> str:
+    """A folder name for this project: readable, and different for every path."""
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:12]
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in project.name)
+    return f"{name[:40] or 'root'}-{digest}"
+
+
+def _named(path: Path, *, cwd: Path, home: Path) -> Found:
+    """Take the file, or the folder that holds `onetool.yaml` or `.onetool/onetool.yaml`."""
+    file = Path(os.path.abspath(cwd / expand_home(path, home)))
+    if file.is_dir():
+        inner = file / FOLDER / CONFIG_NAME
+        file = inner if os.path.lexists(inner) else file / CONFIG_NAME
+    parent = file.parent if file.exists() else None
+    return Found(parent, file, named=True)
+
+
+def _upwards(start: str, home: str) -> Iterator[str]:
+    """The folders to look in: from the start up, but none that is above the home directory; then home itself."""
+    folder, seen_home = start, False
+    while not _is_above(folder, home):
+        yield folder
+        parent = os.path.dirname(folder)
+        seen_home = folder == home
+        if seen_home or parent == folder:
+            break
+        folder = parent
+    if not seen_home:
+        yield home
+
+
+def _is_above(folder: str, home: str) -> bool:
+    return home != folder and home.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _usable(folder: str, problems: list[Problem]) -> bool:
+    """Whether this `.onetool` is a directory of ours; one that another user owns is refused, link or target."""
+    try:
+        link = os.lstat(folder)
+        target = os.stat(folder)
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISDIR(target.st_mode):
+        return False
+    if not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid():
+        return True
+    hint = f"If you trust it, name it in ${CONFIG_ENV}, or make yourself its owner."
+    problems.append(Problem(folder, "refused, since another user owns it.", hint))
+    return False

@@ -1,0 +1,100 @@
+"""secrets.yaml -> values by name. No message made here holds anything that stands right of a colon.
+
+Plain lines (`NAME: value`, quotes, comments) are read without the YAML library, since this file is in no cache and is
+read at every load; anything else goes to YAML, with the same result.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy.config.read import Content, Unreadable, read
+from onetool_ipy.config.secrets import SHORTEST
+from onetool_ipy.core.model import Problem
+
+__all__ = ["read_secrets", "simple_lines"]
+
+_SKIPPED = r" *(?:#[ -~]*)?"
+_SIMPLE = (
+    r"([A-Za-z_][A-Za-z0-9_]*): +"
+    r"""(?:"([ !#-\[\]-~]*)"|'([ -&(-~]*)'|([A-Za-z0-9][A-Za-z0-9_./+=@-]*))"""
+    r"(?: +#[ -~]*| *)"
+)
+_WORDS = frozenset(("null", "true", "false"))
+
+
+def read_secrets(path: Path, shown: str, note: Callable[[Problem], None]) -> tuple[dict[str, str], str]:
+    """The values, and a mark that changes when the file does; every fault is noted, none is raised."""
+    try:
+        content = read(path)
+    except Unreadable as exc:
+        note(Problem(shown, str(exc)))
+        return {}, "unreadable"
+    if content is None:
+        return {}, ""
+    _check_mode(content, shown, note)
+    values = simple_lines(content.data)
+    if values is None:
+        values = _from_yaml(content.data, shown, note)
+    for name, value in values.items():
+        if len(value.strip()) < SHORTEST:
+            message = f"{name}: is shorter than {SHORTEST} characters, so it is not masked."
+            note(Problem(shown, message, "Use a longer secret."))
+    found = content.stat
+    return values, f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+
+
+def simple_lines(data: bytes) -> dict[str, str] | None:
+    """The values where every line is simple; None sends the file to YAML."""
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    out: dict[str, str] = {}
+    for line in text.split("\n"):
+        if re.fullmatch(_SKIPPED, line):
+            continue
+        match = re.fullmatch(_SIMPLE, line)
+        if match is None or match[1] in out or (match[4] or "").lower() in _WORDS:
+            return None
+        out[match[1]] = next(part for part in match.groups()[1:] if part is not None)
+    return out
+
+
+def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
+    from onetool_ipy.config.document import NotYaml
+    from onetool_ipy.config.yaml_text import parse
+
+    try:
+        document = parse(data, numbers=False)
+    except NotYaml as exc:
+        message = exc.fault.message.partition(":")[0].rstrip(".")
+        note(Problem(f"{shown}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
+        return {}
+    for fault in document.faults:
+        message = f"{fault.key}: cannot be used as it is written."
+        hint = "Write each name once, and put its value in quotes."
+        note(Problem(f"{shown}:{fault.line}", message, hint))
+    out: dict[str, str] = {}
+    for name, value in document.data.items():
+        if isinstance(value, str):
+            out[name] = value
+        else:
+            note(Problem(f"{shown}:{document.lines.get(name, 1)}", f"{name}: {_kind(value)}"))
+    return out
+
+
+def _kind(value: Any) -> str:
+    return "has no value." if value is None else "is not text. Put the value in quotes."
+
+
+def _check_mode(content: Content, shown: str, note: Callable[[Problem], None]) -> None:
+    mode = stat.S_IMODE(content.stat.st_mode)
+    if mode != 0o600 and os.name == "posix":
+        message = f"has the file mode {mode:04o}; it must be 0600, for you alone."
+        note(Problem(shown, message, f"Run: chmod 600 {shown}"))

@@ -1,0 +1,156 @@
+"""The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
+
+Owns names, types, defaults and meaning of every key; `check` reads them from a document, `template` documents them.
+No `repr` here shows a value that `${NAME}` may have filled with a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from onetool_ipy.config.value import Value
+
+__all__ = [
+    "Ask",
+    "Definition",
+    "Fs",
+    "Http",
+    "Model",
+    "Models",
+    "Output",
+    "Provider",
+    "Settings",
+    "Stats",
+    "Timeouts",
+    "Topic",
+]
+
+Provider = Literal["openai", "ollama", "gemini", "anthropic"]
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+_set = object.__setattr__
+
+
+class Definition(Value):
+    """One entry as written (a tool, server, snippet or pack's settings), and the `file:line` it stands at.
+
+    `data` is plain: dicts, lists, text, numbers, booleans, None. Nobody changes it.
+    """
+
+    data: dict[str, Any]
+    where: str
+
+    def __init__(self, data: dict[str, Any], where: str) -> None:
+        _set(self, "data", data)  # by hand, since there may be thousands
+        _set(self, "where", where)
+
+    def __repr__(self) -> str:
+        return f"Definition({', '.join(self.data)} at {self.where})"
+
+
+class Topic(Value):
+    """Where `ot.notify` writes messages whose topic matches `pattern`; `file` is relative to `.onetool/`."""
+
+    pattern: str
+    file: str
+
+
+class Http(Value):
+    """What tools may reach over HTTP. An empty `allowed_hosts` allows nothing."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    timeout_s: float = 10
+    max_response_bytes: int = 5 * 1024 * 1024
+    allow_private: bool = False
+
+    def __repr__(self) -> str:
+        return f"Http({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
+
+
+class Fs(Value):
+    """Folders the fs tools may see, relative to the project folder."""
+
+    roots: tuple[str, ...] = (".",)
+
+
+class Output(Value):
+    """How much of a result is shown or sent, and how long and how much is stored."""
+
+    max_inline_bytes: int = 50_000
+    preview_lines: int = 10
+    result_ttl_s: float = 86_400
+    max_store_bytes: int = 1_073_741_824
+
+
+class Stats(Value):
+    """Whether usage is counted, and what the estimates of savings assume."""
+
+    enabled: bool = True
+    context_per_call: int = 30_000
+    time_overhead_per_call_ms: int = 4_000
+    chars_per_token: float = 4
+
+
+class Model(Value):
+    """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value."""
+
+    name: str
+    provider: Provider
+    model: str
+    base_url: str | None
+    key: str | None
+    where: str
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, provider={self.provider!r})"
+
+
+class Models(Value):
+    """The models by name, and which one is asked when none is named."""
+
+    default: str | None = None
+    named: Mapping[str, Model] = _NONE
+
+
+class Ask(Value):
+    """Defaults of `ask`: `tool_allow` None means every tool, empty means none."""
+
+    with_tools: bool = True
+    tool_allow: tuple[str, ...] | None = None
+    max_steps: int = 5
+    approve: tuple[str, ...] = ()
+
+
+class Timeouts(Value):
+    """Seconds: for local tools called by models, REST, MCP or the command line; for MCP servers."""
+
+    local_s: float = 8
+    mcp_s: float = 30
+
+
+class Settings(Value):
+    """All of onetool.yaml and snippets.yaml, checked, with `${NAME}` filled in packs, servers, models and http."""
+
+    version: int = 1
+    tools_dir: tuple[str, ...] = ("tools/*.py",)
+    packs: Mapping[str, Definition] = _NONE
+    tools: tuple[Definition, ...] = ()
+    aliases: Mapping[str, str] = _NONE
+    snippets: Mapping[str, Definition] = _NONE
+    servers: Mapping[str, Definition] = _NONE
+    topics: tuple[Topic, ...] = ()
+    http: Http = Http()
+    fs: Fs = Fs()
+    output: Output = Output()
+    stats: Stats = Stats()
+    models: Models = Models()
+    ask: Ask = Ask()
+    timeouts: Timeouts = Timeouts()
+    state_dir: str | None = None
+
+    def __repr__(self) -> str:
+        counts = ("packs", "tools", "aliases", "snippets", "servers")
+        return f"Settings({', '.join(f'{len(getattr(self, c))} {c}' for c in counts)})"

@@ -1,0 +1,209 @@
+"""`init`: a commented `.onetool/` to begin with. Never touches a file that is there.
+
+The texts document every key of the settings; a test holds them and `settings` together. As written they change
+nothing: they load to the defaults, with one example pack.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
+from onetool_ipy.core.errors import InvalidConfig
+
+__all__ = ["Written", "init_project"]
+
+
+class Written(list[Path]):
+    """The files that were written; `left_alone` are those that were there already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_alone: list[Path] = []
+
+
+def init_project(folder: Path | str) -> Written:
+    """Write a commented `.onetool/` into the folder; give the new files. Raise InvalidConfig where that fails."""
+    root = Path(folder) / FOLDER
+    out = Written()
+    for name, text in _FILES.items():
+        path = root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = _create(path, text, mode=0o600 if name == "secrets.yaml" else 0o644)
+        except OSError as exc:
+            reason = (exc.strerror or str(exc)).lower()
+            raise InvalidConfig(f"Cannot write '{path}': {reason}.") from exc
+        (out if is_new else out.left_alone).append(path)
+    return out
+
+
+def _create(path: Path, text: str, *, mode: int) -> bool:
+    """Write a new file; False where the name is taken, also by a link."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        return False
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError:
+        path.unlink()  # half a file would be left alone by the next try
+        raise
+    return True
+
+
+_MAIN = """\
+# onetool_ipy: the settings of this project. Every key is optional; what is commented out shows the default
+# or an example. Words such as on, yes, no and dates are plain text here; booleans are true and false.
+# ${NAME} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
+# write $${ for a literal ${. After a change, run ot.reload() in the notebook.
+
+version: 1
+
+# Pack files, relative to this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
+# tools_dir: ["tools/*.py"]
+
+# Settings of a pack's own, which it reads with onetool_ipy.sdk.get_config().
+# packs:
+#   brave: {timeout: 5, key: "${BRAVE_KEY}"}
+
+# Tools defined right here. Kinds of implementation: mock, builtin, internal.
+# tools:
+#   - name: greeting
+#     description: Say hello.
+#     type: function
+#     handler: greeting
+#     parameters: {type: object, properties: {}}
+#     implementation: {type: mock, mock_response: "hello"}
+
+# Another name for a tool, written $ws in a cell. (`alias` is accepted too.)
+# aliases:
+#   ws: brave.web_search
+
+# Pieces of code with parameters, written $name key=value in a cell. More of them go into snippets.yaml.
+# snippets:
+#   research:
+#     description: Search the web for a topic.
+#     params:
+#       topic: {description: What to search for, example: Python}
+#       count: {description: Number of results, default: 5}
+#     body: |
+#       brave.web_search(query="{{ topic }}", count={{ count }})
+
+# MCP servers; their tools are <server>.<tool>. `trusted: true` believes a server's own read-only marks.
+# servers:
+#   github:
+#     type: stdio
+#     command: npx
+#     args: [-y, some-mcp-server]
+#     env: {TOKEN: "${GITHUB_TOKEN}"}
+#     cwd: "."
+#     trusted: false
+#   docs: {type: http, url: "http://127.0.0.1:9000/mcp", headers: {Authorization: "Bearer ${DOCS_TOKEN}"}}
+
+# Where ot.notify() writes; files are relative to this folder. The first pattern that matches wins.
+# topics:
+#   - {pattern: "notes", file: notes.yaml}
+
+# HTTP tools reach these hosts only; an empty list allows nothing. allow_private: also 127.0.0.1, 10.x and the like.
+# http:
+#   allowed_hosts: []               # e.g. ["api.example.com", "*.example.org:8443"]
+#   timeout_s: 10
+#   max_response_bytes: 5242880
+#   allow_private: false
+
+# Folders that fs tools may read, relative to the folder that holds .onetool.
+# fs:
+#   roots: ["."]
+
+# How much of a result is shown or sent; how long and how much is stored.
+# output:
+#   max_inline_bytes: 50000
+#   preview_lines: 10
+#   result_ttl_s: 86400
+#   max_store_bytes: 1073741824
+
+# Usage counts, and what the estimates of savings assume.
+# stats:
+#   enabled: true
+#   context_per_call: 30000
+#   time_overhead_per_call_ms: 4000
+#   chars_per_token: 4
+
+# Language models. provider: openai, ollama, gemini or anthropic. key: the NAME of a secret, not its value.
+# models:
+#   default: local
+#   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
+#   big: {provider: openai, model: gpt-x, key: OPENAI_KEY}
+
+# Defaults of %ask. tool_allow: null offers every tool, [] none, or names and pack.* patterns.
+# ask:
+#   with_tools: true
+#   tool_allow: null
+#   max_steps: 5
+#   approve: []                     # tools that models may run without asking
+
+# Seconds. local_s holds for calls by models, REST, MCP and the command line, not for your own.
+# timeouts:
+#   local_s: 8
+#   mcp_s: 30
+
+# Where results, call log and caches go; relative to the folder that holds .onetool. $ONETOOL_STATE wins over it.
+# state_dir: ~/.local/state/my-project
+"""
+
+_PROMPTS = """\
+# Instructions for a pack, shown by ot.packs(info="full") and given to models.
+packs: {}
+#  example: Prefer example.count for texts.
+"""
+
+_SNIPPETS = """\
+# Snippets: parameterised code, run as $name key=value in a cell. {{ param }} is filled in, quoted for where it stands.
+# hello:
+#   description: Greet somebody.
+#   params:
+#     name: {description: Whom to greet, default: world}
+#   body: |
+#     print("Hello, {{ name }}!")
+"""
+
+_SECRETS = """\
+# Secrets, one `NAME: "value"` a line, used as ${NAME}. Keep the file mode 0600 and never commit this file.
+"""
+
+_EXAMPLE = '''\
+"""An example pack: edit or delete it. Every name in `__all__` is a tool `example.<name>`."""
+
+pack = "example"
+
+__all__ = ["count"]
+
+
+def count(text: str, longest: int = 3) -> dict[str, object]:
+    """Count words, and list the longest ones.
+
+    Args:
+        text: The text to look at.
+        longest: How many of the longest words to give.
+
+    Returns:
+        The number of words, and the longest words.
+
+    Example:
+        example.count(text="one three five", longest=1)
+    """
+    words = text.split()
+    return {"words": len(words), "longest": sorted(words, key=len, reverse=True)[:longest]}
+'''
+
+_FILES = {
+    CONFIG_NAME: _MAIN,
+    "prompts.yaml": _PROMPTS,
+    "snippets.yaml": _SNIPPETS,
+    "secrets.yaml": _SECRETS,
+    ".gitignore": "# Values that belong to you alone.\nsecrets.yaml\n",
+    "tools/example.py": _EXAMPLE,
+}

@@ -1,0 +1,310 @@
+"""YAML text -> plain values with lines and faults. The only module that knows the YAML library.
+
+Nodes are composed by the C parser, bounded in depth and number while it works (unbounded it overflows the C stack),
+and made into values here: dicts with text keys, lists, text, numbers, booleans, None. Scalars are read by YAML 1.2's
+core rules, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text that was written.
+A fault costs the value it stands in; only text that cannot be parsed, or is too deep or too many, costs the document.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from onetool_ipy.config.document import Document, Fault, NotYaml, quoted
+
+__all__ = ["MAX_DEPTH", "MAX_VALUES", "parse"]
+
+MAX_DEPTH = 100
+MAX_VALUES = 500_000
+"""Values after aliases are expanded; a thousand tools are about 75,000."""
+
+_ENTRIES = "tools"
+"""The section whose entries are large and many: one line is kept for each, none for what is inside."""
+
+_TAG = "tag:yaml.org,2002:"
+_STR = _TAG + "str"
+_COLLECTION_TAGS = {_TAG + "map", _TAG + "seq"}
+_SCALAR_TAGS = {_TAG + name for name in ("str", "int", "float", "bool", "null")}
+_IMPLICIT = ""
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<odd>[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
+)
+_NUMBER_STARTS = frozenset("-+.0123456789")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def parse(data: bytes, *, numbers: bool = True) -> Document:
+    """Parse one document whose top is a mapping; an empty one is an empty mapping. Raise NotYaml.
+
+    Without `numbers` they stay the text that was written: a code such as 007 keeps its zeros.
+    """
+    text = _decode(data)
+    root = _compose(text)
+    return Document({}, {}, []) if root is None else _Maker(numbers=numbers).document(root)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise NotYaml(line, "is not UTF-8 text.", "Save the file as UTF-8.") from exc
+
+
+def _compose(text: str) -> Any:
+    import yaml
+
+    try:
+        return _loader(text).get_single_node()
+    except yaml.YAMLError as exc:
+        raise _reworded(exc, text) from exc
+    except RecursionError as exc:
+        raise NotYaml(1, "is nested too deeply.") from exc
+
+
+def _loader(text: str) -> Any:
+    """A composer that counts depth and nodes, and leaves the meaning of scalars to `_Maker`."""
+    from yaml.nodes import ScalarNode
+
+    try:
+        from yaml._yaml import CParser as Parser
+    except ImportError:  # PyYAML built without libyaml: the same, slower
+        from onetool_ipy.config.yaml_slow import Parser  # type: ignore[assignment]  # same methods
+
+    class Loader(Parser):
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.depth = 0
+            self.left = MAX_VALUES
+
+        def descend_resolver(self, parent: Any, _index: Any) -> None:
+            self.depth += 1
+            self.left -= 1
+            if self.depth > MAX_DEPTH:
+                raise NotYaml(_line(parent), _TOO_DEEP)
+            if self.left < 0:
+                raise NotYaml(_line(parent), _TOO_MANY)
+
+        def ascend_resolver(self) -> None:
+            self.depth -= 1
+
+        def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
+            return _IMPLICIT if kind is not ScalarNode or implicit[0] else _STR
+
+    return Loader(text)
+
+
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep."
+_TOO_MANY = f"holds more than {MAX_VALUES:,} values."
+
+
+def _line(node: Any) -> int:
+    return 1 if node is None else node.start_mark.line + 1
+
+
+def _reworded(exc: Any, text: str) -> NotYaml:
+    """Say what YAML's scanner means, for the mistakes that people make."""
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        message = f"holds the control character U+{ord(control[0]):04X}."
+        return NotYaml(line, message, "Remove it, or write it as an escape in double quotes.")
+    mark = getattr(exc, "problem_mark", None)
+    problem = getattr(exc, "problem", None) or "cannot be read as text"
+    line = 1 if mark is None else mark.line + 1
+    rows = text.splitlines()
+    row = rows[line - 1] if line <= len(rows) else ""
+    if "\t" in row[: len(row) - len(row.lstrip())] or "'\\t'" in problem or "tab" in problem:
+        return NotYaml(line, "a tab indents this line.", "Use spaces.")
+    if "expected a single document" in str(exc):
+        return NotYaml(line, "holds more than one document.", "Remove the second '---'.")
+    context = getattr(exc, "context", None)
+    return NotYaml(line, f"is not valid YAML: {problem}{f' ({context})' if context else ''}.")
+
+
+class _Bad(Exception):
+    """A value that cannot be made plain."""
+
+    def __init__(self, node: Any, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.node, self.message, self.hint = node, message, hint
+
+
+class _Maker:
+    """Makes the values of one document from its nodes."""
+
+    def __init__(self, *, numbers: bool) -> None:
+        from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+        self.scalar_node, self.sequence_node = ScalarNode, SequenceNode
+        self.mapping_node = MappingNode
+        self.left = MAX_VALUES
+        self.known = dict(_WORDS)
+        self.number_starts = _NUMBER_STARTS if numbers else frozenset[str]()
+        self.lines: dict[str, int] = {}
+        self.faults: list[Fault] = []
+
+    def document(self, root: Any) -> Document:
+        if root.__class__ is self.scalar_node and root.tag == _IMPLICIT and root.value == "":
+            return Document({}, {}, [])
+        if root.__class__ is not self.mapping_node:
+            kind = "a list" if root.__class__ is self.sequence_node else "a single value"
+            raise NotYaml(_line(root), f"holds {kind} at its top, not 'key: value' lines.")
+        try:
+            return Document(self.walk(root, "", 1), self.lines, self.faults)
+        except _Bad as exc:
+            raise NotYaml(_line(exc.node), exc.message, exc.hint) from exc
+
+    def walk(self, node: Any, key: str, depth: int) -> Any:
+        """The value with a line for every key in it; faulty parts are left out and noted."""
+        if node.__class__ is self.mapping_node:
+            return self.walk_mapping(node, key, depth)
+        if node.__class__ is self.sequence_node:
+            return self.walk_sequence(node, key, depth)
+        return self.plain(node, depth)
+
+    def walk_mapping(self, node: Any, key: str, depth: int) -> dict[str, Any]:
+        self.spend(node, depth)
+        out: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, value in node.value:
+            line = key_node.start_mark.line + 1
+            try:
+                name = self.key(key_node)
+                if self.is_merge(key_node):
+                    self.merge(merged, value, depth)
+                    continue
+                path = f"{key}.{name}" if key else name
+                if name in out:
+                    first = self.lines[path]
+                    message = f"stands here twice; line {first} holds, this one is ignored."
+                    self.faults.append(Fault(line, path, message))
+                    continue
+                self.lines[path] = line
+                out[name] = self.walk(value, path, depth + 1)
+            except _Bad as exc:
+                shown = key_node.value if isinstance(key_node.value, str) else "?"
+                path = f"{key}.{shown}" if key else shown
+                self.faults.append(Fault(_line(exc.node), path, exc.message, exc.hint))
+        return {**merged, **out} if merged else out
+
+    def walk_sequence(self, node: Any, key: str, depth: int) -> list[Any]:
+        """A faulty item stays as None, so that the others keep their numbers."""
+        self.spend(node, depth)
+        make = self.plain if key == _ENTRIES else None
+        out: list[Any] = []
+        for index, item in enumerate(node.value):
+            path = f"{key}[{index}]"
+            self.lines[path] = item.start_mark.line + 1
+            try:
+                out.append(make(item, depth + 1) if make else self.walk(item, path, depth + 1))
+            except _Bad as exc:
+                self.faults.append(Fault(_line(exc.node), path, exc.message, exc.hint))
+                out.append(None)
+        return out
+
+    def plain(self, node: Any, depth: int) -> Any:
+        """The value, or _Bad for the first fault in it. Every node of a large file passes here."""
+        kind = node.__class__
+        if kind is self.scalar_node:
+            return node.value if node.tag == _STR else self.scalar(node)
+        self.spend(node, depth)
+        if kind is self.sequence_node:
+            return [self.plain(item, depth + 1) for item in node.value]
+        out: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, value in node.value:
+            if self.is_merge(key_node):
+                self.merge(merged, value, depth)
+                continue
+            name = self.key(key_node)
+            if name in out:
+                raise _Bad(key_node, f"the key {quoted(name)} stands here twice.")
+            out[name] = self.plain(value, depth + 1)
+        return {**merged, **out} if merged else out
+
+    def scalar(self, node: Any) -> Any:
+        text: str = node.value
+        if node.tag != _IMPLICIT and node.tag not in _SCALAR_TAGS:
+            raise _unknown_tag(node)
+        if text in self.known:
+            value = self.known[text]
+        elif text[:1] in self.number_starts:
+            value = self.known[text] = _number(node)
+        else:
+            value = text
+        if node.tag != _IMPLICIT and not _fits(value, node.tag):
+            raise _Bad(node, f"{quoted(text)} is not what its tag {_short(node.tag)} says.")
+        return value
+
+    def key(self, node: Any) -> str:
+        if node.__class__ is not self.scalar_node:
+            raise _Bad(node, "a key must be text, not a list or a mapping.")
+        if node.tag and node.tag not in _SCALAR_TAGS:
+            raise _unknown_tag(node)
+        if not node.value and not node.style:
+            raise _Bad(node, "an empty key.")
+        return str(node.value)
+
+    def is_merge(self, node: Any) -> bool:
+        return node.value == "<<" and not node.style
+
+    def merge(self, into: dict[str, Any], node: Any, depth: int) -> None:
+        """`<<: *base`: keys of the mapping (or of each in a list, the first wins) that are not written out."""
+        value = self.plain(node, depth + 1)
+        for part in value if isinstance(value, list) else [value]:
+            if not isinstance(part, dict):
+                raise _Bad(node, "'<<' must be followed by a mapping.")
+            for name, inner in part.items():
+                into.setdefault(name, inner)
+
+    def spend(self, node: Any, depth: int) -> None:
+        """Count what aliases expand to: a few lines can stand for billions of values, or for no end."""
+        if node.tag and node.tag not in _COLLECTION_TAGS:
+            raise _unknown_tag(node)
+        self.left -= len(node.value) or 1
+        if self.left < 0:
+            raise NotYaml(_line(node), _TOO_MANY, "Its aliases (*name) expand to too much.")
+        if depth > MAX_DEPTH:
+            raise NotYaml(_line(node), _TOO_DEEP, "One of its aliases (*name) holds itself.")
+
+
+def _number(node: Any) -> Any:
+    text = node.value
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return text
+    if match.lastgroup == "odd":
+        raise _Bad(node, f"{quoted(text)} is not a number that JSON can hold.", "Put it in quotes.")
+    if match.lastgroup == "float":
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise _Bad(node, f"the number {quoted(text)} is too large.", "Put it in quotes.")
+        return value
+    if len(text) > 1000:
+        raise _Bad(node, f"the number {quoted(text)} is too long.", "Put it in quotes.")
+    return int(text, {"int": 10, "oct": 8, "hex": 16}[match.lastgroup or "int"])
+
+
+def _fits(value: Any, tag: str) -> bool:
+    kinds = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}
+    wanted: Any = kinds[_short(tag)[2:]]
+    return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+
+
+def _short(tag: str) -> str:
+    return "!!" + tag[len(_TAG) :] if tag.startswith(_TAG) else tag
+
+
+def _unknown_tag(node: Any) -> _Bad:
+    message = f"the tag {quoted(_short(node.tag))} is not allowed; only plain values are."
+    return _Bad(node, message, "Remove the tag, or put the value in quotes.")

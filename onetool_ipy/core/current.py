@@ -1,0 +1,81 @@
+"""The one context variable: which toolbox, and which call, the running code belongs to.
+
+Outside a call it is the toolbox opened last in this process and still open. Worker threads see it through
+`copy_context`. Nothing else in the house keeps state at module level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.model import ToolCall, ToolSpec
+
+__all__ = ["Scope", "closed", "enter", "leave", "opened", "require", "scope", "toolbox"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress."""
+
+    toolbox: Any
+    call: ToolCall | None = None
+    spec: ToolSpec | None = None
+    depth: int = 0
+    progress: Callable[[float, float | None, str], None] | None = None
+
+
+_scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
+_opened: list[ref[Any]] = []
+_default: list[Any] = []
+
+
+def scope() -> Scope | None:
+    """The scope of the running call, if there is one."""
+    return _scope.get()
+
+
+def toolbox() -> Any | None:
+    """The toolbox of the running call, else the one opened last and still open."""
+    here = _scope.get()
+    if here is not None:
+        return here.toolbox
+    for known in reversed(_opened):
+        box = known()
+        if box is not None:
+            return box
+    return None
+
+
+def require() -> Any:
+    """The current toolbox; without one the default is opened, and kept for the rest of the process."""
+    box = toolbox()
+    if box is None:
+        import onetool_ipy
+
+        box = onetool_ipy.open_toolbox()
+        _default.append(box)
+    return box
+
+
+def enter(new: Scope) -> Token[Scope | None]:
+    return _scope.set(new)
+
+
+def leave(token: Token[Scope | None]) -> None:
+    _scope.reset(token)
+
+
+def opened(box: Any) -> None:
+    """Remember a toolbox as the newest open one."""
+    _opened[:] = [known for known in _opened if known() is not None and known() is not box]
+    _opened.append(ref(box))
+
+
+def closed(box: Any) -> None:
+    """Forget a toolbox."""
+    _opened[:] = [known for known in _opened if known() is not None and known() is not box]

@@ -1,0 +1,129 @@
+"""`@tool`: marks a function as a tool, with what is to be said about it. Leaves the function unchanged.
+
+In a notebook the mark also registers the function at once, through the current toolbox; elsewhere the source that
+finds the function reads the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from onetool_ipy.core import current
+from onetool_ipy.core.errors import InvalidTool
+
+__all__ = ["Marks", "mark", "marks_of", "tool"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ATTRIBUTE = "__onetool__"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What `@tool(...)` says about a function."""
+
+    name: str = ""
+    pack: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    read_only: bool = False
+    cache_key: Callable[..., Any] | None = None
+    timeout: float | None = None
+    examples: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """The ToolSpec fields that these marks set."""
+        return {
+            "description": self.description,
+            "example": "\n".join(self.examples),
+            "tags": self.tags,
+            "read_only": self.read_only,
+            "cache_key": self.cache_key,
+            "timeout_s": self.timeout,
+        }
+
+
+@overload
+def tool(fn: _F, /) -> _F: ...
+@overload
+def tool(
+    name: str = ...,
+    /,
+    *,
+    pack: str = ...,
+    description: str = ...,
+    tags: Sequence[str] = ...,
+    read_only: bool = ...,
+    cache_key: Callable[..., Any] | None = ...,
+    timeout: float | None = ...,
+    examples: Sequence[str] | str = ...,
+) -> Callable[[_F], _F]: ...
+@overload
+def tool(
+    *,
+    name: str = ...,
+    pack: str = ...,
+    description: str = ...,
+    tags: Sequence[str] = ...,
+    read_only: bool = ...,
+    cache_key: Callable[..., Any] | None = ...,
+    timeout: float | None = ...,
+    examples: Sequence[str] | str = ...,
+) -> Callable[[_F], _F]: ...
+def tool(
+    fn: Any = None,
+    /,
+    *,
+    name: str = "",
+    pack: str = "",
+    description: str = "",
+    tags: Sequence[str] = (),
+    read_only: bool = False,
+    cache_key: Callable[..., Any] | None = None,
+    timeout: float | None = None,
+    examples: Sequence[str] | str = (),
+) -> Any:
+    """Make a function a tool: `@tool`, `@tool("geo.locate")` or `@tool(pack="geo", read_only=True)`."""
+    if isinstance(fn, str):
+        name, fn = fn, None
+    marks = Marks(
+        name=name,
+        pack=pack,
+        description=description,
+        tags=(tags,) if isinstance(tags, str) else tuple(tags),
+        read_only=read_only,
+        cache_key=cache_key,
+        timeout=timeout,
+        examples=(examples,) if isinstance(examples, str) else tuple(examples),
+    )
+    return _mark(fn, marks) if fn is not None else lambda function: _mark(function, marks)
+
+
+def mark(**words: Any) -> Callable[[_F], _F]:
+    """Mark a function as `@tool` does, and register it nowhere: for the packs we ship."""
+
+    def decorate(fn: _F) -> _F:
+        setattr(fn, _ATTRIBUTE, Marks(**words))
+        return fn
+
+    return decorate
+
+
+def marks_of(fn: Callable[..., Any]) -> Marks:
+    """What `@tool` said about a function; empty marks where it said nothing."""
+    found = getattr(fn, _ATTRIBUTE, None)
+    return found if isinstance(found, Marks) else Marks()
+
+
+def _mark(fn: _F, marks: Marks) -> _F:
+    if not callable(fn):
+        raise InvalidTool(f"@tool is for functions, not for {type(fn).__name__}.")
+    try:
+        setattr(fn, _ATTRIBUTE, marks)
+    except AttributeError as exc:
+        raise InvalidTool(f"@tool cannot mark {fn!r}; wrap it in a function of your own.") from exc
+    box = current.toolbox()
+    if box is not None and not str(getattr(fn, "__module__", "")).startswith("onetool_pack_"):
+        box.adopt(fn)
+    return fn

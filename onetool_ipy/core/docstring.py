@@ -1,0 +1,81 @@
+"""Read a Google-style docstring: summary, Args, Returns, Example. Pure text; whatever it cannot read is description."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass, field
+
+__all__ = ["Docstring", "read"]
+
+_SECTIONS = {
+    "args": "args",
+    "arguments": "args",
+    "parameters": "args",
+    "params": "args",
+    "returns": "returns",
+    "return": "returns",
+    "yields": "returns",
+    "example": "example",
+    "examples": "example",
+}
+_OTHER = {"raises", "note", "notes", "see also", "todo", "warning", "warnings", "attributes", "references"}
+_HEADER = re.compile(r"^(\w[\w ]*):\s*$")
+_ARG = re.compile(r"^(\*{0,2}[\w.-]+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """What a docstring says, by section."""
+
+    description: str = ""
+    args: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
+    example: str = ""
+
+
+def read(text: str | None) -> Docstring:
+    """Split a docstring into its sections."""
+    if not text or not text.strip():
+        return Docstring()
+    sections: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in inspect.cleandoc(text).splitlines():
+        header = _HEADER.match(line)
+        word = header.group(1).lower() if header else ""
+        if word in _SECTIONS or word in _OTHER:
+            current = _SECTIONS.get(word, word)
+            sections.setdefault(current, [])
+        else:
+            sections[current].append(line)
+    return Docstring(
+        description=_paragraphs(sections[""]),
+        args=_arguments(sections.get("args", [])),
+        returns=_paragraphs(_dedent(sections.get("returns", []))),
+        example="\n".join(_dedent(sections.get("example", []))).strip("\n"),
+    )
+
+
+def _paragraphs(lines: list[str]) -> str:
+    blocks = re.split(r"\n\s*\n", "\n".join(lines).strip())
+    return "\n\n".join(" ".join(block.split()) for block in blocks if block.strip())
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    body = _dedent(lines)
+    for line in body:
+        match = _ARG.match(line) if not line.startswith(" ") else None
+        if match:
+            name = match.group(1).lstrip("*")
+            found[name] = match.group(2).strip()
+        elif name and line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def _dedent(lines: list[str]) -> list[str]:
+    widths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    margin = min(widths, default=0)
+    return [line[margin:].rstrip() for line in lines]

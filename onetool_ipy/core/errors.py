@@ -1,0 +1,216 @@
+"""The exception tree; each class knows its code, its reason and its HTTP status.
+
+    OneToolError
+    ├── CallFailure                what a tool, a step or a source raises; the executor turns it into data
+    │   ├── ToolNotFound             tool_not_found   404
+    │   │   ├── NotAllowed             not_allowed    403
+    │   │   └── Disabled               disabled       403
+    │   ├── InvalidArgs              invalid_args     400
+    │   └── ExecutionFailed          execution_error  502
+    │       ├── CallTimeout            timeout        504
+    │       ├── CallCancelled          cancelled      499
+    │       ├── HostNotAllowed         host_not_allowed 403
+    │       ├── InvalidOutput          invalid_output 502
+    │       ├── Unavailable            unavailable    409
+    │       ├── TooLarge               too_large      413
+    │       ├── TooDeep                recursion      400
+    │       ├── NotApproved            not_approved   403
+    │       ├── RateLimited            rate_limited   429
+    │       └── MissingSecret          missing_secret 409
+    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
+    ├── UsageProblem               a line or command that cannot be understood
+    ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
+    ├── InvalidTool (ValueError)   a definition that cannot be registered
+    │   └── DuplicateTool
+    └── UnknownProvider (ValueError)
+
+A tool's failure is data (`ToolResult.error`); misuse of our API raises. In a notebook each of these shows as its few
+lines of text, by `_render_traceback_`, and never as a page of frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.model import Failure, ToolResult
+
+__all__ = [
+    "CallCancelled",
+    "CallFailure",
+    "CallTimeout",
+    "Code",
+    "Disabled",
+    "DuplicateTool",
+    "ExecutionFailed",
+    "HostNotAllowed",
+    "InvalidArgs",
+    "InvalidConfig",
+    "InvalidOutput",
+    "InvalidTool",
+    "MissingSecret",
+    "NotAllowed",
+    "NotApproved",
+    "OneToolError",
+    "RateLimited",
+    "TooDeep",
+    "TooLarge",
+    "ToolCallError",
+    "ToolNotFound",
+    "Unavailable",
+    "UnknownProvider",
+    "UsageProblem",
+]
+
+Code = Literal["tool_not_found", "invalid_args", "execution_error"]
+
+
+class OneToolError(Exception):
+    """Every exception of ours. `hint` says what to do next."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def lines(self) -> list[str]:
+        """What a person is shown: the message, then what to do next."""
+        return [*self.message.splitlines(), *self.hint.splitlines()]
+
+    def _render_traceback_(self) -> list[str]:
+        shown = self.lines() or [type(self).__name__]
+        return [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+
+
+class CallFailure(OneToolError):
+    """A call that failed for a reason we know. Raised inside a call, returned as `ToolResult.error`."""
+
+    code: ClassVar[Code] = "execution_error"
+    reason: ClassVar[str | None] = None
+    status: ClassVar[int] = 502
+
+    def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.details = details
+
+
+class ToolNotFound(CallFailure):
+    code = "tool_not_found"
+    status = 404
+
+
+class NotAllowed(ToolNotFound):
+    reason = "not_allowed"
+    status = 403
+
+
+class Disabled(ToolNotFound):
+    reason = "disabled"
+    status = 403
+
+
+class InvalidArgs(CallFailure):
+    """Arguments that do not fit the schema; `details` lists every violation with its JSON pointer."""
+
+    code = "invalid_args"
+    reason = "schema"
+    status = 400
+
+
+class ExecutionFailed(CallFailure):
+    pass
+
+
+class CallTimeout(ExecutionFailed):
+    reason = "timeout"
+    status = 504
+
+
+class CallCancelled(ExecutionFailed):
+    reason = "cancelled"
+    status = 499
+
+
+class HostNotAllowed(ExecutionFailed):
+    reason = "host_not_allowed"
+    status = 403
+
+
+class InvalidOutput(ExecutionFailed):
+    reason = "invalid_output"
+
+
+class Unavailable(ExecutionFailed):
+    reason = "unavailable"
+    status = 409
+
+
+class TooLarge(ExecutionFailed):
+    reason = "too_large"
+    status = 413
+
+
+class TooDeep(ExecutionFailed):
+    reason = "recursion"
+    status = 400
+
+
+class NotApproved(ExecutionFailed):
+    reason = "not_approved"
+    status = 403
+
+
+class RateLimited(ExecutionFailed):
+    reason = "rate_limited"
+    status = 429
+
+
+class MissingSecret(ExecutionFailed):
+    reason = "missing_secret"
+    status = 409
+
+
+class ToolCallError(OneToolError):
+    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
+
+    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
+    """
+
+    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
+        assert result.error is not None
+        super().__init__(result.error.message, hint=result.error.hint)
+        self.result = result
+        self.error: Failure = result.error
+        self._shown = tuple(shown)
+
+    @property
+    def code(self) -> Code:
+        return self.error.code
+
+    def _render_traceback_(self) -> list[str]:
+        return list(self._shown) or super()._render_traceback_()
+
+
+class UsageProblem(OneToolError):
+    """A `%tool` line or a command that cannot be understood."""
+
+
+class InvalidConfig(OneToolError, ValueError):
+    """A configuration that cannot be used. `problems` holds every fault found, not just the first."""
+
+    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Any] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class InvalidTool(OneToolError, ValueError):
+    pass
+
+
+class DuplicateTool(InvalidTool):
+    pass
+
+
+class UnknownProvider(OneToolError, ValueError):
+    pass

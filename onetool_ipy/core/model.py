@@ -1,0 +1,258 @@
+"""ToolSpec, ToolCall, ToolResult, Failure: the only shapes in and out.
+
+Also the protocols that other rooms fulfil: `Source` (where tools come from) and `Step` (one concern around a call).
+Values are frozen; a tool's failure is data in `ToolResult.error`, never an exception crossing the executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from onetool_ipy.core import schema, values
+from onetool_ipy.core.errors import CallFailure, Code, ToolCallError
+
+__all__ = [
+    "CallSource",
+    "Failure",
+    "Json",
+    "Origin",
+    "Problem",
+    "Source",
+    "Step",
+    "ToolCall",
+    "ToolResult",
+    "ToolSpec",
+    "Trip",
+]
+
+Json = dict[str, Any]
+
+Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
+"""Where a tool was defined, in the order in which names are given away."""
+
+CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "mcp", "cli", "tool"]
+"""Who asked for a call. Calls by a person have no time limit of their own; see `PERSON`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong and stops nothing else; listed by `ot.health()`."""
+
+    where: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" + (f" {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToolSpec:
+    """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
+
+    `run` takes the checked arguments as one dict. `live`, where it is set, gives the spec as it is now: it imports a
+    pack file at first use and reads an edited one again.
+    """
+
+    name: str
+    description: str
+    parameters: Json
+    run: Callable[[dict[str, Any]], Any]
+    is_async: bool = False
+    converters: Mapping[str, schema.Converter] = field(default_factory=dict)
+    returns: str = ""
+    example: str = ""
+    tags: tuple[str, ...] = ()
+    origin: Origin = "cell"
+    server: str = ""
+    read_only: bool = False
+    timeout_s: float | None = None
+    cache_key: Callable[..., Any] | None = None
+    output_schema: Json | None = None
+    disabled: str = ""
+    where: str = ""
+    live: Callable[[], ToolSpec] | None = None
+
+    @property
+    def pack(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def short_name(self) -> str:
+        return self.name.partition(".")[2]
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the description, on one line."""
+        return " ".join(self.description.partition("\n\n")[0].split())
+
+    @property
+    def source(self) -> str:
+        """`local`, or `proxy:<server>` for a tool of an MCP server (spec 001)."""
+        return f"proxy:{self.server}" if self.server else "local"
+
+    @cached_property
+    def signature(self) -> str:
+        return schema.signature_text(self.name, self.parameters)
+
+    @cached_property
+    def args(self) -> tuple[str, ...]:
+        return tuple(schema.argument_lines(self.parameters))
+
+    @cached_property
+    def checker(self) -> schema.Checker:
+        return schema.Checker(self.parameters, self.converters)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress."""
+
+    id: str
+    name: str
+    args: dict[str, Any]
+    source: CallSource = "python"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """Why a call failed. Its fields are reached as attributes and by key; `exception` is the tool's own."""
+
+    code: Code
+    message: str
+    tool: str
+    reason: str | None = None
+    details: Any = None
+    hint: str = ""
+    status: int = 502
+    exception: BaseException | None = None
+
+    @classmethod
+    def of(cls, exc: CallFailure, tool: str) -> Failure:
+        return cls(
+            code=exc.code,
+            message=exc.message,
+            tool=tool,
+            reason=exc.reason,
+            details=exc.details,
+            hint=exc.hint,
+            status=exc.status,
+            exception=exc,
+        )
+
+    def to_dict(self) -> Json:
+        out: Json = {"code": self.code, "message": self.message, "tool": self.tool}
+        if self.reason is not None:
+            out["reason"] = self.reason
+        if self.details is not None:
+            out["details"] = values.to_json(self.details)
+        return out
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.to_dict().get(key, default)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolResult:
+    """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.
+
+    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`.
+    """
+
+    ok: bool
+    data: Any = None
+    error: Failure | None = None
+    meta: Json = field(default_factory=dict)
+
+    def unwrap(self) -> Any:
+        """Return the data, or raise ToolCallError."""
+        if self.error is None:
+            return self.data
+        raise ToolCallError(self)
+
+    @property
+    def text(self) -> str:
+        """The data as text: text as it is, anything else as JSON."""
+        return values.to_text(self.data)
+
+    @property
+    def handle(self) -> str | None:
+        """The handle under which the result is stored, where it is."""
+        found = self.meta.get("handle")
+        return found if isinstance(found, str) else None
+
+    def to_dict(self) -> Json:
+        """The four keys, always, and always fit for JSON."""
+        return {
+            "ok": self.ok,
+            "data": values.to_json(self.data),
+            "error": None if self.error is None else self.error.to_dict(),
+            "meta": values.to_json(self.meta),
+        }
+
+    def as_invoke(self) -> Json:
+        """The shape of spec 002: exactly `{ok: true, value}` or `{ok: false, error}`."""
+        if self.error is None:
+            return {"ok": True, "value": values.to_json(self.data)}
+        return {"ok": False, "error": self.error.to_dict()}
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.unwrap()[key]
+
+    def __len__(self) -> int:
+        return len(self.unwrap())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unwrap())
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.unwrap()
+
+
+@dataclass(slots=True)
+class Trip:
+    """One call on its way through the steps: what they may look at, and what they agree on."""
+
+    call: ToolCall
+    spec: ToolSpec | None
+    tool: str
+    timeout_s: float | None = None
+    allow: Sequence[str] | None = None
+    meta: Json = field(default_factory=dict)
+
+
+class Step(Protocol):
+    """One concern around a call, as a generator: code before `yield`, the result comes in, a result goes out.
+
+    Returning a ToolResult before the yield answers the call without running it; returning None steps aside.
+    """
+
+    def __call__(self, trip: Trip) -> Generator[None, ToolResult, ToolResult | None]: ...
+
+
+class Source(Protocol):
+    """Where tools come from. Listing never raises: what is wrong is a Problem, and stops nothing else."""
+
+    def tools(self) -> Iterable[ToolSpec]:
+        """The tools as known now, in their order of definition."""
+
+    def problems(self) -> Iterable[Problem]:
+        """What could not be offered, and why."""
+
+    def refresh(self) -> bool:
+        """Look again; True when the tools may have changed."""
+
+    def close(self) -> None:
+        """Let go of what is open; may be called twice."""

@@ -1,0 +1,77 @@
+"""Canonical names (`pack.tool`) and the names that models are given. Pure; depends on the set of names, never on order."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from onetool_ipy.core.errors import InvalidTool
+
+__all__ = ["BARE_PACK", "allowed", "canonical", "require_name", "wire_names"]
+
+BARE_PACK = "config"
+"""The pack of definitions that were written without a dot; they are found by their bare name too."""
+
+_MAX_NAME = 128
+_MAX_WIRE = 63
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def require_name(name: object) -> str:
+    """Give the name back if it is one: 1 to 128 printable characters without blanks."""
+    if not isinstance(name, str) or not name:
+        raise InvalidTool("A tool needs a name.", hint="Give it one such as 'geo.locate'.")
+    if len(name) > _MAX_NAME:
+        raise InvalidTool(f"The name '{name[:40]}...' is longer than {_MAX_NAME} characters.")
+    if not name.isprintable() or any(c.isspace() for c in name):
+        raise InvalidTool(f"The name {name!r} holds blanks or unprintable characters.")
+    return name
+
+
+def canonical(name: object, *, pack: str = BARE_PACK) -> str:
+    """`pack.tool` for a name with or without its pack."""
+    text = require_name(name)
+    full = text if "." in text else f"{pack}.{text}"
+    head, _, tail = full.partition(".")
+    if not head or not tail:
+        raise InvalidTool(f"The name '{text}' is not of the form 'pack.tool'.")
+    return full
+
+
+def allowed(name: str, allow: Sequence[str] | None) -> bool:
+    """Whether an allow-list lets a canonical name through. None lets all through, an empty list none."""
+    if allow is None:
+        return True
+    pack, _, tail = name.partition(".")
+    bare = tail if pack == BARE_PACK else name
+    return any(entry in (name, bare) or entry == f"{pack}.*" or entry == "*" for entry in allow)
+
+
+def wire_names(names: Iterable[str]) -> dict[str, str]:
+    """Canonical name -> the name a model is given: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
+    known = list(dict.fromkeys(names))
+    full = {name: _plain(name) for name in known}
+    wire = dict(full)
+    bare = {n: _plain(n.partition(".")[2]) for n in known if n.startswith(BARE_PACK + ".")}
+    others = Counter([w for n, w in full.items() if n not in bare] + list(bare.values()))
+    for name, short in bare.items():
+        if others[short] == 1:
+            wire[name] = short
+    while True:
+        counts = Counter(wire.values())
+        odd = [n for n, w in wire.items() if len(w) > _MAX_WIRE or (counts[w] > 1 and w != _hashed(n, full[n]))]
+        if not odd:
+            return wire
+        for name in odd:
+            wire[name] = _hashed(name, full[name])
+
+
+def _plain(name: str) -> str:
+    text = _OTHER.sub("_", name)
+    return "_" + text if text[:1].isdigit() or text.startswith("-") else text
+
+
+def _hashed(name: str, plain: str) -> str:
+    return f"{plain[:54]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,0 +1,45 @@
+"""The standard steps around a call, one concern each. A step is a generator: before, the result, after.
+
+So far: `span`, one log record per call. Later rooms add theirs (call log, allow, approve, cache) in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+
+from onetool_ipy.core import values
+from onetool_ipy.core.model import Step, ToolResult, Trip
+
+__all__ = ["SPAN_LOGGER", "span"]
+
+SPAN_LOGGER = "onetool_ipy.span"
+
+
+def span(mask: Callable[[str], str]) -> Step:
+    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
+    logger = logging.getLogger(SPAN_LOGGER)
+
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+        if not logger.isEnabledFor(logging.INFO):
+            return None
+        result = yield
+        args = trip.call.args if isinstance(trip.call.args, dict) else {}
+        fields = {str(k): mask(values.safe_repr(v, 200)) for k, v in args.items()}
+        logger.info(
+            "%s ok=%s duration_ms=%s %s",
+            trip.tool,
+            result.ok,
+            result.meta.get("duration_ms"),
+            " ".join(f"{k}={v}" for k, v in fields.items()),
+            extra={
+                "span": trip.tool,
+                "fields": fields,
+                "ok": result.ok,
+                "duration_ms": result.meta.get("duration_ms"),
+                "call_id": trip.call.id,
+            },
+        )
+        return result
+
+    return step

@@ -1,0 +1,1 @@
+"""Thin ends of the same trip: notebook, command line, later widgets, REST and MCP."""

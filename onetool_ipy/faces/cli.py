@@ -1,0 +1,170 @@
+"""`onetool-ipy`: the toolbox from the command line. Results are JSON on stdout, words go to stderr.
+
+Exit code 0 is ok, 1 a failed call, 2 a wrong command. What leaves here is masked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.assemble import open_toolbox
+from onetool_ipy.core import names, values
+from onetool_ipy.core.errors import CallFailure, OneToolError
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["main"]
+
+OK, FAILED, USAGE = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    parser = _parser()
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as exc:
+        return int(exc.code or 0)
+    run: Callable[[argparse.Namespace], int] | None = getattr(options, "run", None)
+    if run is None:
+        (getattr(options, "help_of", parser)).print_help(sys.stderr)
+        return USAGE
+    try:
+        return run(options)
+    except OneToolError as exc:
+        return _say_error(exc)
+    except BrokenPipeError:
+        return _hush()
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--config", metavar="FILE", help="the configuration to use")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    tools = commands.add_parser("tools", help="list, look up and call tools")
+    tools.set_defaults(help_of=tools)
+    verbs = tools.add_subparsers(title="commands", metavar="COMMAND")
+    listing = verbs.add_parser("list", help="list the tools")
+    listing.add_argument("--tool-allow", metavar="CSV", help="only these: names or pack.*, separated by commas")
+    listing.add_argument("--json", action="store_true", help="name, description and inputSchema as JSON")
+    listing.set_defaults(run=_list)
+    info = verbs.add_parser("info", help="one tool's schema and state, as JSON")
+    info.add_argument("name")
+    info.set_defaults(run=_info)
+    invoke = verbs.add_parser("invoke", help="call a tool; the result is JSON")
+    invoke.add_argument("name")
+    invoke.add_argument("--args", default="{}", metavar="JSON", help="the arguments as a JSON object; - reads stdin")
+    invoke.add_argument("--timeout", type=float, metavar="S", help="seconds it may take")
+    invoke.set_defaults(run=_invoke)
+    init = commands.add_parser("init", help="write a commented .onetool/ folder")
+    init.add_argument("folder", nargs="?", default=".")
+    init.set_defaults(run=_init)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    with open_toolbox(options.config) as box:
+        allow = None if options.tool_allow is None else [a.strip() for a in options.tool_allow.split(",") if a.strip()]
+        specs = [_exact(spec) for spec in box.registry.list(allow)]
+        if options.json:
+            _print(box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs])
+            return OK
+        rows = [(s.name, s.summary, s.signature.partition("(")[2][:-1]) for s in specs]
+        width = max((len(name) for name, _, _ in rows), default=4)
+        print(f"{'NAME':<{width}}  DESCRIPTION  (INPUT)")
+        for name, text, arguments in rows:
+            print(box.mask(f"{name:<{width}}  {text}  ({arguments})"))
+        return OK
+
+
+def _info(options: argparse.Namespace) -> int:
+    with open_toolbox(options.config) as box:
+        try:
+            spec = box.registry.require(options.name)
+        except CallFailure as exc:
+            return _say_error(exc)
+        wire = names.wire_names(s.name for s in box.registry.list())[spec.name]
+        _print(
+            box,
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": spec.parameters,
+                "signature": spec.signature,
+                "source": spec.source,
+                "pack": spec.pack,
+                "enabled": not spec.disabled,
+                "timeoutS": spec.timeout_s if spec.timeout_s is not None else box.config.settings.timeouts.local_s,
+                "wireName": wire,
+                "callCount": 0,
+                "lastCalledAt": None,
+                "deps": [],
+            },
+        )
+        return OK
+
+
+def _invoke(options: argparse.Namespace) -> int:
+    text = sys.stdin.read() if options.args == "-" else options.args
+    try:
+        args = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        print(f"--args is not JSON: {exc}", file=sys.stderr)
+        print('Write it as an object, e.g. --args \'{"message": "hello"}\'.', file=sys.stderr)
+        return USAGE
+    with open_toolbox(options.config) as box:
+        result = box.call(options.name, args, source="cli", timeout=options.timeout)
+        _print(box, result.to_dict())
+        if result.error is not None:
+            print(box.mask(result.error.message), file=sys.stderr)
+            return FAILED
+        return OK
+
+
+def _init(options: argparse.Namespace) -> int:
+    from onetool_ipy.config import init_project
+
+    folder = Path(options.folder)
+    for path in init_project(folder):
+        print(f"wrote {path}", file=sys.stderr)
+    return OK
+
+
+def _exact(spec: ToolSpec) -> ToolSpec:
+    """The tool as its code has it; where that cannot be loaded, as its text says."""
+    try:
+        return spec.live() if spec.live is not None else spec
+    except CallFailure as exc:
+        print(exc.message, file=sys.stderr)
+        return spec
+
+
+def _print(box: Toolbox, value: Any) -> None:
+    masked = values.map_text(values.to_json(value), box.mask)
+    print(json.dumps(masked, ensure_ascii=False, indent=2))
+
+
+def _say_error(exc: OneToolError) -> int:
+    for line in exc.lines():
+        print(line, file=sys.stderr)
+    return FAILED
+
+
+def _hush() -> int:
+    """A reader that went away (`| head`) is no failure of ours."""
+    sys.stderr.close()
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The notebook face: magics that parse, call and display."""

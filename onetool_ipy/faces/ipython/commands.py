@@ -1,0 +1,168 @@
+"""The sub-commands of `%tool`: list, info, why, reload, help; and the pages for no name, a pack, a tool.
+
+Each reads its own words and gives a value that shows itself; nothing here knows how a call runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onetool_ipy.core import schema
+from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.display import Page
+from onetool_ipy.faces.ipython.errors import LastFailure
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Commands"]
+
+
+class Commands:
+    """What can be asked of a toolbox besides calling a tool."""
+
+    def __init__(self, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]) -> None:
+        self._box = box
+        self._last = last
+        self._after_reload = after_reload
+        self._table: dict[str, Callable[[str], Any]] = {
+            "list": self._list,
+            "info": self._info,
+            "help": self._help,
+            "why": self._why,
+            "reload": self._reload,
+        }
+
+    def words(self) -> frozenset[str]:
+        return frozenset(self._table)
+
+    def run(self, word: str, rest: str) -> Any:
+        return self._table[word](rest)
+
+    def overview(self) -> Page:
+        """What there is, and what to type next."""
+        packs = self._box.registry.packs()
+        total = sum(len(specs) for specs in packs.values())
+        width = max(len(name) for name in packs)
+        lines = [f"{total} tools in {len(packs)} packs", ""]
+        lines += [f"  {name:<{width}}  {len(specs):>3}  {_names(specs)}" for name, specs in sorted(packs.items())]
+        lines += ["", *_NEXT]
+        problems = self._box.problems()
+        if problems:
+            lines += ["", f"{len(problems)} problems:", *(f"  {problem}" for problem in problems[:5])]
+        return self._page(lines)
+
+    def pack_page(self, name: str) -> Page:
+        """A pack's tools with what they do."""
+        specs = self._box.registry.packs()[name]
+        lines = [f"{name} ({specs[0].source.partition(':')[0]}, {len(specs)} tools)"]
+        said = self._box.config.prompts.get(name)
+        if said:
+            lines += ["", said]
+        lines += [
+            "",
+            *_table([(s.name, s.summary) for s in specs]),
+            "",
+            f"Look one up with: %tool info {specs[0].name}",
+        ]
+        return self._page(lines)
+
+    def usage(self, name: str) -> Page:
+        """A tool's page, a pack's, or how to use `%tool`."""
+        if not name:
+            return self._page(_USAGE)
+        if name in self._box.registry.packs() and self._box.registry.find(name) is None:
+            return self.pack_page(name)
+        return self._tool_page(self._box.registry.require(name))
+
+    def dry(self, spec: ToolSpec, args: dict[str, Any]) -> Page:
+        """What a call would send: the arguments as they were read and checked. Nothing runs."""
+        spec.checker.check(args, spec.name)
+        return self._page([f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in args.items())])
+
+    def _list(self, rest: str) -> Page:
+        asked = parse.read_options(rest, {})
+        pattern = " ".join(asked.words).lower()
+        specs = sorted(self._box.registry.list(), key=lambda spec: spec.name)
+        found = [s for s in specs if pattern in s.name.lower()]
+        if not found:
+            raise UsageProblem(f"No tool's name holds '{pattern}'.", hint="See all with: %tool list")
+        return self._page(_table([(s.name, s.summary) for s in found]))
+
+    def _info(self, rest: str) -> Page:
+        asked = parse.read_options(rest, {})
+        if len(asked.words) != 1:
+            raise UsageProblem("%tool info wants one name.", hint="For example: %tool info time.now")
+        return self.usage(asked.words[0])
+
+    def _help(self, rest: str) -> Page:
+        return self.usage(rest.strip())
+
+    def _why(self, rest: str) -> Page:
+        parse.read_options(rest, {})
+        return Page(self._last.why())
+
+    def _reload(self, rest: str) -> Page:
+        parse.read_options(rest, {})
+        self._box.reload()
+        self._after_reload()
+        return Page("OK: Configuration reloaded")
+
+    def _tool_page(self, spec: ToolSpec) -> Page:
+        lines = [spec.signature, "", spec.description]
+        params = schema.params(spec.parameters)
+        if params:
+            lines += ["", "Arguments:"]
+            rows = [(p.name, _argument_text(p, spec)) for p in params]
+            lines += [f"  {line}" for line in _table(rows)]
+        if spec.returns:
+            lines += ["", "Returns:", f"  {spec.returns}"]
+        if spec.example:
+            lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
+        facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
+        lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
+        return self._page(lines)
+
+    def _page(self, lines: Sequence[str]) -> Page:
+        return Page(self._box.mask("\n".join(lines)))
+
+
+_NEXT = (
+    "Next:",
+    "  %tool list [TEXT]           all tools, or those with TEXT in their name",
+    "  %tool info NAME             what a tool does and takes",
+    "  %tool NAME key=value ...    call it; x = %tool ... keeps the result",
+)
+_USAGE = (
+    "%tool                          what there is",
+    "%tool PACK                     a pack's page",
+    "%tool list [TEXT]              tools, or those with TEXT in their name",
+    "%tool info NAME                what a tool does and takes (also: %tool NAME?)",
+    "%tool NAME key=value ...       call it; {expression} passes an object of yours",
+    "%tool NAME(a=1, b=x)           call it with Python expressions",
+    '%tool NAME {"a": 1}            call it with all arguments as JSON',
+    "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
+    "x = %tool ...                  keep the result",
+    "%tool why                      the whole story of the last failure",
+    "%tool reload                   read configuration and pack files again",
+    "Flags: --soft --timeout S --dry --bg -o NAME --help; after -- everything is arguments",
+)
+
+
+def _names(specs: Sequence[ToolSpec]) -> str:
+    shown = [spec.short_name for spec in specs[:6]]
+    return ", ".join(shown) + (", ..." if len(specs) > len(shown) else "")
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max((len(left) for left, _ in rows), default=0)
+    return [f"{left:<{width}}  {right}".rstrip() for left, right in rows]
+
+
+def _argument_text(param: schema.Param, spec: ToolSpec) -> str:
+    kind = schema.type_text(param.schema, spec.parameters)
+    state = (
+        "required" if param.required else f"default {param.schema['default']!r}" if param.has_default else "optional"
+    )
+    return f"{kind}, {state}" + (f": {param.description}" if param.description else "")

@@ -1,0 +1,84 @@
+"""ToolResult -> text/plain and text/html for a cell. Escaped, masked, and cut to what a screen takes.
+
+A result whose data has a look of its own (a DataFrame, a figure) shows that; everything else shows as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from onetool_ipy.core import values
+from onetool_ipy.core.model import ToolResult
+
+__all__ = ["Page", "plain_text", "register", "unregister"]
+
+_MAX_LINES = 60
+_MAX_CHARS = 20_000
+Mask = Callable[[str], str]
+
+
+class Page(str):
+    """Text that shows as it is, in a terminal and in a cell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return _pre(str(self))
+
+
+def register(shell: Any, kind: type, mask: Mask) -> None:
+    """Show results of this kind in the shell by this module."""
+    formatters = shell.display_formatter.formatters
+    formatters["text/plain"].for_type(kind, lambda result, printer, cycle: printer.text(plain_text(result, mask)))
+    formatters["text/html"].for_type(kind, lambda result: _html(shell, result, mask))
+
+
+def unregister(shell: Any, kind: type) -> None:
+    """Show results as the shell would without us."""
+    for mime in ("text/plain", "text/html"):
+        shell.display_formatter.formatters[mime].pop(kind, None)
+
+
+def plain_text(result: ToolResult, mask: Mask = str) -> str:
+    """A result as the lines a terminal shows."""
+    if result.error is not None:
+        lines = [f"failed: {result.error.message}", *result.error.hint.splitlines()]
+        return mask("\n".join(lines))
+    data = result.data
+    if data is None:
+        return "None"
+    text = data if isinstance(data, str) else _shown(data)
+    return _cut(mask(text))
+
+
+def _shown(data: Any) -> str:
+    if isinstance(data, (dict, list, tuple, int, float, bool)):
+        return values.to_text(data)
+    return values.safe_repr(data, _MAX_CHARS)
+
+
+def _cut(text: str) -> str:
+    lines = text.splitlines()
+    if len(lines) <= _MAX_LINES and len(text) <= _MAX_CHARS:
+        return text
+    shown = "\n".join(lines[:_MAX_LINES])[:_MAX_CHARS]
+    count = shown.count("\n") + 1
+    return f"{shown}\n... {count:,} of {len(lines):,} lines; .data holds all"
+
+
+def _html(shell: Any, result: ToolResult, mask: Mask) -> str | None:
+    if result.error is None and not isinstance(result.data, (str, dict, list, tuple, int, float, bool, type(None))):
+        own = shell.display_formatter.formatters["text/html"](result.data)
+        if isinstance(own, str):
+            return mask(own)
+    return _pre(plain_text(result, mask))
+
+
+def _pre(text: str) -> str:
+    style = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;max-height:30em;overflow:auto"
+    return f'<pre style="{style}">{escape(text)}</pre>'

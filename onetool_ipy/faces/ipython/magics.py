@@ -1,0 +1,117 @@
+"""`%tool` and `%%tool`: parse, call, display. What a line means is `parse`; what a call does is the Toolbox's.
+
+Sub-commands are the methods named `do_<word>`; their words win over packs and tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
+
+from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.faces.ipython import commands, parse
+from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["OneTool"]
+
+_NAME = "tool"
+_OTHER_NAME = "onetool"
+
+
+@magics_class
+class OneTool(Magics):
+    """The magics of one shell."""
+
+    def __init__(
+        self, shell: Any, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]
+    ) -> None:
+        super().__init__(shell)
+        self.box = box
+        self.last = last
+        self._names: list[str] = []
+        self._desk = commands.Commands(box, last, after_reload)
+
+    def install(self) -> None:
+        """Register the magic; a foreign `%tool` is left alone, and ours is then `%onetool`."""
+        manager = self.shell.magics_manager
+        name = _NAME
+        if _NAME in manager.magics["line"]:
+            name = _OTHER_NAME
+            print(f"onetool_ipy: %{_NAME} belongs to another extension; use %{_OTHER_NAME}.")  # noqa: T201 (said once)
+        manager.register_function(self._magic(), magic_kind="line_cell", magic_name=name)
+        self._names.append(name)
+
+    def remove(self) -> None:
+        """Take back what `install` registered."""
+        for name in self._names:
+            for kind in ("line", "cell"):
+                self.shell.magics_manager.magics[kind].pop(name, None)
+        self._names.clear()
+
+    def _magic(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        @output_can_be_silenced
+        def tool(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+            """Find and call tools: %tool, %tool list, %tool info NAME, %tool NAME key=value."""
+            try:
+                return self._run(line, cell, local_ns or {})
+            except OneToolError as exc:
+                if exc.__traceback__ is not None and not hasattr(exc, "result"):
+                    self.last.keep(exc)
+                raise
+
+        return tool
+
+    def _run(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        asked = parse.split_line(line, self._desk.words())
+        if asked.kind == "empty":
+            return self._desk.overview()
+        if asked.kind == "command":
+            return self._desk.run(asked.name, asked.rest)
+        if asked.kind == "help":
+            return self._desk.usage(asked.name)
+        return self._call(asked, cell, local_ns)
+
+    def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        spec = self._spec(asked)
+        if spec is None:
+            return self._desk.pack_page(asked.name)
+        args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
+        if cell is not None:
+            args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
+        if asked.flags.dry:
+            return self._desk.dry(spec, args)
+        if asked.flags.bg:
+            return self.box.start(spec.name, args, source="magic", timeout=asked.flags.timeout)
+        result = self.box.call(spec.name, args, source="magic", timeout=asked.flags.timeout)
+        if not result.ok and not asked.flags.soft:
+            raise_result(result, self.last)
+        if asked.flags.output:
+            self.shell.user_ns[asked.flags.output] = result
+            return None
+        return result
+
+    def _spec(self, asked: parse.Line) -> ToolSpec | None:
+        """The tool a line names; None where it names a pack. A miss is a failed call, and counts as one."""
+        try:
+            return self.box.registry.require(asked.name)
+        except CallFailure:
+            if asked.name in self.box.registry.packs():
+                if asked.rest.strip():
+                    raise UsageProblem(
+                        f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}"
+                    ) from None
+                return None
+        result = self.box.call(asked.name, {}, source="magic")
+        raise_result(result, self.last)
+
+    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
+        def evaluate(source: str) -> Any:
+            return eval(source, {**self.shell.user_ns, **local_ns})  # noqa: S307 (the user's own expression)
+
+        return evaluate

@@ -1,0 +1,139 @@
+"""Fixtures for every test: surroundings of its own, a real kernel, a real JupyterLab.
+
+The session lives in a temporary home, so no test reads or writes the developer's files. Browser
+tests run last: Playwright's event loop stays alive in this thread, and async tests must come first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness import specs, surroundings
+from tests.harness import wheel as wheels
+from tests.harness.kernel import Kernel, private_kernel
+
+if TYPE_CHECKING:
+    from tests.harness.lab import Lab
+
+FreshKernel = Callable[..., Kernel]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Move the whole session, children included, into a temporary home."""
+    config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
+    surroundings.enter(config.stash[_HOME] / "home")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave the temporary home and delete it."""
+    surroundings.leave()
+    shutil.rmtree(config.stash[_HOME], ignore_errors=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for tests/test_specs.py, which looks at all tests from a process of its own."""
+    parser.addoption("--marked-to", type=Path, help="write the spec markers of all tests to a file")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note the spec markers, leave `soak` tests to `make soak`, put the browser tests last."""
+    config.stash[_MARKED] = specs.marked(items)
+    if listing := config.getoption("--marked-to"):
+        listing.write_text(json.dumps(config.stash[_MARKED]), encoding="utf-8")
+    if not os.environ.get("ONETOOL_SOAK"):
+        items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """After a run of everything, say how many scenarios have a test and where some have none."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if not is_whole or _MARKED not in config.stash:
+        return
+    terminalreporter.section("scenarios")
+    found = specs.coverage(config.stash[_MARKED])
+    for line in specs.report(found, is_verbose=terminalreporter.verbosity > 0):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def _shared_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with private_kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def kernel(_shared_kernel: Kernel, tmp_path: Path) -> Kernel:
+    """The session's kernel, emptied: own working directory (`kernel.cwd`), own state."""
+    _shared_kernel.reset(tmp_path / "work", tmp_path / "state")
+    return _shared_kernel
+
+
+@pytest.fixture
+def fresh_kernel(tmp_path: Path) -> Iterator[FreshKernel]:
+    """Start kernels of one's own: `fresh_kernel(cwd=..., env=...)`; all are stopped at the end."""
+    kernels: list[Kernel] = []
+
+    def start(*, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Kernel:
+        home = tmp_path / f"kernel-{len(kernels)}"
+        own = surroundings.private(home / "home")
+        kernels.append(Kernel(cwd or home / "work", env={**own, **(env or {})}))
+        return kernels[-1]
+
+    yield start
+    for started in kernels:
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    return wheels.build_wheel(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session")
+def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> wheels.Installed:
+    """A venv outside the checkout with the wheel in it and no Node on its PATH."""
+    return wheels.install(wheel, tmp_path_factory.mktemp("installed") / "venv")
+
+
+@pytest.fixture(scope="session")
+def _lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    from tests.harness.lab import Lab  # Playwright is only for those who need a browser
+
+    server = Lab(installed_wheel, tmp_path_factory.mktemp("lab"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def lab(_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """JupyterLab from the installed wheel; pictures of a failed test go to build/failures."""
+    yield _lab
+    if request.node.stash.get(_FAILED, False):
+        _lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
+    _lab.close_notebooks()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let fixtures know whether their test failed."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+_HOME: pytest.StashKey[Path] = pytest.StashKey()
+_FAILED: pytest.StashKey[bool] = pytest.StashKey()
+_MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()

@@ -1,0 +1,1 @@
+"""Tests through the installed wheel, a real JupyterLab and a real browser."""

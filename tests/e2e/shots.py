@@ -1,0 +1,58 @@
+"""Screenshots of the notebook and the panel, light and dark: `make shots`.
+
+Not a test: pictures for a person to look at. It uses the same wheel, server and browser as the
+browser tests do.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.harness import surroundings, wheel
+from tests.harness.lab import Lab
+
+CELLS = (
+    "%load_ext onetool_ipy",
+    "%tool",
+    "%tool time.now",
+    "%tool info fs.read_file",
+    "%tool tim.now",
+)
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+
+def main(folder: Path) -> None:
+    """Take the pictures into `folder`."""
+    with tempfile.TemporaryDirectory(prefix="onetool-shots-") as scratch:
+        place = Path(scratch)
+        surroundings.enter(place / "home")
+        installed = wheel.install(wheel.build_wheel(place / "dist"), place / "venv")
+        lab = Lab(installed, place / "lab")
+        try:
+            for picture in _take(lab, folder):
+                print(picture)
+        finally:
+            lab.close()
+            surroundings.leave()
+
+
+def _take(lab: Lab, folder: Path) -> list[Path]:
+    notebook = lab.open_notebook(CELLS, name="tour", viewport=(1200, 1000))
+    panel = notebook.show_panel()
+    for index in range(len(CELLS)):
+        notebook.run_cell(index)
+    expect(panel).to_contain_text("tools: ")
+    pictures: list[Path] = []
+    for name, theme in THEMES.items():
+        notebook.command("apputils:change-theme", theme=theme)
+        notebook.page.locator("#jupyterlab-splash").wait_for(state="detached")
+        pictures += lab.screenshot(f"notebook-{name}", folder)
+    return pictures
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

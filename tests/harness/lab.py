@@ -1,0 +1,290 @@
+"""A real JupyterLab, run from the installed wheel, in a real headless Chromium.
+
+`Lab` owns the server process and the browser; `Notebook` is one open notebook with its page. Both
+act through the application's own commands and wait on its promises, never on the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync_playwright
+
+from tests.harness import surroundings
+from tests.harness.wheel import Installed
+
+__all__ = ["Lab", "Notebook", "chromium"]
+
+START_TIMEOUT_S = 90.0
+PAGE_TIMEOUT_MS = 60_000
+PANEL_ID = "onetool-ipy-panel"
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_BROWSER_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+_SERVER_FLAGS = (
+    "--no-browser",
+    "--allow-root",
+    "--ServerApp.ip=127.0.0.1",
+    "--ServerApp.port=0",
+    "--ServerApp.terminals_enabled=False",
+    "--LabApp.expose_app_in_browser=True",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.extension_manager=readonly",
+)
+_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+/)lab\?token=")
+
+_IS_OPEN = """name =>
+  window.jupyterapp?.shell.currentWidget?.context?.path.endsWith(name)
+"""
+_READY = """async () => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+  await panel.sessionContext.session.kernel.info;
+}"""
+_RUN_CELL = """async index => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  panel.content.activeCellIndex = index;
+  panel.content.deselectAll();
+  await window.jupyterapp.commands.execute('notebook:run-cell');
+  return panel.content.widgets[index].model.toJSON().outputs;
+}"""
+_APPEND_CELL = """source => {
+  const { model } = window.jupyterapp.shell.currentWidget.content;
+  model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source });
+  return model.cells.length - 1;
+}"""
+
+
+def chromium() -> str:
+    """The path of the installed Chromium."""
+    for name in _BROWSERS:
+        if found := shutil.which(name, path=surroundings.OUTSIDE.get("PATH")):
+            return found
+    raise FileNotFoundError("No Chromium on PATH. `make browser` installs it, or says how.")
+
+
+class Notebook:
+    """One notebook, open in JupyterLab with its kernel started."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.path = path
+        self.page_errors: list[str] = []
+        page.on("pageerror", lambda error: self.page_errors.append(str(error)))
+
+    def run_cell(self, index: int) -> list[dict[str, Any]]:
+        """Run a cell to its end and return its outputs, as nbformat has them."""
+        outputs: list[dict[str, Any]] = self.page.evaluate(_RUN_CELL, index)
+        return outputs
+
+    def execute(self, code: str) -> list[dict[str, Any]]:
+        """Append a cell with `code` and run it."""
+        return self.run_cell(self.page.evaluate(_APPEND_CELL, code))
+
+    def output(self, index: int) -> Locator:
+        """What a cell shows, for `expect(...)`."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea")
+
+    def command(self, name: str, **arguments: Any) -> Any:
+        """Run a command of the application, as its menus do."""
+        return self.page.evaluate(
+            "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)",
+            [name, arguments],
+        )
+
+    def show_panel(self) -> Locator:
+        """Open our side panel and return it."""
+        self.page.evaluate(f"() => window.jupyterapp.shell.activateById('{PANEL_ID}')")
+        panel = self.page.locator(f"#{PANEL_ID}")
+        expect(panel).to_be_visible()
+        return panel
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel and wait until it answers."""
+        self.page.evaluate(
+            """async () => {
+              const { session } = window.jupyterapp.shell.currentWidget.sessionContext;
+              await session.kernel.restart();
+              await session.kernel.info;
+            }"""
+        )
+
+    def close(self) -> None:
+        """Shut the kernel down and close the page."""
+        if self.page.is_closed():
+            return
+        self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        self.page.context.close()
+
+
+class Lab:
+    """A JupyterLab server run from a venv, and the browser that looks at it."""
+
+    def __init__(self, installed: Installed, folder: Path) -> None:
+        """Start the server with every Jupyter folder below `folder`."""
+        self.root = folder / "root"
+        self.root.mkdir(parents=True)
+        self.token = secrets.token_hex(16)
+        self.notebooks: list[Notebook] = []
+        self._log: list[str] = []
+        self._address = ""
+        self._announced = threading.Event()
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._process = subprocess.Popen(
+            [
+                *(str(installed.python), "-m", "jupyterlab", *_SERVER_FLAGS),
+                f"--ServerApp.root_dir={self.root}",
+                f"--IdentityProvider.token={self.token}",
+            ],
+            cwd=folder,
+            env={**os.environ, **_private(folder / "home"), "PATH": installed.path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    @property
+    def log(self) -> str:
+        """What the server has printed."""
+        return "".join(self._log)
+
+    @property
+    def address(self) -> str:
+        """The base URL, once the server listens."""
+        if not self._announced.wait(START_TIMEOUT_S) or not self._address:
+            raise AssertionError(f"JupyterLab did not start:\n{self.log}")
+        return self._address
+
+    def open_notebook(
+        self,
+        cells: Sequence[str] = (),
+        *,
+        name: str = "notebook",
+        viewport: tuple[int, int] = (1200, 800),
+    ) -> Notebook:
+        """Write a notebook with these code cells, open it and wait for its kernel."""
+        folder = self.root / f"{name}-{secrets.token_hex(4)}"
+        folder.mkdir()
+        path = folder / f"{name}.ipynb"
+        path.write_text(_notebook(cells), encoding="utf-8")
+        page = self._open_page(viewport)
+        notebook = Notebook(page, path)
+        self.notebooks.append(notebook)
+        workspace = secrets.token_hex(4)
+        page.goto(
+            f"{self.address}lab/workspaces/{workspace}/tree/{path.relative_to(self.root).as_posix()}"
+            f"?token={self.token}&reset"
+        )
+        page.locator("#jupyterlab-splash").wait_for(state="detached")
+        page.wait_for_function(_IS_OPEN, arg=path.name)
+        page.evaluate(_READY)
+        return notebook
+
+    def screenshot(self, name: str, folder: Path) -> list[Path]:
+        """A picture of every open page, as `name`.png in `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        pictures: list[Path] = []
+        for notebook in self.notebooks:
+            if not notebook.page.is_closed():
+                number = f"-{len(pictures) + 1}" if pictures else ""
+                pictures.append(folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}{number}.png")
+                notebook.page.screenshot(path=pictures[-1])
+        return pictures
+
+    def close_notebooks(self) -> None:
+        """Close every page and shut its kernel down."""
+        while self.notebooks:
+            self.notebooks.pop().close()
+
+    def close(self) -> None:
+        """Close the browser and stop the server; may be called twice."""
+        self.close_notebooks()
+        if self._browser is not None:
+            self._browser.close()
+            self._browser = None
+        if self._playwright is not None:
+            self._playwright.stop()
+            self._playwright = None
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(timeout=5)
+
+    def _open_page(self, viewport: tuple[int, int]) -> Page:
+        if self._browser is None:
+            self._playwright = sync_playwright().start()
+            self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=list(_BROWSER_FLAGS))
+        width, height = viewport
+        context = self._browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(PAGE_TIMEOUT_MS)
+        return context.new_page()
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._log.append(line)
+            if not self._announced.is_set() and (found := _ADDRESS.search(line)):
+                self._address = found[1]
+                self._announced.set()
+        self._announced.set()
+
+
+def _private(home: Path) -> dict[str, str]:
+    """The private places of a server, with JupyterLab's news and update questions off."""
+    settings = home / "lab" / "settings"
+    notices = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    notices.parent.mkdir(parents=True)
+    notices.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}), encoding="utf-8")
+    return {
+        **surroundings.private(home),
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab" / "workspaces"),
+    }
+
+
+def _notebook(cells: Sequence[str]) -> str:
+    """The text of a notebook file with these code cells (one empty cell where there are none)."""
+    return json.dumps(
+        {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "id": f"cell-{number}",
+                    "execution_count": None,
+                    "metadata": {},
+                    "outputs": [],
+                    "source": source,
+                }
+                for number, source in enumerate(cells or ("",))
+            ],
+            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )

@@ -1,0 +1,63 @@
+"""The environment tests run in: a home, state and Jupyter folders that are nobody's own.
+
+Owns the list of variables that decide where IPython, Jupyter and we read and write. `enter` moves
+this process (and so each child) there; what was before is kept in `OUTSIDE` for the few children
+that need the developer's own settings, such as npm.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["OUTSIDE", "ROOT", "enter", "leave", "private"]
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE: dict[str, str] = dict(os.environ)
+
+# Set in a developer's shell, each would reach into a test.
+_UNWANTED = (
+    "DASK_SCHEDULER_ADDRESS",
+    "JUPYTERLAB_DIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+    "JUPYTER_CONFIG_PATH",
+    "JUPYTER_PATH",
+    "JUPYTER_TOKEN",
+    "ONETOOL_CONFIG",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+)
+
+
+def private(home: Path) -> dict[str, str]:
+    """Variables that put everything a user owns below `home`, which is made."""
+    places = {
+        "HOME": home,
+        "IPYTHONDIR": home / "ipython",
+        "JUPYTER_CONFIG_DIR": home / "jupyter" / "config",
+        "JUPYTER_DATA_DIR": home / "jupyter" / "data",
+        "JUPYTER_RUNTIME_DIR": home / "jupyter" / "runtime",
+        "ONETOOL_STATE": home / "state",
+        "XDG_CACHE_HOME": home / "cache",
+        "XDG_CONFIG_HOME": home / "config",
+        "XDG_DATA_HOME": home / "data",
+        "XDG_STATE_HOME": home / "xdg-state",
+    }
+    for place in places.values():
+        place.mkdir(parents=True, exist_ok=True)
+    return {name: str(place) for name, place in places.items()}
+
+
+def enter(home: Path) -> None:
+    """Move this process into surroundings below `home`."""
+    for name in _UNWANTED:
+        os.environ.pop(name, None)
+    os.environ.update(private(home))
+
+
+def leave() -> None:
+    """Give this process the variables back that it was started with."""
+    os.environ.clear()
+    os.environ.update(OUTSIDE)

@@ -1,0 +1,183 @@
+"""The house rules that a machine can check: who imports whom, how long files are, what they name.
+
+What a reviewer must judge is not here. Each test says what to do when it fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import onetool_ipy
+from tests.harness.surroundings import OUTSIDE, ROOT
+
+MAX_LINES = 400
+HEAVY = ("IPython", "pandas", "httpx", "pydantic", "ipywidgets", "mcp")
+
+# Written in two parts, so that this file does not name them itself.
+HOSTS = (
+    "registry." + "npmjs",
+    "registry." + "yarnpkg",
+    "pypi." + "org/simple",
+    "files.python" + "hosted",
+)
+MACHINE = (
+    "/" + "root/",
+    "/" + "work/main",
+    "/" + "work/shared",
+    "/" + "opt/pypi",
+    "/" + "opt/wheels",
+)
+
+
+def test_imports_go_down_only() -> None:
+    done = _run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_file_of_the_package_is_longer_than_it_should_be() -> None:
+    listed = _reasons(ROOT / "tests" / "data" / "long_files.txt")
+    long = {
+        str(path.relative_to(ROOT))
+        for path in _sources()
+        if len(path.read_text(encoding="utf-8").splitlines()) > MAX_LINES
+    }
+
+    assert long - listed.keys() == set(), "split the file, or list it with a reason"
+    assert listed.keys() - long == set(), "no longer long: take it off the list"
+
+
+def test_no_tracked_file_names_this_machine_or_a_registry() -> None:
+    own = [str(ROOT), OUTSIDE.get("HOME", "") + "/"]
+    words = [*HOSTS, *MACHINE, *(place for place in own if len(place) > 5)]
+    pattern = re.compile("|".join(re.escape(word) for word in words))
+
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {hit[0]}"
+        for path in _tracked()
+        for number, line in enumerate(_text(path).splitlines(), start=1)
+        if (hit := pattern.search(line))
+    ]
+
+    assert found == []
+
+
+def test_public_names_can_be_imported() -> None:
+    missing = [name for name in onetool_ipy.__all__ if not hasattr(onetool_ipy, name)]
+
+    assert missing == []
+    assert list(onetool_ipy.__all__) == sorted(set(onetool_ipy.__all__))
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = "import sys, onetool_ipy; print([name for name in sys.argv[1:] if name in sys.modules])"
+
+    done = _run(sys.executable, "-c", code, *HEAVY)
+
+    assert done.stdout.strip() == "[]", done.stdout
+
+
+def test_import_touches_no_file_but_code() -> None:
+    code = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: event == 'open' and opened.append(str(args[0])))\n"
+        "import onetool_ipy\n"
+        "print([name for name in opened if '.py' not in name])"
+    )
+
+    done = _run(sys.executable, "-c", code)
+
+    assert done.stdout.strip() == "[]", done.stdout
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    """The wheel's tests lend it our own environment, so they would not notice a missing one."""
+    known = packages_distributions()
+    declared = {_plain(Requirement(line).name) for line in requires("onetool-ipy") or ()}
+
+    undeclared = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in _sources()
+        if path.suffix == ".py"
+        for name in _imported(path) - sys.stdlib_module_names - {"onetool_ipy"}
+        if not declared.intersection(map(_plain, known.get(name, [name])))
+    }
+
+    assert undeclared == set(), "add it to pyproject.toml, or do without"
+
+
+@pytest.mark.parametrize("path", ["labextension/package.json", "onetool_ipy/labextension/package.json"])
+def test_panel_has_the_version_of_the_package(path: str) -> None:
+    package = json.loads((ROOT / path).read_text(encoding="utf-8"))
+
+    assert package["version"] == onetool_ipy.__version__
+
+
+def test_lock_file_names_no_place_to_fetch_from() -> None:
+    lock = json.loads((ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
+
+    fetched = [name for name, entry in lock["packages"].items() if "resolved" in entry]
+
+    assert fetched == [], "npm install --omit-lockfile-registry-resolved"
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def _tracked() -> list[Path]:
+    """Files that are, or by .gitignore could be, in the repository."""
+    listing = _run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    assert listing.returncode == 0, listing.stdout
+    paths = [ROOT / name for name in listing.stdout.split("\0") if name]
+    assert paths
+    return [path for path in paths if path.is_file()]
+
+
+def _sources() -> list[Path]:
+    """Code of the package, but not what the panel's build wrote."""
+    built = ROOT / "onetool_ipy" / "labextension"
+    suffixes = {".py", ".js", ".mjs", ".ts", ".css"}
+    places = [ROOT / "onetool_ipy", ROOT / "labextension" / "src"]
+    return [
+        path
+        for place in places
+        for path in sorted(place.rglob("*"))
+        if path.suffix in suffixes and built not in path.parents
+    ]
+
+
+def _imported(path: Path) -> set[str]:
+    """Top-level names of the modules a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _text(path: Path) -> str:
+    """The text of a file; of a binary one what can be read as text."""
+    return path.read_bytes().decode("utf-8", errors="ignore")
+
+
+def _reasons(path: Path) -> dict[str, str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pairs = [line.partition(":") for line in lines if line and not line.startswith("#")]
+    assert all(reason.strip() for _, _, reason in pairs), "a listed file needs a reason"
+    return {name.strip(): reason.strip() for name, _, reason in pairs}

@@ -1,0 +1,65 @@
+"""The scenarios of the specs against the tests that are marked with them.
+
+A marker with an id nobody listed is a mistake; a required scenario without a test is a gap. What is
+open but not required yet is only reported, at the end of the run (`-v` lists every one).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.harness import specs
+from tests.harness.surroundings import ROOT
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> specs.Coverage:
+    """Coverage by all tests of the repository, whichever were chosen for this run."""
+    listing = tmp_path_factory.mktemp("specs") / "marked.json"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-qq",
+            f"--marked-to={listing}",
+            "tests",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"some tests cannot be collected:\n{done.stdout}{done.stderr}"
+    marked = json.loads(listing.read_text(encoding="utf-8"))
+    return specs.coverage({scenario: tuple(tests) for scenario, tests in marked.items()})
+
+
+def test_every_marker_names_a_listed_scenario(found: specs.Coverage) -> None:
+    assert found.unknown == {}
+
+
+def test_every_required_scenario_has_a_test(found: specs.Coverage) -> None:
+    missing = "\n".join(found.missing_required)
+
+    assert not missing, f"required by tests/data/required_specs.txt, without a test:\n{missing}"
+
+
+def test_scenarios_are_listed_once() -> None:
+    scenarios = specs.read_scenarios()
+
+    assert len(scenarios) == len(set(scenarios))
+    assert {one.partition("/")[0] for one in scenarios} == {"000", "001", "002", "003", "004"}
+
+
+def test_unknown_and_missing_scenarios_are_seen() -> None:
+    coverage = specs.coverage({"003/Tool Lookup/Get tool by nmae": ("tests/some.py::test_it",)})
+
+    assert coverage.unknown == {"003/Tool Lookup/Get tool by nmae": ("tests/some.py::test_it",)}
+    assert "003/Tool Lookup/Get tool by name" in coverage.missing_required
+    assert "003/Provider Format Conversion/Convert to OpenAI format" not in coverage.missing_required
