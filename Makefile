@@ -25,6 +25,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 export PATH := $(BIN):$(PATH)
 ARGS ?=
+QUICKSTART := notebooks/quickstart.ipynb
 
 # What decides whether an installed environment is still right. The built panel is in the list
 # because an editable install copies it.
@@ -38,7 +39,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 lab: $(VENV)/.lab
-	$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS) notebooks/quickstart.ipynb
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(QUICKSTART) $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
 test: $(VENV)/.test browser $(NODE_MODULES)
 	$(BIN)/python -m pytest $(ARGS)

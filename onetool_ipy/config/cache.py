@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy._version import __version__
-from onetool_ipy.config.document import Document, Fault
+from onetool_ipy.config.document import Document
 
 __all__ = ["cache_key", "fetch", "store"]
 
@@ -47,7 +47,7 @@ def fetch(path: Path, key: str) -> dict[str, Document] | None:
     if head != _head(key, body):
         return None
     try:
-        return {name: _document(raw) for name, raw in _loads(body).items()}
+        return {name: Document.from_json(raw) for name, raw in _loads(body).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -61,7 +61,7 @@ def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
 
     temp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        body = orjson.dumps({name: list(document) for name, document in documents.items()})
+        body = orjson.dumps({name: document.to_json() for name, document in documents.items()})
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, TypeError, ValueError):
@@ -85,10 +85,3 @@ def _loads(body: bytes) -> Any:
 
 def _head(key: str, body: bytes) -> bytes:
     return f"onetool_ipy {key} {zlib.crc32(body):08x}\n".encode()
-
-
-def _document(raw: Any) -> Document:
-    data, lines, faults = raw
-    if not isinstance(data, dict) or not isinstance(lines, dict):
-        raise TypeError("not a document")
-    return Document(data, lines, [Fault(*fault) for fault in faults])

@@ -5,12 +5,14 @@ Apart from `yaml_text`, so that a load from the warm cache needs neither that mo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from onetool_ipy.config.value import Value
 
 __all__ = ["Document", "Fault", "NotYaml", "quoted"]
 
 
-class Fault(NamedTuple):
+class Fault(Value):
     """Something wrong at a line; `key` is its dotted path, empty for the whole document."""
 
     line: int
@@ -19,12 +21,24 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Document(NamedTuple):
+class Document(Value):
     """A mapping, the line of each of its keys by dotted path, and what was left out of it."""
 
     data: dict[str, Any]
     lines: dict[str, int]
     faults: list[Fault]
+
+    def to_json(self) -> list[Any]:
+        """The document as the cache keeps it."""
+        return [self.data, self.lines, [[f.line, f.key, f.message, f.hint] for f in self.faults]]
+
+    @classmethod
+    def from_json(cls, raw: Any) -> Document:
+        """The document back; raise ValueError or TypeError for anything else."""
+        data, lines, faults = raw
+        if not isinstance(data, dict) or not isinstance(lines, dict):
+            raise TypeError("not a document")
+        return cls(data, lines, [Fault(*fault) for fault in faults])
 
 
 class NotYaml(Exception):

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from onetool_ipy.config.cache import cache_key, fetch, store
 from onetool_ipy.config.check import check_prompts, check_settings
@@ -22,12 +21,13 @@ from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.config.secrets_file import read_secrets
 from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.value import Value
 from onetool_ipy.core.model import Problem
 
 __all__ = ["Loaded", "Notes", "load_files"]
 
 
-class Loaded(NamedTuple):
+class Loaded(Value):
     """What the files gave."""
 
     settings: Settings

@@ -115,10 +115,10 @@ def _project_key(project: Path) -> str:
 def _named(path: Path, *, cwd: Path, home: Path) -> Found:
     """Take the file, or the folder that holds `onetool.yaml` or `.onetool/onetool.yaml`."""
     file = Path(os.path.abspath(cwd / expand_home(path, home)))
-    if file.is_dir():
+    if os.path.isdir(file):
         inner = file / FOLDER / CONFIG_NAME
         file = inner if os.path.lexists(inner) else file / CONFIG_NAME
-    parent = file.parent if file.exists() else None
+    parent = file.parent if os.path.exists(file) else None
     return Found(parent, file, named=True)
 
 

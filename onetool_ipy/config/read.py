@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
+
+from onetool_ipy.config.value import Value
 
 __all__ = ["MAX_BYTES", "Content", "Unreadable", "read"]
 
@@ -24,7 +25,7 @@ _FLAGS = (
 )
 
 
-class Content(NamedTuple):
+class Content(Value):
     """What the file held, and what it looked like (mode, size, time) at that moment."""
 
     data: bytes

@@ -17,7 +17,14 @@ __all__ = ["MAX_DEPTH", "MAX_VALUES", "parse"]
 
 MAX_DEPTH = 100
 MAX_VALUES = 500_000
-"""Values after aliases are expanded; a thousand tools are about 75,000."""
+"""Values after aliases are expanded; a thousand tools are about 75,000. One whose line is kept counts as four."""
+
+MAX_CHARS = 16_000_000
+"""Characters after aliases are expanded; twice what the largest file can hold."""
+
+_LONGEST_KEY = 1000
+_LONGEST_PATH = 300
+"""A longer dotted path is not made: what stands there has the line of what is around it."""
 
 _ENTRIES = "tools"
 """The section whose entries are large and many: one line is kept for each, none for what is inside."""
@@ -104,7 +111,7 @@ def _loader(text: str) -> Any:
 
 
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep."
-_TOO_MANY = f"holds more than {MAX_VALUES:,} values."
+_TOO_MANY = "holds too many values."
 
 
 def _line(node: Any) -> int:
@@ -148,21 +155,24 @@ class _Maker:
         self.scalar_node, self.sequence_node = ScalarNode, SequenceNode
         self.mapping_node = MappingNode
         self.left = MAX_VALUES
+        self.chars = 0
         self.known = dict(_WORDS)
         self.number_starts = _NUMBER_STARTS if numbers else frozenset[str]()
         self.lines: dict[str, int] = {}
         self.faults: list[Fault] = []
 
     def document(self, root: Any) -> Document:
-        if root.__class__ is self.scalar_node and root.tag == _IMPLICIT and root.value == "":
+        if root.__class__ is self.scalar_node and root.tag == _IMPLICIT and _WORDS.get(root.value, root) is None:
             return Document({}, {}, [])
         if root.__class__ is not self.mapping_node:
             kind = "a list" if root.__class__ is self.sequence_node else "a single value"
             raise NotYaml(_line(root), f"holds {kind} at its top, not 'key: value' lines.")
         try:
-            return Document(self.walk(root, "", 1), self.lines, self.faults)
+            data = self.walk(root, "", 1)
         except _Bad as exc:
             raise NotYaml(_line(exc.node), exc.message, exc.hint) from exc
+        self.check_size(root)
+        return Document(data, self.lines, self.faults)
 
     def walk(self, node: Any, key: str, depth: int) -> Any:
         """The value with a line for every key in it; faulty parts are left out and noted."""
@@ -173,7 +183,7 @@ class _Maker:
         return self.plain(node, depth)
 
     def walk_mapping(self, node: Any, key: str, depth: int) -> dict[str, Any]:
-        self.spend(node, depth)
+        self.spend(node, depth, cost=4)
         out: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key_node, value in node.value:
@@ -183,28 +193,28 @@ class _Maker:
                 if self.is_merge(key_node):
                     self.merge(merged, value, depth)
                     continue
-                path = f"{key}.{name}" if key else name
+                path = _longer(key, f".{name}")
                 if name in out:
-                    first = self.lines[path]
+                    first = self.lines.get(path, line)
                     message = f"stands here twice; line {first} holds, this one is ignored."
                     self.faults.append(Fault(line, path, message))
                     continue
-                self.lines[path] = line
+                self.lines.setdefault(path, line)
                 out[name] = self.walk(value, path, depth + 1)
             except _Bad as exc:
                 shown = key_node.value if isinstance(key_node.value, str) else "?"
-                path = f"{key}.{shown}" if key else shown
+                path = _longer(key, f".{shown}")
                 self.faults.append(Fault(_line(exc.node), path, exc.message, exc.hint))
         return {**merged, **out} if merged else out
 
     def walk_sequence(self, node: Any, key: str, depth: int) -> list[Any]:
         """A faulty item stays as None, so that the others keep their numbers."""
-        self.spend(node, depth)
+        self.spend(node, depth, cost=1 if key == _ENTRIES else 4)
         make = self.plain if key == _ENTRIES else None
         out: list[Any] = []
         for index, item in enumerate(node.value):
-            path = f"{key}[{index}]"
-            self.lines[path] = item.start_mark.line + 1
+            path = _longer(key, f"[{index}]")
+            self.lines.setdefault(path, item.start_mark.line + 1)
             try:
                 out.append(make(item, depth + 1) if make else self.walk(item, path, depth + 1))
             except _Bad as exc:
@@ -216,6 +226,7 @@ class _Maker:
         """The value, or _Bad for the first fault in it. Every node of a large file passes here."""
         kind = node.__class__
         if kind is self.scalar_node:
+            self.chars += len(node.value)
             return node.value if node.tag == _STR else self.scalar(node)
         self.spend(node, depth)
         if kind is self.sequence_node:
@@ -253,6 +264,9 @@ class _Maker:
             raise _unknown_tag(node)
         if not node.value and not node.style:
             raise _Bad(node, "an empty key.")
+        if len(node.value) > _LONGEST_KEY:
+            raise _Bad(node, f"the key {quoted(node.value)} is too long.")
+        self.chars += len(node.value)
         return str(node.value)
 
     def is_merge(self, node: Any) -> bool:
@@ -267,15 +281,25 @@ class _Maker:
             for name, inner in part.items():
                 into.setdefault(name, inner)
 
-    def spend(self, node: Any, depth: int) -> None:
+    def spend(self, node: Any, depth: int, cost: int = 1) -> None:
         """Count what aliases expand to: a few lines can stand for billions of values, or for no end."""
         if node.tag and node.tag not in _COLLECTION_TAGS:
             raise _unknown_tag(node)
-        self.left -= len(node.value) or 1
-        if self.left < 0:
-            raise NotYaml(_line(node), _TOO_MANY, "Its aliases (*name) expand to too much.")
+        self.left -= cost * (len(node.value) or 1)
+        self.check_size(node)
         if depth > MAX_DEPTH:
             raise NotYaml(_line(node), _TOO_DEEP, "One of its aliases (*name) holds itself.")
+
+    def check_size(self, node: Any) -> None:
+        if self.left < 0 or self.chars > MAX_CHARS:
+            raise NotYaml(_line(node), _TOO_MANY, "Its aliases (*name) expand to too much.")
+
+
+def _longer(path: str, step: str) -> str:
+    """The dotted path of what is inside, or of what is around it where that gets too long."""
+    if not path:
+        return step[1:]
+    return path if len(path) + len(step) > _LONGEST_PATH else path + step
 
 
 def _number(node: Any) -> Any:

@@ -1,31 +1,294 @@
-"""Find names by what a person types. One engine for help, completion, "did you mean" and the screens.
+"""Find things by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
 
-So far: the nearest names to a mistyped one. No I/O, no state; rapidfuzz is imported when it is first needed.
+Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Pure: an
+`Index` is built once from entries and never changes; its parts are made when a query first needs them. What may differ
+between what is typed and what is written (case, `.` or `_` or `-` or a blank) never counts. rapidfuzz is imported late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-__all__ = ["did_you_mean", "suggest"]
+from onetool_ipy.core.vocabulary import Vocabulary, allowed_edits, key_of, keys_of
 
-_NEAR = 60.0
+if TYPE_CHECKING:
+    from onetool_ipy.core.model import ToolSpec
+
+__all__ = ["Entry", "Hit", "Index", "Tier", "contains", "did_you_mean", "entry_of", "suggest"]
+
+Tier = Literal["exact", "prefix", "word", "fuzzy"]
+"""How well a hit fits, best first."""
+
+_MAX_QUERY = 200
+_MAX_UNITS = 8
+_MAX_DESCRIPTION = 600
+_NEAR = 45.0
+"""From this score on a hit is near enough to be proposed as what was meant."""
+_LAST = "\U0010ffff"
+_LITTLE_WORDS = (
+    "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
+)
+_STOP = frozenset(_LITTLE_WORDS.split())
+
+
+class Entry(NamedTuple):
+    """What can be found: a name, the words that go with it, and the thing itself in `value`."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    value: Any = None
+
+
+class Hit(NamedTuple):
+    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `query` is what was asked."""
+
+    item: Entry
+    score: float
+    tier: Tier
+    query: str
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where in the name the letters stand that the query shares with it: (start, end), in order."""
+        return _spans(self.query, self.item.name)
+
+
+def contains(pattern: str, text: str) -> bool:
+    """Whether the pattern stands somewhere in the text, whatever the case; the empty one always does."""
+    return pattern.casefold() in text.casefold()
 
 
 def suggest(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
     """The known names nearest to `name`, best first; none when nothing is near."""
-    from rapidfuzz import fuzz, process
-
-    choices = list(known)
-    query = name[:200].lower()
-    same = [c for c in choices if c.lower() == query]
-    tails = [c for c in choices if c.rpartition(".")[2].lower() == query]
-    scored = process.extract(query, choices, scorer=fuzz.ratio, processor=str.lower, limit=limit, score_cutoff=_NEAR)
-    ranked = dict.fromkeys([*same, *tails, *(choice for choice, _, _ in scored)])
-    return list(ranked)[:limit]
+    index = Index(Entry(choice) for choice in dict.fromkeys(known))
+    return [hit.item.name for hit in index.search(name, limit=limit) if hit.score >= _NEAR]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`Did you mean 'a' or 'b'?`, or nothing."""
     near = [f"'{n}'" for n in suggest(name, known)]
     return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def entry_of(spec: ToolSpec) -> Entry:
+    """The entry of a tool."""
+    listed = spec.parameters.get("properties")
+    arguments = tuple(listed) if isinstance(listed, dict) else ()
+    return Entry(spec.name, spec.description, arguments, spec.tags, spec)
+
+
+class Index:
+    """Entries, ready to be searched. Shorter names come first where nothing else decides."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        given = list(entries)
+        keyed = list(zip(keys_of([entry.name for entry in given]), given, strict=True))
+        keyed.sort(key=lambda pair: (len(pair[0]), pair[0], pair[1].name))
+        self._keys = [key for key, _ in keyed]
+        self._entries = [entry for _, entry in keyed]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def search(self, query: str, *, limit: int | None = 20) -> list[Hit]:
+        """Give the entries that fit, best first. Whatever is asked; without a letter in it nothing fits."""
+        text = query[:_MAX_QUERY].strip()
+        key = key_of(text)
+        wanted = len(self._entries) if limit is None else limit
+        if not key or wanted < 1:
+            return []
+        found: dict[int, Hit] = {}
+        best = 100.0
+        for tier, i, score in self._ranked(text, key, wanted):
+            if i not in found:
+                best = min(best, score)
+                found[i] = Hit(self._entries[i], round(best, 2), tier, text)
+                if len(found) == wanted:
+                    break
+        return list(found.values())
+
+    def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
+        """From best to worst; a tier is only looked at when those before it were not enough."""
+        for i in self._exact(text, key):
+            yield "exact", i, 100.0 if self._keys[i] == key else 99.0
+        for i in self._starting(key):
+            yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
+        for i, weight in self._whole_words(text):
+            yield "word", i, 80 + 8 * weight
+        for i, score in self._fuzzy(key, wanted):
+            yield "fuzzy", i, score
+
+    # Exact and prefix: two sorted lists, one of whole names, one of names without their pack.
+
+    @cached_property
+    def _tails(self) -> list[str]:
+        return keys_of([entry.name.partition(".")[2] for entry in self._entries])
+
+    @cached_property
+    def _sorted_keys(self) -> tuple[list[str], list[int]]:
+        return _sorted(self._keys)
+
+    @cached_property
+    def _sorted_tails(self) -> tuple[list[str], list[int]]:
+        return _sorted(self._tails)
+
+    def _exact(self, text: str, key: str) -> list[int]:
+        whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)
+        whole.sort(key=lambda i: self._entries[i].name != text)
+        return [*whole, *sorted(tail)]
+
+    def _starting(self, key: str) -> Iterator[int]:
+        """Names that start with the query: where a word ends there first, then the others."""
+        both = (self._sorted_keys, self._sorted_tails)
+        for keys in both:
+            yield from sorted(_range(keys, key + " ", key + " " + _LAST))
+        yield from sorted({i for keys in both for i in _range(keys, key, key + _LAST)})
+
+    # Whole words, in names, tags, arguments and descriptions.
+
+    @cached_property
+    def _words(self) -> Vocabulary:
+        entries = self._entries
+        return Vocabulary(
+            names=[entry.name for entry in entries],
+            tags=[" ".join(entry.tags) for entry in entries],
+            arguments=[" ".join(entry.arguments) for entry in entries],
+            descriptions=[entry.description[:_MAX_DESCRIPTION] for entry in entries],
+        )
+
+    def _whole_words(self, text: str) -> Iterator[tuple[int, float]]:
+        """Entries that have every term as whole words, with how well; `a.b` must stand so in a name."""
+        terms = [term for term in map(key_of, text.split()[:_MAX_UNITS]) if term]
+        if len(terms) == 1 and " " not in terms[0]:
+            for ids, weight in self._words.having(terms[0]):
+                for i in ids:
+                    yield i, weight
+            return
+        weighed = sorted((self._with_term(term) for term in terms), key=len)
+        common = set(weighed[0]).intersection(*weighed[1:]) if weighed else set[int]()
+        scores = [(sum(w[i] for w in weighed) / len(weighed), -i) for i in common]
+        for score, i in sorted(scores, reverse=True):
+            yield -i, score
+
+    def _with_term(self, term: str) -> dict[int, float]:
+        if " " not in term:
+            return self._words.weighed([(term, 1.0)])
+        padded = f" {term} "
+        rarest = min((self._words.in_names(part) for part in term.split(" ")), key=len)
+        return {i: 1.0 for i in rarest if padded in f" {self._keys[i]} "}
+
+    # Fuzzy: names with and without their pack by edits; single words by edits, beginnings and parts.
+
+    def _fuzzy(self, key: str, wanted: int) -> list[tuple[int, float]]:
+        scores = dict(self._like_words(key, wanted))
+        for i, score in self._near_names(key):
+            if score > scores.get(i, 0.0):
+                scores[i] = score
+        ranked = ((score, -i) for i, score in scores.items())
+        return [(-i, score) for score, i in sorted(ranked, reverse=True)]
+
+    @cached_property
+    def _tails_by_length(self) -> tuple[list[str], list[int]]:
+        ids = sorted(range(len(self._tails)), key=lambda i: len(self._tails[i]))
+        return [self._tails[i] for i in ids], ids
+
+    def _near_names(self, key: str) -> Iterator[tuple[int, float]]:
+        edits = allowed_edits(len(key))
+        if not edits:
+            return
+        for i, similarity in _near(key, self._keys, edits):
+            yield i, 79 * similarity
+        tails, ids = self._tails_by_length
+        for i, similarity in _near(key, tails, edits):
+            yield ids[i], 76 * similarity
+
+    def _like_words(self, key: str, wanted: int) -> Iterator[tuple[int, float]]:
+        """Entries with words like those asked for; where enough have all of them, only those."""
+        units = list(dict.fromkeys(key.split(" ")))[:_MAX_UNITS]
+        units = [unit for unit in units if unit not in _STOP] or units
+        weighed = [self._words.weighed(self._words.like(unit)) for unit in units]
+        counts: Counter[int] = Counter()
+        for qualities in weighed:
+            counts.update(qualities.keys())
+        least = len(units)
+        while least > (len(units) + 1) // 2 and sum(n >= least for n in counts.values()) < wanted:
+            least -= 1
+        for i, count in counts.items():
+            if count >= least:
+                yield i, 70 * sum([w[i] for w in weighed if i in w]) / len(units)
+
+
+def _sorted(keys: list[str]) -> tuple[list[str], list[int]]:
+    ids = sorted(range(len(keys)), key=keys.__getitem__)
+    return [keys[i] for i in ids], ids
+
+
+def _range(index: tuple[list[str], list[int]], low: str, high: str) -> list[int]:
+    """The numbers of the keys from `low` to `high`, both included."""
+    keys, ids = index
+    end = bisect_left(keys, high + "\0")
+    return ids[bisect_left(keys, low) : end]
+
+
+def _near(key: str, by_length: list[str], edits: int) -> Iterator[tuple[int, float]]:
+    """Numbers of the names at most so many edits away, with their similarity; they are sorted by length.
+
+    A swap of neighbours is one edit. Among equal distances the one that shares more letters is nearer.
+    """
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA, Indel
+
+    start = bisect_left(by_length, len(key) - edits, key=len)
+    end = bisect_left(by_length, len(key) + edits + 1, key=len)
+    names = by_length[start:end]
+    near = process.extract(key, names, scorer=OSA.distance, score_cutoff=edits, limit=50)
+    for name, distance, number in near:
+        apart = distance + 0.25 * Indel.normalized_distance(key, name)
+        yield start + number, 1 - apart / max(len(key), len(name))
+
+
+def _spans(query: str, name: str) -> tuple[tuple[int, int], ...]:
+    low, wanted = name.lower(), query.lower()
+    if len(low) != len(name):  # a letter that changes length with its case: no position would be true
+        return ()
+    if wanted in low:
+        start = low.index(wanted)
+        return ((start, start + len(wanted)),)
+    found: set[int] = set()
+    for unit in key_of(query).split()[:_MAX_UNITS]:
+        start = low.find(unit)
+        found.update(range(start, start + len(unit)) if start >= 0 else _shared(unit, low))
+    return tuple(_runs(sorted(found)))
+
+
+def _shared(unit: str, name: str) -> Iterator[int]:
+    """Positions of the letters that a mistyped word shares with the nearest word of a name."""
+    from rapidfuzz.distance import Indel
+
+    words = [(m.start(), m.group()) for m in re.finditer(r"[^\W_]+", name)]
+    ranked = max(words, key=lambda w: Indel.normalized_similarity(unit, w[1]), default=(0, ""))
+    start, word = ranked
+    if not word or Indel.normalized_similarity(unit, word) < 0.6:
+        return
+    for block in Indel.opcodes(unit, word):
+        if block.tag == "equal":
+            yield from range(start + block.dest_start, start + block.dest_end)
+
+
+def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
+    start = previous = None
+    for position in positions:
+        if previous is None or position != previous + 1:
+            if start is not None and previous is not None:
+                yield start, previous + 1
+            start = position
+        previous = position
+    if start is not None and previous is not None:
+        yield start, previous + 1

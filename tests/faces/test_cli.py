@@ -128,9 +128,7 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_said_on_stderr_with_the_right_code(
-    run: Any, words: list[str], code: int, said: str
-) -> None:
+def test_what_is_wrong_is_said_on_stderr_with_the_right_code(run: Any, words: list[str], code: int, said: str) -> None:
     """Contract 12: 0 ok, 1 failed call, 2 usage."""
     ran = run(*words)
     assert ran.code == code

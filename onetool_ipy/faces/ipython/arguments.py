@@ -170,8 +170,7 @@ def _require_joined(text: str, word: Word, after: Word | None) -> None:
         return
     if word.equals > 0 > after.equals or word.equals < 0 == after.equals:
         raise UsageProblem(
-            f"Blanks around '=' in {show(text[word.start : after.end])} "
-            f"(character {word.start + 1}).",
+            f"Blanks around '=' in {show(text[word.start : after.end])} (character {word.start + 1}).",
             hint="Write key=value without them, and a value with blanks in quotes.",
         )
 

@@ -80,14 +80,10 @@ def _missing_text(args: Mapping[str, Any], expected: Expected) -> str:
         return texts[0]
     if texts:
         message = f"The body may be {' or '.join(map(show, texts[:4]))}."
-        raise UsageProblem(
-            message, hint=f"Say which: --body {texts[0]}. Or give all arguments as YAML: --args."
-        )
+        raise UsageProblem(message, hint=f"Say which: --body {texts[0]}. Or give all arguments as YAML: --args.")
     message = "No required text argument is missing that the body could be."
     other = next((name for name in (*missing, *expected.names) if name not in args), "NAME")
-    raise UsageProblem(
-        message, hint=f"Say which one it is: --body {other}. Or give all as YAML: --args."
-    )
+    raise UsageProblem(message, hint=f"Say which one it is: --body {other}. Or give all as YAML: --args.")
 
 
 def _read_mapping(text: str, expected: Expected) -> dict[str, Any]:
@@ -125,9 +121,7 @@ def _read_yaml(text: str, expected: Expected) -> Any:
     except yaml.MarkedYAMLError as exc:
         where = f" in line {exc.problem_mark.line + 1}" if exc.problem_mark else ""
         told = exc.problem or exc.context or "it cannot be read"
-        raise UsageProblem(
-            f"--args: the body is no YAML{where}: {told}.", hint="Mend that line."
-        ) from exc
+        raise UsageProblem(f"--args: the body is no YAML{where}: {told}.", hint="Mend that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
             "--args: the body holds a character that YAML does not take.",
@@ -146,7 +140,7 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
     if depth > _MAX_LEVELS:
         _refuse(f"more than {_MAX_LEVELS} levels", event)
     if isinstance(event, yaml.ScalarEvent):
-        return _read_scalar(event.value, expected) if event.style is None else event.value
+        return event.value if event.style else _read_scalar(event.value, expected)
     if isinstance(event, yaml.SequenceStartEvent):
         place = expected.items()
         items = []

@@ -34,7 +34,7 @@ class Page(str):
 def register(shell: Any, kind: type, mask: Mask) -> None:
     """Show results of this kind in the shell by this module."""
     formatters = shell.display_formatter.formatters
-    formatters["text/plain"].for_type(kind, lambda result, printer, cycle: printer.text(plain_text(result, mask)))
+    formatters["text/plain"].for_type(kind, lambda result, printer, _cycle: printer.text(plain_text(result, mask)))
     formatters["text/html"].for_type(kind, lambda result: _html(shell, result, mask))
 
 

@@ -73,16 +73,12 @@ class Expected:
         if name in self._properties:
             return Expected(self._properties[name], self.root)
         more = (part.get("additionalProperties") for part in self._all_parts)
-        return Expected(
-            next((schema for schema in more if isinstance(schema, dict)), {}), self.root
-        )
+        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
     def items(self) -> Expected:
         """Give the place of an item of a list."""
         more = (part.get("items") for part in self._all_parts)
-        return Expected(
-            next((schema for schema in more if isinstance(schema, dict)), {}), self.root
-        )
+        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
     @cached_property
     def _all_parts(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.core.model import ToolResult, ToolSpec
-from onetool_ipy.faces.ipython import display
+from onetool_ipy.faces.ipython import complete, display, transform
 from onetool_ipy.faces.ipython.errors import LastFailure
 from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.ipython.namespace import Names
@@ -17,6 +17,32 @@ from onetool_ipy.faces.ipython.namespace import Names
 __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
+
+
+class Typing:
+    """What we add to how a cell is read: shortcuts, `%tool NAME?` and Tab."""
+
+    def __init__(self, shell: Any) -> None:
+        self._transformers = shell.input_transformer_manager.token_transformers
+        self._matchers = shell.Completer.custom_matchers
+        self._ours: list[tuple[list[Any], Any]] = []
+
+    def install(self, magics: OneTool) -> None:
+        """Register with IPython's own lists."""
+        transformers = [transform.Shortcut, *(transform.help_on(name) for name in magics.names)]
+        self._ours = [
+            *((self._transformers, each) for each in transformers),
+            (self._matchers, complete.matcher(magics.sight(), magics.names)),
+        ]
+        for registered, ours in self._ours:
+            registered.append(ours)
+
+    def remove(self) -> None:
+        """Take back what `install` added."""
+        for registered, ours in self._ours:
+            if ours in registered:
+                registered.remove(ours)
+        self._ours.clear()
 
 
 class Extension:
@@ -28,12 +54,14 @@ class Extension:
         self.last = LastFailure(shell, self.box.mask)
         self.names = Names(shell)
         self.magics = OneTool(shell, self.box, self.last, self._offer)
+        self.typing = Typing(shell)
 
     def start(self) -> None:
         self.box.dress = self.last.dress
         self.box.on_adopt = self._adopted
         self.magics.install()
         display.register(self.shell, ToolResult, self.box.mask)
+        self.typing.install(self.magics)
         self._offer()
         self.shell.events.register("pre_run_cell", self._before_cell)
         self._warn()
@@ -42,6 +70,7 @@ class Extension:
         self.shell.events.unregister("pre_run_cell", self._before_cell)
         self.names.withdraw()
         display.unregister(self.shell, ToolResult)
+        self.typing.remove()
         self.magics.remove()
         self.box.close()
 
@@ -59,7 +88,7 @@ class Extension:
         if proxy is not None:
             self.names.offer([(spec.pack, proxy)])
 
-    def _before_cell(self, info: Any) -> None:
+    def _before_cell(self, _info: Any) -> None:
         self.names.restore()
 
     def _warn(self) -> None:

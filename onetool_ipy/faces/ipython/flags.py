@@ -68,9 +68,7 @@ class Flags:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Flags:
         """Take flags by their name as typed."""
-        return cls(
-            **{"output" if name == "-o" else name[2:]: value for name, value in given.items()}
-        )
+        return cls(**{"output" if name == "-o" else name[2:]: value for name, value in given.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +121,7 @@ def skip_options(
             raise UsageProblem(f"{show(name)} is given twice.", hint="Keep one of them.")
         if kind == "switch":
             if word.equals >= 0:
-                raise UsageProblem(
-                    f"{show(name)} takes no value: {show(word.text)}.", hint=f"Write just {name}."
-                )
+                raise UsageProblem(f"{show(name)} takes no value: {show(word.text)}.", hint=f"Write just {name}.")
             given[name] = True
             continue
         value = word.value if word.equals >= 0 else ""
@@ -164,9 +160,7 @@ def _read_option(name: str, value: str, kind: OptionKind) -> Any:
         return value
     got = f"got {show(value)}" if value else "got nothing"
     example = {"text": "WORD", "number": "10", "seconds": "5", "variable": "x"}[kind]
-    raise UsageProblem(
-        f"{show(name)} wants {_WANTED[kind]}, {got}.", hint=f"Write {name} {example}."
-    )
+    raise UsageProblem(f"{show(name)} wants {_WANTED[kind]}, {got}.", hint=f"Write {name} {example}.")
 
 
 def _read_seconds(value: str) -> float | None:

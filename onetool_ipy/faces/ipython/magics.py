@@ -11,8 +11,8 @@ from typing import Any
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
 
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.core.model import ToolSpec
-from onetool_ipy.faces.ipython import commands, parse
+from onetool_ipy.core.model import ToolResult, ToolSpec
+from onetool_ipy.faces.ipython import commands, complete, parse
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
 from onetool_ipy.toolbox import Toolbox
 
@@ -26,31 +26,34 @@ _OTHER_NAME = "onetool"
 class OneTool(Magics):
     """The magics of one shell."""
 
-    def __init__(
-        self, shell: Any, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]
-    ) -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]) -> None:
         super().__init__(shell)
+        self._shell = shell
         self.box = box
         self.last = last
-        self._names: list[str] = []
+        self.names: list[str] = []
         self._desk = commands.Commands(box, last, after_reload)
 
     def install(self) -> None:
         """Register the magic; a foreign `%tool` is left alone, and ours is then `%onetool`."""
-        manager = self.shell.magics_manager
+        manager = self._shell.magics_manager
         name = _NAME
         if _NAME in manager.magics["line"]:
             name = _OTHER_NAME
             print(f"onetool_ipy: %{_NAME} belongs to another extension; use %{_OTHER_NAME}.")  # noqa: T201 (said once)
         manager.register_function(self._magic(), magic_kind="line_cell", magic_name=name)
-        self._names.append(name)
+        self.names.append(name)
+
+    def sight(self) -> complete.Sight:
+        """What completion may look at."""
+        return complete.Sight(self.box, self._desk.words(), self._shortcuts, lambda: ())
 
     def remove(self) -> None:
         """Take back what `install` registered."""
-        for name in self._names:
+        for name in self.names:
             for kind in ("line", "cell"):
-                self.shell.magics_manager.magics[kind].pop(name, None)
-        self._names.clear()
+                self._shell.magics_manager.magics[kind].pop(name, None)
+        self.names.clear()
 
     def _magic(self) -> Callable[..., Any]:
         @no_var_expand
@@ -78,9 +81,11 @@ class OneTool(Magics):
         return self._call(asked, cell, local_ns)
 
     def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        spec = self._spec(asked)
-        if spec is None:
-            return self._desk.pack_page(asked.name)
+        spec = self._find(asked)
+        if spec is None and asked.name in self.box.registry.packs():
+            return self._pack(asked)
+        if spec is None:  # a miss is a failed call, and counts as one
+            return self._finish(asked, self.box.call(asked.name, {}, source="magic"))
         args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
         if cell is not None:
             args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
@@ -88,30 +93,40 @@ class OneTool(Magics):
             return self._desk.dry(spec, args)
         if asked.flags.bg:
             return self.box.start(spec.name, args, source="magic", timeout=asked.flags.timeout)
-        result = self.box.call(spec.name, args, source="magic", timeout=asked.flags.timeout)
-        if not result.ok and not asked.flags.soft:
-            raise_result(result, self.last)
-        if asked.flags.output:
-            self.shell.user_ns[asked.flags.output] = result
-            return None
-        return result
+        timeout = asked.flags.timeout
+        return self._finish(asked, self.box.call(spec.name, args, source="magic", timeout=timeout))
 
-    def _spec(self, asked: parse.Line) -> ToolSpec | None:
-        """The tool a line names; None where it names a pack. A miss is a failed call, and counts as one."""
+    def _find(self, asked: parse.Line) -> ToolSpec | None:
         try:
             return self.box.registry.require(asked.name)
         except CallFailure:
-            if asked.name in self.box.registry.packs():
-                if asked.rest.strip():
-                    raise UsageProblem(
-                        f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}"
-                    ) from None
-                return None
-        result = self.box.call(asked.name, {}, source="magic")
-        raise_result(result, self.last)
+            return None
+
+    def _pack(self, asked: parse.Line) -> Any:
+        if asked.rest.strip():
+            raise UsageProblem(
+                f"'{asked.name}' is a pack, not a tool.",
+                hint=f"See its tools with: %tool {asked.name}",
+            )
+        return self._desk.pack_page(asked.name)
+
+    def _finish(self, asked: parse.Line, result: ToolResult) -> Any:
+        if not result.ok and not asked.flags.soft:
+            raise_result(result, self.last)
+        if asked.flags.output is None:
+            return result
+        self._shell.user_ns[asked.flags.output] = result
+        return None
+
+    def _shortcuts(self) -> list[tuple[str, str, dict[str, Any]]]:
+        found = []
+        for name, target in self.box.config.settings.aliases.items():
+            spec = self.box.registry.get(target)
+            found.append((name, "function", spec.parameters if spec is not None else {}))
+        return found
 
     def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
         def evaluate(source: str) -> Any:
-            return eval(source, {**self.shell.user_ns, **local_ns})  # noqa: S307 (the user's own expression)
+            return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 (the user's own expression)
 
         return evaluate

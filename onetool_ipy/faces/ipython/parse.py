@@ -101,7 +101,7 @@ def split_line(line: str, commands: Collection[str]) -> Line:
     kept = after if no_more_flags else take_options(line, after, FLAGS, given)
     rest = _keep(line, [(name_end, word.end), *((each.start, each.end) for each in kept)])
     flags = Flags.of(given)
-    if flags.help or _is_question(name, rest.strip()):
+    if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
         return Line("help", name.rstrip("?"), flags=flags)
     return Line("call", name, rest, flags)
 
@@ -140,10 +140,6 @@ def _read_name(line: str, word: Word) -> tuple[str, int]:
             hint="Write the name first: %tool NAME key=value. %tool list shows the names.",
         )
     return name, word.start + len(name)
-
-
-def _is_question(name: str, rest: str) -> bool:
-    return rest in ("?", "??") or (name.endswith("?") and not rest)
 
 
 def _keep(line: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -51,12 +51,8 @@ MISSING: Any = object()
 
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_INTEGER = re.compile(
-    r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII
-)
-_FLOAT = re.compile(
-    r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII
-)
+_INTEGER = re.compile(r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII)
+_FLOAT = re.compile(r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
 _DETECTED = re.compile(r" \(detected at line \d+\)")
 _UNREADABLE = (ValueError, RecursionError, MemoryError)
@@ -166,9 +162,7 @@ def require_arguments(value: object, shown: str) -> dict[str, Any]:
         problem = "has a key that is no text"
     else:
         return dict(value)
-    raise UsageProblem(
-        f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.'
-    )
+    raise UsageProblem(f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.')
 
 
 def _is_meant(value: Any, text: str, expected: Expected) -> bool:

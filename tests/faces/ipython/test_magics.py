@@ -80,9 +80,7 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_every_form_of_a_call_gives_the_tools_own_value(
-    loaded: Kernel, line: str, expected: object
-) -> None:
+def test_every_form_of_a_call_gives_the_tools_own_value(loaded: Kernel, line: str, expected: object) -> None:
     """Contract 8: `key=value`, `NAME(...)`, `NAME {...}`, flags on both sides, `{expression}`."""
     loaded.execute("mine = [1, 2]")
     loaded.execute(f"x = {line}")
@@ -137,9 +135,7 @@ def test_semicolon_hides_the_output(loaded: Kernel) -> None:
         ("%tool tools.echo --softt message=5", "No flag '--softt'. Did you mean '--soft'?", ""),
     ],
 )  # fmt: skip
-def test_errors_are_a_few_true_lines_and_stop_the_notebook(
-    loaded: Kernel, line: str, first: str, hint: str
-) -> None:
+def test_errors_are_a_few_true_lines_and_stop_the_notebook(loaded: Kernel, line: str, first: str, hint: str) -> None:
     """Contract 4: one to five lines, the value in quotes, what to do next, a proper error output."""
     outcome = loaded.execute(line, allow_errors=True)
     assert outcome.status == "error"
@@ -201,9 +197,7 @@ def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None
 
 
 def test_timeout_gives_control_back(loaded: Kernel) -> None:
-    loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while True:\n        pass"
-    )
+    loaded.execute("from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while True:\n        pass")
     outcome = loaded.execute("%tool nb.forever --timeout 0.2", timeout=5, allow_errors=True)
     assert outcome.error is not None
     assert "No result within 0.2 s." in outcome.error.text

@@ -1,0 +1,203 @@
+"""Tab completion for `%tool` lines, `$` shortcuts and the names inside `ot.*("...")`. Never raises.
+
+Reads the text left of the cursor with the same `words` as the grammar, so that what is offered is what would be read.
+Offers are typed, in the order a user needs them: required arguments first; a mistyped name gets the nearest ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from onetool_ipy.core import match, schema
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.faces.ipython import parse
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Completions", "Offer", "complete", "matcher"]
+
+_ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
+_SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<rest>[^$]*)$")
+_INSIDE_OT = re.compile(
+    r"\bot\.(?P<function>help|run|tools|packs|result)\(\s*(?:\w+\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
+)
+_PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$")
+_NAMED = ("info", "help", "check")
+_MAX_OFFERS = 400
+
+
+class Offer(NamedTuple):
+    """One thing to insert; `type` is what the notebook shows beside it."""
+
+    text: str
+    type: str
+
+
+class Completions(NamedTuple):
+    """What to offer for the fragment left of the cursor."""
+
+    fragment: str
+    offers: list[Offer]
+
+
+class Sight(NamedTuple):
+    """What completion may look at."""
+
+    box: Toolbox
+    commands: Collection[str]
+    shortcuts: Callable[[], Iterable[tuple[str, str, dict[str, Any]]]]
+    handles: Callable[[], Iterable[str]]
+
+
+def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",)) -> Completions | None:
+    """Completions for a line up to the cursor, or None where it is none of ours."""
+    names = "|".join(re.escape(name) for name in magics)
+    on_line = re.match(_ASSIGNED + rf"%{{1,2}}(?:{names})\s(?P<rest>.*)$", before)
+    if on_line is not None:
+        return _tool_line(on_line["rest"], sight)
+    shortcut = _SHORTCUT.match(before)
+    if shortcut is not None:
+        return _shortcut(shortcut["rest"], sight)
+    inside = _INSIDE_OT.search(before)
+    if inside is not None:
+        return _inside_ot(inside["function"], inside["typed"], sight)
+    return None
+
+
+def matcher(sight: Sight, magics: Collection[str]) -> Callable[[Any], Any]:
+    """The same as a matcher of IPython's completer."""
+    from IPython.core.completer import SimpleCompletion, context_matcher
+
+    @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
+    def onetool_matcher(context: Any) -> Any:
+        try:
+            found = complete(context.text_until_cursor, sight, magics)
+        except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
+            found = None
+        if found is None:
+            return {"completions": [], "suppress": False}
+        return {
+            "completions": [SimpleCompletion(o.text, type=o.type) for o in found.offers],
+            "matched_fragment": found.fragment,
+            "suppress": True,
+            "ordered": True,
+        }
+
+    return onetool_matcher  # type: ignore[no-any-return]  # IPython has no types here
+
+
+def _tool_line(rest: str, sight: Sight) -> Completions:
+    """Behind `%tool`: a name, a sub-command's name, an argument, a value or a flag."""
+    in_python = _PYTHON_CALL.match(rest)
+    if in_python is not None:
+        return _python_call(in_python["name"], in_python["inside"], sight)
+    typed = parse.words(rest)
+    at_blank = not rest or rest[-1].isspace()
+    done, last = (typed, "") if at_blank or not typed else (typed[:-1], rest[typed[-1].start :])
+    plain = [word for word in done if not _is_flag(rest[word.start : word.end])]
+    if last.startswith("-"):
+        return _picked(last, [Offer(flag, "keyword") for flag in parse.FLAGS])
+    if not plain:
+        return _name(last, sight)
+    first = plain[0].text
+    if first in sight.commands:
+        offers = _tools(last, sight) if first in _NAMED else []
+        return Completions(last, offers)
+    spec = sight.box.registry.find(first)
+    if spec is None:
+        return Completions(last, [])
+    given = {word.key for word in plain[1:] if word.key}
+    return _argument(last, spec, given, sight)
+
+
+def _name(typed: str, sight: Sight) -> Completions:
+    offers = [Offer(word, "keyword") for word in sorted(sight.commands)]
+    packs = [Offer(f"{pack}.", "module") for pack in sorted(sight.box.registry.packs())]
+    picked = _picked(typed, [*offers, *packs]).offers if "." not in typed else []
+    found = Completions(typed, [*picked, *_tools(typed, sight)])
+    if found.offers or not typed:
+        return found
+    near = match.suggest(typed, (spec.name for spec in sight.box.registry.list()))
+    return Completions(typed, [Offer(name, "function") for name in near])
+
+
+def _tools(typed: str, sight: Sight) -> list[Offer]:
+    """Tools whose name, or whose part behind the pack, begins as typed."""
+    lower = typed.lower()
+    specs = sight.box.registry.list()
+    first = sorted(s.name for s in specs if s.name.lower().startswith(lower))
+    second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
+    return [Offer(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
+
+
+def _argument(last: str, spec: ToolSpec, given: set[str], sight: Sight) -> Completions:
+    key, equals, value = last.partition("=")
+    if not equals:
+        params = [p for p in schema.params(spec.parameters) if p.name not in given]
+        return _picked(last, [Offer(f"{p.name}=", "param") for p in params])
+    wanted = next((p for p in schema.params(spec.parameters) if p.name == key), None)
+    if wanted is None:
+        return Completions(value, [])
+    quote = value[:1] if value[:1] in "\"'" else ""
+    values = list(_values(wanted.schema, spec.parameters))
+    if wanted.name == "handle":
+        values += list(sight.handles())
+    return _picked(value[len(quote) :], [Offer(v, "value") for v in values])
+
+
+def _python_call(name: str, inside: str, sight: Sight) -> Completions:
+    spec = sight.box.registry.find(name)
+    if spec is None:
+        return Completions("", [])
+    parts = re.split(r",\s*", inside)
+    given = {part.partition("=")[0].strip() for part in parts[:-1]}
+    return _argument(parts[-1].lstrip(), spec, given, sight)
+
+
+def _values(node: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
+    """The values a schema names: its enum, true and false, in whichever option they stand."""
+    found = schema.resolve(node, root)
+    for option in [*(found.get("enum") or []), *([found["const"]] if "const" in found else [])]:
+        yield option if isinstance(option, str) else str(option)
+    if found.get("type") == "boolean":
+        yield from ("true", "false")
+    for option in [*(found.get("anyOf") or []), *(found.get("oneOf") or [])]:
+        yield from _values(option, root)
+
+
+def _shortcut(rest: str, sight: Sight) -> Completions:
+    name, blank, text = rest.partition(" ")
+    known = {label: (kind, params) for label, kind, params in sight.shortcuts()}
+    if not blank:
+        offers = [Offer(label, kind) for label, (kind, _) in sorted(known.items())]
+        picked = _picked(name, offers).offers
+        return Completions(name, [*picked, *(_tools(name, sight) if name else [])])
+    spec = sight.box.registry.find(name)
+    params = known[name][1] if name in known else spec.parameters if spec is not None else {}
+    typed = parse.words(text)
+    at_blank = not text or text[-1].isspace()
+    last = "" if at_blank or not typed else text[typed[-1].start :]
+    given = {word.key for word in (typed if at_blank else typed[:-1]) if word.key}
+    shown = ToolSpec(name=name, description=name, parameters=params, run=lambda args: args)
+    return _argument(last, shown, given, sight)
+
+
+def _inside_ot(function: str, typed: str, sight: Sight) -> Completions:
+    if function == "result":
+        return _picked(typed, [Offer(handle, "value") for handle in sight.handles()])
+    packs = [Offer(pack, "module") for pack in sorted(sight.box.registry.packs())]
+    if function == "packs":
+        return _picked(typed, packs)
+    names = [Offer(label, kind) for label, kind, _ in sight.shortcuts()]
+    others = _picked(typed, [*packs, *names]).offers if function in ("help", "run") else []
+    return Completions(typed, [*_tools(typed, sight), *others])
+
+
+def _picked(typed: str, offers: list[Offer]) -> Completions:
+    lower = typed.lower()
+    return Completions(typed, [o for o in offers if o.text.lower().startswith(lower)][:_MAX_OFFERS])
+
+
+def _is_flag(text: str) -> bool:
+    return text.startswith("-") and len(text) > 1

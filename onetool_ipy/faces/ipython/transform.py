@@ -1,0 +1,130 @@
+"""`$name k=v` and `x = $name k=v` in a cell -> Python that runs the shortcut; `%tool NAME?` -> its help.
+
+Works on tokens, so that strings, comments, `!echo $HOME` and the bodies of other cell magics are never touched, and
+any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or right of an assignment
+whose left side is one Python could assign to, with a name right behind it. The rest of the line is its argument text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from tokenize import COMMENT, DEDENT, ERRORTOKEN, INDENT, NEWLINE, NL, OP, TokenInfo
+
+from IPython.core.inputtransformer2 import (
+    TokenTransformBase,
+    assemble_continued_line,
+    find_end_of_continued_line,
+)
+
+__all__ = ["RUNNER", "Shortcut", "help_on"]
+
+RUNNER = "onetool_run"
+"""The line magic that a `$` becomes; not meant to be typed."""
+
+_NAME = re.compile(r"\$([^\W\d][\w.\-]*)")
+_SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
+_ASSIGN = frozenset(("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="))
+
+
+class Shortcut(TokenTransformBase):  # type: ignore[misc]  # IPython has no types here
+    """One `$name` of a cell."""
+
+    priority = 1  # before `?`: `$name?` is ours to answer
+
+    def __init__(self, start: tuple[int, int], statement: tuple[int, int]) -> None:
+        super().__init__(start)
+        self._statement = statement
+
+    @classmethod
+    def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Shortcut | None:
+        """The first shortcut of a cell, or None."""
+        for tokens in tokens_by_line:
+            found = _find(tokens)
+            if found is not None:
+                return cls(found.start, _first(tokens).start)
+        return None
+
+    def transform(self, lines: list[str]) -> list[str]:
+        """Replace the line (with its `\\` continuations) by a call of the runner."""
+        begin, column = self.start_line, self.start_col
+        end = find_end_of_continued_line(lines, begin)
+        text = assemble_continued_line(lines, (begin, column), end)
+        silenced = ";" if text.rstrip().endswith(";") else ""
+        call = f"get_ipython().run_line_magic({RUNNER!r}, {text[1:].rstrip().rstrip(';')!r})"
+        new = f"{lines[begin][:column]}{call}{silenced}\n"
+        return [*lines[:begin], new, *lines[end + 1 :]]
+
+
+def help_on(magic: str) -> type[TokenTransformBase]:
+    """A transformer that hands `%magic NAME?` to the magic; IPython would look NAME up as a variable."""
+    question = re.compile(rf"\s*%{magic}\s+\S.*\?\s*$")
+
+    class Help(TokenTransformBase):  # type: ignore[misc]  # IPython has no types here
+        priority = 1
+
+        @classmethod
+        def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Help | None:
+            for tokens in tokens_by_line:
+                if tokens and tokens[0].line.lstrip().startswith("%"):
+                    first = _first(tokens)
+                    if first.string == "%" and question.match(_physical_line(first)):
+                        return cls(first.start)
+            return None
+
+        def transform(self, lines: list[str]) -> list[str]:
+            line = lines[self.start_line]
+            text = line[self.start_col + 1 :].strip().removeprefix(magic).strip()
+            new = f"{line[: self.start_col]}get_ipython().run_line_magic({magic!r}, {text!r})\n"
+            return [*lines[: self.start_line], new, *lines[self.start_line + 1 :]]
+
+    return Help
+
+
+def _find(tokens: list[TokenInfo]) -> TokenInfo | None:
+    """The `$` of a statement that is a shortcut, or None."""
+    depth = 0
+    before: TokenInfo | None = None
+    for token in tokens:
+        if token.type in _SPACE or not token.string.strip():
+            continue
+        if token.string == "$" and token.type in (OP, ERRORTOKEN):
+            return token if depth == 0 and _is_shortcut(token, before, tokens) else None
+        if token.type == OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+        before = token
+    return None
+
+
+def _is_shortcut(token: TokenInfo, before: TokenInfo | None, tokens: list[TokenInfo]) -> bool:
+    row, column = token.start
+    line = _physical_line(token)
+    if _NAME.match(line, column) is None:
+        return False
+    if before is None:
+        return True
+    if before.string not in _ASSIGN:
+        return False
+    start = _first(tokens).start
+    if start[0] != row:
+        return False
+    return _is_target(line[start[1] : before.start[1]], before.string)
+
+
+def _is_target(text: str, operator: str) -> bool:
+    try:
+        ast.parse(f"{text.strip()} {operator} 0")
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _first(tokens: list[TokenInfo]) -> TokenInfo:
+    solid = (t for t in tokens if t.type not in _SPACE and t.string.strip())
+    return next(solid, tokens[0])
+
+
+def _physical_line(token: TokenInfo) -> str:
+    """The token's own line; `token.line` may hold several of them."""
+    lines = token.line.splitlines(keepends=True)
+    return lines[0] if len(lines) == 1 else next((t for t in lines if "$" in t), token.line)

@@ -1,0 +1,85 @@
+"""`python -m tests.benchmarks [row or module ...]`: run every module of the package that has `run()`, print one table.
+
+A module that breaks costs only its own lines; the command then ends with 1. A missed target does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests import benchmarks
+from tests.benchmarks.timing import note, table
+from tests.harness import surroundings
+
+
+def main(wanted: Sequence[str]) -> int:
+    lines: list[dict[str, Any]] = []
+    broken: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
+        surroundings.enter(Path(home))
+        for name in _names(wanted, broken):
+            module = _imported(name, broken)
+            if module is None or not _is_wanted(module, name, wanted):
+                continue
+            began = time.monotonic()
+            note(f"{name} ...")
+            try:
+                found = module.run()
+            except Exception:  # another module's lines are worth having
+                note(traceback.format_exc())
+                broken.append(name)
+                continue
+            lines += [one for one in found if _asked_for(one, name, wanted)]
+            note(f"{name}: {time.monotonic() - began:.0f} s")
+        surroundings.leave()
+    print(_machine())
+    print(table(lines))
+    for name in broken:
+        print(f"BROKEN: {name} (see above)")
+    return 1 if broken else 0
+
+
+def _names(wanted: Sequence[str], broken: list[str]) -> Iterator[str]:
+    found = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.ispkg and m.name != "__main__"]
+    unknown = [word for word in wanted if not word.isdigit() and word not in found]
+    broken += [f"no module '{word}'; there are {', '.join(found)}" for word in unknown]
+    yield from found
+
+
+def _imported(name: str, broken: list[str]) -> ModuleType | None:
+    try:
+        module = importlib.import_module(f"{benchmarks.__name__}.{name}")
+    except Exception:  # a module of somebody else's, half written
+        note(traceback.format_exc())
+        broken.append(name)
+        return None
+    return module if callable(getattr(module, "run", None)) else None
+
+
+def _is_wanted(module: ModuleType, name: str, wanted: Sequence[str]) -> bool:
+    rows = getattr(module, "ROWS", None)
+    return not wanted or name in wanted or rows is None or any(str(row) in wanted for row in rows)
+
+
+def _asked_for(one: dict[str, Any], name: str, wanted: Sequence[str]) -> bool:
+    return not wanted or name in wanted or str(one.get("row")) in wanted
+
+
+def _machine() -> str:
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores{load}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,220 @@
+"""Where the configuration is found, what is refused, and where the state goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.config import Config, load_config
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and links of POSIX")
+
+
+def write(folder: Path, host: str) -> Path:
+    """An onetool.yaml that can be told apart by its one allowed host."""
+    file = folder / ".onetool" / "onetool.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"http: {{allowed_hosts: [{host}]}}\n")
+    return file
+
+
+def load(cwd: Path, home: Path, path: Path | str | None = None, **env: str) -> Config:
+    cwd.mkdir(parents=True, exist_ok=True)
+    env.setdefault("ONETOOL_STATE", str(home / "state"))
+    return load_config(path, env=env, cwd=cwd, home=home)
+
+
+def hosts(config: Config) -> tuple[str, ...]:
+    return config.settings.http.allowed_hosts
+
+
+def test_search_order_is_path_then_variable_then_nearest_then_home(tmp_path: Path) -> None:
+    """Contract 3: explicit path, $ONETOOL_CONFIG, nearest upwards, ~/.onetool, defaults; each wins over the next."""
+    home, cwd = tmp_path / "home", tmp_path / "home" / "a" / "b" / "c"
+    explicit, named = write(tmp_path / "x", "explicit"), write(tmp_path / "y", "named")
+    write(home, "home")
+    write(home / "a", "far")
+    near = write(home / "a" / "b", "near")
+    assert hosts(load(cwd, home, explicit, ONETOOL_CONFIG=str(named))) == ("explicit",)
+    assert hosts(load(cwd, home, ONETOOL_CONFIG=str(named))) == ("named",)
+    assert hosts(load(cwd, home)) == ("near",)
+    near.unlink()
+    assert hosts(load(cwd, home)) == ("far",)
+    (home / "a" / ".onetool" / "onetool.yaml").unlink()
+    assert hosts(load(cwd, home)) == ("home",)
+    assert hosts(load(tmp_path / "elsewhere", home)) == ("home",)
+    (home / ".onetool" / "onetool.yaml").unlink()
+    config = load(tmp_path / "elsewhere", home)
+    assert hosts(config) == ()
+    assert config.problems == ()
+    assert config.paths.config_file is None
+
+
+def test_folders_above_the_home_directory_are_not_searched(tmp_path: Path) -> None:
+    """Neither from inside home nor from beside it."""
+    write(tmp_path, "above")
+    home = tmp_path / "homes" / "me"
+    write(tmp_path / "homes", "above too")
+    home.mkdir(parents=True)
+    assert load(home / "work", home).paths.config_file is None
+    assert load(tmp_path / "homes" / "other", home).paths.config_file is None
+    write(tmp_path / "homes" / "other", "beside")
+    assert hosts(load(tmp_path / "homes" / "other" / "deep", home)) == ("beside",)
+
+
+def test_home_reached_through_a_link_still_ends_the_search(tmp_path: Path) -> None:
+    """The home directory is compared by its real path."""
+    write(tmp_path, "above")
+    real = tmp_path / "real"
+    (real / "work").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    assert load(tmp_path / "link" / "work", real).paths.config_file is None
+    assert load(real / "work", tmp_path / "link").paths.config_file is None
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a folder away")
+class TestOwner:
+    """A `.onetool/` that another user owns is refused."""
+
+    def test_foreign_folder_is_refused_and_the_search_goes_on(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        write(home, "mine")
+        foreign = write(home / "work", "theirs").parent
+        os.chown(foreign, 12345, -1)
+        config = load(home / "work", home)
+        assert hosts(config) == ("mine",)
+        assert not config.fatal
+        (problem,) = config.problems
+        assert str(foreign) in str(problem)
+        assert "another user" in str(problem)
+        assert "ONETOOL_CONFIG" in problem.hint
+
+    def test_foreign_link_to_a_folder_of_mine_is_refused(self, tmp_path: Path) -> None:
+        home, mine = tmp_path / "home", tmp_path / "mine"
+        write(mine, "mine")
+        (home / "work").mkdir(parents=True)
+        link = home / "work" / ".onetool"
+        link.symlink_to(mine / ".onetool")
+        os.lchown(link, 12345, -1)
+        config = load(home / "work", home)
+        assert config.paths.config_file is None
+        assert len(config.problems) == 1
+
+    def test_foreign_home_folder_is_refused(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        os.chown(write(home, "x").parent, 12345, -1)
+        assert load(tmp_path / "elsewhere", home).paths.config_file is None
+
+    def test_named_file_is_the_users_own_choice(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "theirs", "named")
+        os.chown(file.parent, 12345, -1)
+        assert hosts(load(tmp_path / "w", tmp_path / "home", file)) == ("named",)
+
+
+class TestNamed:
+    """A file that was named has to be there."""
+
+    def test_missing_one_is_an_error_and_the_rest_works(self, tmp_path: Path) -> None:
+        config = load(tmp_path / "w", tmp_path, tmp_path / "none.yaml")
+        assert config.fatal
+        assert "none.yaml" in str(config.problems[0])
+        assert "no such file" in str(config.problems[0])
+        assert config.settings.http.timeout_s == 10
+
+    def test_variable_that_is_empty_counts_as_unset(self, tmp_path: Path) -> None:
+        assert load(tmp_path / "w", tmp_path, ONETOOL_CONFIG="").problems == ()
+
+    def test_relative_path_and_tilde(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        write(home, "tilde")
+        write(tmp_path / "w", "relative")
+        assert hosts(load(tmp_path / "w", home, "~/.onetool/onetool.yaml")) == ("tilde",)
+        assert hosts(load(tmp_path / "w" / "sub", home, "../.onetool/onetool.yaml")) == ("relative",)
+
+    def test_folder_stands_for_the_file_in_it(self, tmp_path: Path) -> None:
+        write(tmp_path / "p", "inside")
+        assert hosts(load(tmp_path, tmp_path / "home", tmp_path / "p")) == ("inside",)
+        assert hosts(load(tmp_path, tmp_path / "home", tmp_path / "p" / ".onetool")) == ("inside",)
+
+    @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "/dev/null/x"], ids=["nul", "long", "below a device"])
+    def test_impossible_path_is_a_problem(self, tmp_path: Path, path: str) -> None:
+        assert load(tmp_path, tmp_path / "home", path).fatal
+
+
+class TestProject:
+    """The project is the folder that holds `.onetool`, else the working directory."""
+
+    def test_of_a_found_folder(self, tmp_path: Path) -> None:
+        write(tmp_path / "p", "x")
+        paths = load(tmp_path / "p" / "deep" / "er", tmp_path / "home").paths
+        assert paths.project == tmp_path / "p"
+        assert paths.onetool_dir == tmp_path / "p" / ".onetool"
+        assert paths.cwd == tmp_path / "p" / "deep" / "er"
+        assert paths.secrets_file == tmp_path / "p" / ".onetool" / "secrets.yaml"
+
+    def test_of_nothing_found(self, tmp_path: Path) -> None:
+        paths = load(tmp_path / "w", tmp_path / "home").paths
+        assert paths.project == tmp_path / "w"
+        assert paths.onetool_dir is None
+        assert paths.secrets_file is None
+
+    def test_of_a_named_file_elsewhere(self, tmp_path: Path) -> None:
+        file = tmp_path / "etc" / "my.yaml"
+        file.parent.mkdir()
+        file.write_text("aliases: {a: time.now}\n")
+        (file.parent / "secrets.yaml").write_text("")
+        paths = load(tmp_path / "w", tmp_path / "home", file).paths
+        assert paths.project == tmp_path / "w"
+        assert paths.onetool_dir == tmp_path / "etc"
+
+    def test_folder_without_onetool_yaml_counts_with_default_settings(self, tmp_path: Path) -> None:
+        folder = tmp_path / "p" / ".onetool"
+        folder.mkdir(parents=True)
+        (folder / "prompts.yaml").write_text("packs: {excel: Be careful.}\n")
+        config = load(tmp_path / "p", tmp_path / "home")
+        assert config.paths.config_file is None
+        assert config.paths.onetool_dir == folder
+        assert config.prompts == {"excel": "Be careful."}
+        assert config.problems == ()
+
+
+class TestState:
+    """$ONETOOL_STATE wins over `state_dir:`, which wins over the platform's directory; one folder per project."""
+
+    def test_platform_directory_is_the_one_platformdirs_names(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import platformdirs
+
+        for env in ({"HOME": str(tmp_path)}, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "xdg")}):
+            monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+            for name, value in env.items():
+                monkeypatch.setenv(name, value)
+            expected = platformdirs.user_state_dir("onetool_ipy")
+            state = load_config(env=env, cwd=tmp_path).paths.state
+            assert state.parent == Path(expected)
+
+    def test_variable_wins_over_the_file(self, tmp_path: Path) -> None:
+        write(tmp_path / "p", "x").write_text("state_dir: here\n")
+        home = tmp_path / "home"
+        assert load_config(env={}, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here"
+        state = load(tmp_path / "p", home, ONETOOL_STATE=str(tmp_path / "there")).paths.state
+        assert state.parent == tmp_path / "there"
+
+    def test_each_project_has_its_own_and_the_same_from_any_folder_of_it(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        write(tmp_path / "one" / "app", "x")
+        write(tmp_path / "two" / "app", "x")
+        one, deep = load(tmp_path / "one" / "app", home), load(tmp_path / "one" / "app" / "deep", home)
+        two = load(tmp_path / "two" / "app", home)
+        (tmp_path / "link").symlink_to(tmp_path / "one" / "app")
+        linked = load(tmp_path / "link", home)
+        assert one.paths.state == deep.paths.state == linked.paths.state != two.paths.state
+        assert one.paths.state.name.startswith("app-")
+
+    def test_load_without_files_creates_nothing(self, tmp_path: Path) -> None:
+        load(tmp_path / "w", tmp_path / "home")
+        assert [p.name for p in tmp_path.iterdir()] == ["w"]

@@ -1,0 +1,99 @@
+"""Tab through the kernel protocol, as a notebook asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faces.ipython.test_magics import write_pack
+from tests.harness.kernel import Kernel
+
+MODES = '''
+from typing import Literal
+from onetool_ipy import tool
+
+@tool("shop.order")
+def order(item: str, size: Literal["small", "large"], gift: bool = False, count: int = 1) -> str:
+    """Order an item."""
+    return item
+'''
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(MODES)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("code", "offered", "start"),
+    [
+        ("%tool ti", ["time.", "time.now"], 6),
+        ("%tool time.", ["time.now"], 6),
+        ("%tool sho", ["shop.", "shop.order"], 6),
+        ("x = %tool fs.re", ["fs.read_file"], 10),
+        ("%tool order", ["shop.order"], 6),
+        ("%tool shop.ordr", ["shop.order"], 6),
+        ("%tool li", ["list", "fs.list_dir"], 6),
+        ("%tool info shop.", ["shop.order"], 11),
+        ("%tool shop.order ", ["item=", "size=", "gift=", "count="], 17),
+        ("%tool shop.order item=tea ", ["size=", "gift=", "count="], 26),
+        ("%tool shop.order item=tea s", ["size="], 26),
+        ("%tool shop.order size=", ["small", "large"], 22),
+        ("%tool shop.order size=l", ["large"], 22),
+        ("%tool shop.order gift=", ["true", "false"], 22),
+        ("%tool shop.order --so", ["--soft"], 17),
+        ("%tool shop.order(it", ["item="], 17),
+        ("%tool shop.order(item='a', ", ["size=", "gift=", "count="], 27),
+        ("%%tool shop.order si", ["size="], 18),
+        ("for i in x:\n    y = %tool time.", ["time.now"], 26),
+        ("ot.help('shop.o", ["shop.order"], 9),
+    ],
+)
+def test_tab_offers_what_can_be_typed_there(
+    loaded: Kernel, code: str, offered: list[str], start: int
+) -> None:
+    """Contract 8: tools, packs, argument names (required first), enum values and flags."""
+    found = loaded.complete(code)
+    assert list(found.matches) == offered
+    assert (found.start, found.end) == (start, len(code))
+
+
+def test_offers_are_typed(loaded: Kernel) -> None:
+    assert set(loaded.complete("%tool ti").types) == {"module", "function"}
+    assert set(loaded.complete("%tool shop.order ").types) == {"param"}
+    assert set(loaded.complete("%tool shop.order size=").types) == {"value"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["%tool 'unclosed", "%tool shop.order item=[1, 2", "x = (\n%tool sh", "%tool " + "x" * 5000, "%tool \x00", "$", "$$", "%tool -", "def f(:\n  %tool ti"],
+)  # fmt: skip
+def test_broken_cells_break_nothing(loaded: Kernel, code: str) -> None:
+    assert loaded.complete(code).reply["status"] == "ok"
+
+
+def test_proxies_complete_tools_and_arguments(loaded: Kernel) -> None:
+    assert "order" in [m.rpartition(".")[2] for m in loaded.complete("shop.or").matches]
+    assert "item=" in loaded.complete("shop.order(it").matches
+
+
+def test_two_thousand_tools_complete_like_two(kernel: Kernel) -> None:
+    """All of a pack's matches come, at once; how fast is measured by `make bench`."""
+    names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(2000))
+    write_pack(kernel.cwd, names, "many.py")
+    kernel.execute("%load_ext onetool_ipy")
+    assert len(kernel.complete("%tool many.tool_19").matches) == 111
+
+
+def test_shift_tab_shows_signature_and_docs(loaded: Kernel) -> None:
+    shown = loaded.inspect("shop.order")
+    assert "item: str" in shown
+    assert "Order an item." in shown
+
+
+@pytest.mark.parametrize("line", ["%tool time.now?", "%tool shop.order?", "x = 1\n%tool fs?"])
+def test_a_question_mark_asks_the_magic(loaded: Kernel, line: str) -> None:
+    text = loaded.execute(line).text
+    assert "not found" not in text
+    assert "time.now()" in text or "shop.order(item: str" in text or "fs.list_dir" in text
