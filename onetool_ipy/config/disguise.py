@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 __all__ = ["Form", "forms", "spans"]
 
-_Spellings = Callable[[str], str]
-
 _LONG_LINE = 16
+_CHUNK = 4096
 _RUN = re.compile(r"[A-Za-z0-9]+")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
@@ -44,11 +43,11 @@ def forms(value: str) -> Iterator[Form]:
     """Every form of one value; of one with several lines, also of each long line."""
     whole = value.strip()
     lines = [part.strip() for part in whole.splitlines()]
-    parts = [whole, *(p for p in lines if len(p) >= _LONG_LINE and p != whole)]
-    for part in dict.fromkeys(parts):
-        yield Form(_probe(part), _pattern(part, _spellings))
+    parts = [whole, *(line for line in lines if len(line) >= _LONG_LINE)]
+    for part in dict.fromkeys(chunk for part in parts for chunk in _chunks(part)):
+        yield Form(_probe(part), _pattern(part))
         for core in _base64_cores(part.encode("utf-8", "surrogatepass")):
-            yield Form(_probe(core), _pattern(core, _base64_spellings), grow=True)
+            yield Form(_probe(core), _base64_pattern(core), grow=True)
 
 
 def spans(text: str, hits: Iterable[Form]) -> list[tuple[int, int]]:
@@ -80,22 +79,41 @@ def _probe(text: str) -> str:
     return max(_RUN.findall(text), key=len, default="")
 
 
-def _pattern(text: str, spellings: _Spellings) -> re.Pattern[str]:
-    return re.compile("".join(c if c.isascii() and c.isalnum() else spellings(c) for c in text))
+def _chunks(text: str) -> Iterator[str]:
+    """Pieces that a pattern can be made of; the last one is never too short to be told from innocent text."""
+    end = 0
+    while len(text) - end > 2 * _CHUNK:
+        yield text[end : end + _CHUNK]
+        end += _CHUNK
+    yield text[end:]
 
 
-def _spellings(char: str) -> str:
+def _pattern(text: str) -> re.Pattern[str]:
+    """One choice per character. A run of backslashes is taken whole, else the ways to share them out explode."""
+    out: list[str] = []
+    escapes = r"\\{1,8}"
+    for run in re.findall(r"\\+|[^\\]", text, re.DOTALL):
+        if run[0] == "\\":
+            out.append(
+                rf"(?:\\{{{len(run)},{8 * len(run)}}}+|(?i:(?:%5c){{{len(run)}}}|(?:\\{{1,8}}(?:u005c|x5c)){{{len(run)}}}))"
+            )
+            escapes = r"\\{0,8}"
+        else:
+            out.append(run if run.isascii() and run.isalnum() else _spellings(run, escapes))
+            escapes = r"\\{1,8}"
+    return re.compile("".join(out))
+
+
+def _spellings(char: str, escapes: str) -> str:
     """One character as itself and as URLs, JSON (also JSON in JSON), Python and HTML write it."""
     percent = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
-    ways = [re.escape(char), f"(?i:{percent})", rf"\\{{1,8}}(?i:{_unicode_escape(char)})"]
+    ways = [re.escape(char), f"(?i:{percent})", f"{escapes}(?i:{_unicode_escape(char)})"]
     if char == " ":
         ways.append(r"\+")
-    if char == "\\":
-        ways = [r"\\{1,8}", *ways[1:]]
-    elif char in "\"'/":
-        ways.append(rf"\\{{1,8}}{re.escape(char)}")
+    if char in "\"'/":
+        ways.append(escapes + re.escape(char))
     if char in _SHORT_ESCAPES:
-        ways.append(rf"\\{{1,8}}{_SHORT_ESCAPES[char]}")
+        ways.append(escapes + _SHORT_ESCAPES[char])
     ways += [f"(?i:{re.escape(entity)})" for entity in _HTML.get(char, ())]
     return f"(?:{'|'.join(ways)})"
 
@@ -109,8 +127,8 @@ def _unicode_escape(char: str) -> str:
     return f"(?:{escaped}|{python})"
 
 
-def _base64_spellings(char: str) -> str:
-    return r"(?:[+-]|%2[bB])" if char == "+" else r"(?:[/_]|%2[fF]|\\{1,8}/)"
+def _base64_pattern(core: str) -> re.Pattern[str]:
+    return re.compile(core.replace("+", r"(?:[+-]|%2[bB])").replace("/", r"(?:[/_]|%2[fF]|\\{1,8}/)"))
 
 
 def _base64_cores(data: bytes) -> Iterator[str]:

@@ -30,7 +30,7 @@ def server(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str
     form = _Form(look, key, data)
     if not name.isprintable() or any(c.isspace() or c == "." for c in name):
         form.wrong("", f"{quoted(name)} is not a server's name.", "Use no blanks and no dots.")
-    kind = form.get("type", choice(*SERVER_KEYS), default="http" if "url" in data else "stdio")
+    kind = form.get("type", choice(*SERVER_KEYS), default="http" if "url" in form.data else "stdio")
     if kind is None:
         return None
     form.only(SERVER_KEYS[kind])
@@ -74,7 +74,7 @@ def snippet(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[st
         "body": form.get("body", text, required=True),
     }
     for param, given in form.mapping("params").items():
-        inner = _Form(look, f"{key}.params.{param}", {} if given is None else given)
+        inner = _Form(look, f"{key}.params.{param}", given)
         if not param.isidentifier():
             inner.wrong("", f"{quoted(param)} is not a parameter's name.")
         inner.only(PARAM_KEYS)
@@ -107,8 +107,8 @@ class _Form:
         self.data: Mapping[str, Any] = {}
         if isinstance(data, dict):
             self.data = data
-        else:
-            self.wrong("", f"{quoted(data)} is not 'key: value' lines.")
+        elif data is not None:
+            self.wrong("", f"{look.shown(key, data)} is not 'key: value' lines.")
 
     def wrong(self, name: str, message: str, hint: str = "") -> None:
         self.good = False
@@ -131,7 +131,7 @@ class _Form:
     def list_of(self, name: str, kind: Kind) -> list[Any]:
         raw = self.data.get(name)
         if raw is not None and not isinstance(raw, list):
-            self.wrong(name, f"{quoted(raw)} is not a list.")
+            self.wrong(name, f"{self.look.shown(self._inner(name), raw)} is not a list.")
             raw = None
         return [self._checked(f"{self._inner(name)}[{i}]", v, kind) for i, v in enumerate(raw or [])]
 
@@ -140,7 +140,7 @@ class _Form:
         if isinstance(raw, dict):
             return raw
         if raw is not None:
-            self.wrong(name, f"{quoted(raw)} is not 'key: value' lines.")
+            self.wrong(name, f"{self.look.shown(self._inner(name), raw)} is not 'key: value' lines.")
         return {}
 
     def mapping_of(self, name: str, kind: Kind) -> dict[str, Any]:

@@ -51,8 +51,18 @@ class Look:
         try:
             return kind(raw)
         except Wrong as exc:
-            self.file.complain(key, f"{self._shown(key, raw)} {exc.reason}.", exc.hint)
+            self.file.complain(key, f"{self.shown(key, raw)} {exc.reason}.", exc.hint)
             return None
+
+    def shown(self, key: str, raw: Any) -> str:
+        """A value as a message may name it: the template where there is one, no value where one is inside.
+
+        Items of a list lose their number when one before them was left out, so the whole list counts.
+        """
+        if key in self._templates:
+            return quoted(self._templates[key])
+        around = key[: key.rfind("[") + 1] if key.endswith("]") else key
+        return "the value" if any(k.startswith(around) for k in self._templates) else quoted(raw)
 
     def unknown(self, key: str, name: str, known: Iterable[str], what: str = "unknown key.") -> None:
         """Complain about a name that is not among the known, with the nearest of them."""
@@ -95,10 +105,3 @@ class Look:
             self.file.complain(key, f"{quoted(text)} has a '${{' without 'NAME}}'.", hint)
         missing.append(key)
         return _LEFT_OUT
-
-    def _shown(self, key: str, raw: Any) -> str:
-        if key in self._templates:
-            return quoted(self._templates[key])
-        if any(k.startswith(key) for k in self._templates):
-            return "the value"
-        return quoted(raw)

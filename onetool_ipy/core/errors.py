@@ -74,6 +74,10 @@ class OneToolError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as what it is: the arguments of `__init__` differ from class to class."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
     def lines(self) -> list[str]:
         """What a person is shown: the message, then what to do next."""
         return [*self.message.splitlines(), *self.hint.splitlines()]
@@ -205,12 +209,19 @@ class InvalidConfig(OneToolError, ValueError):
 
 
 class InvalidTool(OneToolError, ValueError):
-    pass
+    """A tool that cannot be registered; the message says what is wrong with it."""
 
 
 class DuplicateTool(InvalidTool):
-    pass
+    """A name that another tool has."""
 
 
 class UnknownProvider(OneToolError, ValueError):
-    pass
+    """A model provider whose format is not known."""
+
+
+def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    made.__dict__.update(state)
+    return made

@@ -1,8 +1,8 @@
 """Find things by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
 
-Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Pure: an
-`Index` is built once from entries and never changes; its parts are made when a query first needs them. What may differ
-between what is typed and what is written (case, `.` or `_` or `-` or a blank) never counts. rapidfuzz is imported late.
+Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Pure:
+an `Index` is made once from entries and never changes; its parts are made when a query first needs them. Case and the
+kind of separator (`.`, `_`, `-`, a blank) never count. rapidfuzz is imported late.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ class Index:
             return
         weighed = sorted((self._with_term(term) for term in terms), key=len)
         common = set(weighed[0]).intersection(*weighed[1:]) if weighed else set[int]()
-        scores = [(sum(w[i] for w in weighed) / len(weighed), -i) for i in common]
-        for score, i in sorted(scores, reverse=True):
-            yield -i, score
+        scores = {i: sum(w[i] for w in weighed) / len(weighed) for i in common}
+        for i in _best_first(scores):
+            yield i, scores[i]
 
     def _with_term(self, term: str) -> dict[int, float]:
         if " " not in term:
@@ -186,13 +186,13 @@ class Index:
 
     # Fuzzy: names with and without their pack by edits; single words by edits, beginnings and parts.
 
-    def _fuzzy(self, key: str, wanted: int) -> list[tuple[int, float]]:
+    def _fuzzy(self, key: str, wanted: int) -> Iterator[tuple[int, float]]:
         scores = dict(self._like_words(key, wanted))
         for i, score in self._near_names(key):
             if score > scores.get(i, 0.0):
                 scores[i] = score
-        ranked = ((score, -i) for i, score in scores.items())
-        return [(-i, score) for score, i in sorted(ranked, reverse=True)]
+        for i in _best_first(scores):
+            yield i, scores[i]
 
     @cached_property
     def _tails_by_length(self) -> tuple[list[str], list[int]]:
@@ -223,6 +223,13 @@ class Index:
         for i, count in counts.items():
             if count >= least:
                 yield i, 70 * sum([w[i] for w in weighed if i in w]) / len(units)
+
+
+def _best_first(scores: dict[int, float]) -> list[int]:
+    """Numbers by score, equal ones in their order; without a tuple for each, which would wake the garbage collector."""
+    ids = sorted(scores)
+    ids.sort(key=scores.__getitem__, reverse=True)
+    return ids
 
 
 def _sorted(keys: list[str]) -> tuple[list[str], list[int]]:

@@ -3,16 +3,19 @@
     value                                   becomes
     ------------------------------------    -----------------------------------------------
     None, bool, int, float, str             itself; NaN and infinities: null
+    an int of more than 4,000 digits        its hexadecimal text
     text with lone surrogates               the same text with \\udXXX written out
-    list, tuple, set, frozenset, deque      list (sets sorted by their text)
-    dict and other mappings                 object; keys as text
+    list, tuple, set, frozenset, deque      list (sets sorted by their repr)
+    dict and other mappings                 object; keys as text, of equal ones the last
     bytes, bytearray, memoryview            {"base64": ..., "size": n}
-    datetime, date, time                    ISO 8601 text
+    datetime, date, time                    ISO 8601 text; NaT: null
     timedelta                               seconds
     Decimal, UUID, Path, complex            text
     Enum                                    its value
-    numpy scalar / array                    number / nested list
-    DataFrame / Series, Index               list of records / list
+    numpy scalar / array                    number / nested list; pandas.NA: null
+    DataFrame                               list of records, without the index
+    DataFrame with equal column names       {"columns": [...], "rows": [[...], ...]}
+    Series, Index                           list
     dataclass, pydantic model, namedtuple   object
     exception                               "Type: message"
     generator, file, anything else          its repr, cut at 500 characters, never consumed
@@ -24,28 +27,33 @@ A value returned to Python is never altered: this is for what leaves it. Nothing
 
 from __future__ import annotations
 
-import base64
 import json
 import math
+import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["map_text", "plain_copy", "safe_repr", "to_json", "to_text"]
+__all__ = ["cut", "map_text", "plain_copy", "safe_repr", "to_json", "to_text"]
 
 _MAX_DEPTH = 200
 _MAX_REPR = 500
-_CONTAINERS = frozenset((dict, list, tuple))
+_MAX_BITS = 13_000
+_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
-def to_json(value: Any) -> Any:
-    """Give the JSON-safe form of any value, by the table above."""
-    return _convert(value, 0, set())
+def to_json(value: Any, *, not_a_number: float | None = None) -> Any:
+    """Give the JSON-safe form of any value, by the table above.
+
+    `not_a_number` stands for NaN and infinities where null would be judged as no number at all.
+    """
+    return _Writer(not_a_number).write(value, 0)
 
 
 def to_text(value: Any) -> str:
     """Give the text of any value: text as it is, anything else as indented JSON."""
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
 
@@ -53,107 +61,181 @@ def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
     """Give `repr(value)`, cut, and never fail."""
     try:
         text = repr(value)
-    except Exception:  # a foreign __repr__ may raise anything
+    except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything
         return f"<{type(value).__name__} object, repr failed>"
+    return cut(text, limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Give the text in at most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Copy arguments with their lists and dicts, sharing the leaves, so that a tool cannot change its caller's.
+    """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
-    Also tells whether they are plain: not cyclic and at most 200 levels deep. What is not plain is shared as it is.
+    Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
+    container that could hide either. What cannot be copied so is shared as it is.
     """
     fresh = dict(args)
+    copier: _Copier | None = None
     for key, value in fresh.items():
-        kind = type(value)
-        if kind is list or kind is dict or kind is tuple:
-            try:
-                fresh[key] = _copy(value, 0)
-            except _NotPlain:
-                return dict(args), False
-    return fresh, True
+        if type(value) not in _LEAVES:
+            copier = copier or _Copier()
+            fresh[key] = copier.copy(value)
+    return fresh, copier is None or copier.plain
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
-    """Apply a function to every text inside lists, tuples and dicts; anything else stays itself."""
+    """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
     if type(value) is str:
         return change(value)
-    if type(value) is dict:
-        return {map_text(k, change): map_text(v, change) for k, v in value.items()}
-    if type(value) is list:
-        return [map_text(v, change) for v in value]
-    if type(value) is tuple:
-        return tuple(map_text(v, change) for v in value)
+    try:
+        return _map(value, change)
+    except RecursionError:
+        return change(safe_repr(value))
+
+
+def _map(value: Any, change: Callable[[str], str]) -> Any:
+    kind = type(value)
+    if kind is str:
+        return change(value)
+    if kind is dict:
+        pairs = {_map(k, change): _map(v, change) for k, v in value.items()}
+        same = all(a is c and b is d for (a, b), (c, d) in zip(pairs.items(), value.items(), strict=False))
+        return value if same and len(pairs) == len(value) else pairs
+    if kind is list or kind is tuple:
+        items = [_map(v, change) for v in value]
+        if all(a is b for a, b in zip(items, value, strict=True)):
+            return value
+        return items if kind is list else tuple(items)
     return value
 
 
-class _NotPlain(Exception):
-    pass
+class _Unending(Exception):
+    """A value is nested too deep, or holds itself."""
 
 
-def _copy(value: Any, depth: int) -> Any:
-    """Copy one container; a cycle is seen as a depth without end."""
-    if depth >= _MAX_DEPTH:
-        raise _NotPlain
-    if type(value) is dict:
-        copied = dict(value)
-        for key, item in copied.items():
-            if type(item) in _CONTAINERS:
-                copied[key] = _copy(item, depth + 1)
-        return copied
-    items = list(value)
-    for i, item in enumerate(items):
-        if type(item) in _CONTAINERS:
-            items[i] = _copy(item, depth + 1)
-    return items if type(value) is list else tuple(items)
+class _Copier:
+    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original."""
+
+    __slots__ = ("_memo", "plain")
+
+    def __init__(self) -> None:
+        self.plain = True
+        self._memo: dict[int, Any] = {}
+
+    def copy(self, value: Any) -> Any:
+        try:
+            return self._copy(value, 0)
+        except _Unending:
+            self.plain = False
+            return value
+
+    def _copy(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is not list and kind is not dict and kind is not tuple:
+            if _is_walked(value):
+                self.plain = False
+            return value
+        if depth >= _MAX_DEPTH:
+            raise _Unending
+        known = self._memo.get(id(value))
+        if known is not None:
+            return known
+        fresh = self._dict(value, depth) if kind is dict else self._list(value, depth)
+        if kind is tuple:
+            fresh = tuple(fresh)
+        self._memo[id(value)] = fresh
+        return fresh
+
+    def _dict(self, value: dict[Any, Any], depth: int) -> Any:
+        fresh = dict(value)
+        for key, item in fresh.items():
+            if type(item) not in _LEAVES:
+                fresh[key] = self._copy(item, depth + 1)
+        return fresh
+
+    def _list(self, value: Any, depth: int) -> Any:
+        fresh = list(value)
+        for i, item in enumerate(fresh):
+            if type(item) not in _LEAVES:
+                fresh[i] = self._copy(item, depth + 1)
+        return fresh
 
 
-def _convert(value: Any, depth: int, seen: set[int]) -> Any:
-    kind = type(value)
-    if kind is str:
-        return value if value.isascii() else _clean(value)
-    if value is None or kind is bool or kind is int:
-        return value
-    if kind is float:
-        return value if math.isfinite(value) else None
-    if depth >= _MAX_DEPTH:
-        return "<too deep>"
-    if id(value) in seen:
-        return "<cycle>"
-    seen.add(id(value))
+def _is_walked(value: Any) -> bool:
+    """Whether jsonschema-rs would look inside this odd value, and so might go down without end."""
+    from enum import Enum
+
     try:
-        return _convert_object(value, depth, seen)
-    except RecursionError:
-        return "<too deep>"
-    except Exception:  # a foreign object may fail in any of its methods; its repr is what is left
-        return _clean(safe_repr(value))
-    finally:
-        seen.discard(id(value))
+        return isinstance(value, (dict, list, tuple, Enum))
+    except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
+        return True
 
 
-def _convert_object(value: Any, depth: int, seen: set[int]) -> Any:
-    if isinstance(value, Mapping):
-        return {_key(k): _convert(v, depth + 1, seen) for k, v in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {k: _convert(v, depth + 1, seen) for k, v in zip(value._fields, value, strict=True)}
-    if isinstance(value, (list, tuple)):
-        return [_convert(v, depth + 1, seen) for v in value]
-    if isinstance(value, (set, frozenset)):
-        return [_convert(v, depth + 1, seen) for v in sorted(value, key=safe_repr)]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raw = bytes(value)
-        return {"base64": base64.b64encode(raw).decode("ascii"), "size": len(raw)}
-    simple = _simple(value)
-    if simple is not None:
-        return simple[0]
-    inner = _inner(value)
-    if inner is not None:
-        return _convert(inner[0], depth + 1, seen)
-    return _clean(safe_repr(value))
+class _Writer:
+    """Writes one value as JSON-safe data."""
+
+    __slots__ = ("_above", "_not_a_number")
+
+    def __init__(self, not_a_number: float | None) -> None:
+        self._not_a_number = not_a_number
+        self._above: set[int] = set()
+
+    def write(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() else _clean(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return _int(value)
+        if kind is float:
+            return value if math.isfinite(value) else self._not_a_number
+        if depth >= _MAX_DEPTH:
+            return "<too deep>"
+        if id(value) in self._above:
+            return "<cycle>"
+        self._above.add(id(value))
+        try:
+            return self._container(value, depth + 1)
+        except RecursionError:
+            return "<too deep>"
+        except Exception:  # noqa: BLE001 - a foreign object may fail in any of its methods; its repr is what is left
+            return _clean(safe_repr(value))
+        finally:
+            self._above.discard(id(value))
+
+    def _container(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping):
+            return {_key(k): self.write(v, depth) for k, v in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return {str(k): self.write(v, depth) for k, v in zip(value._fields, value, strict=True)}
+        if isinstance(value, (list, tuple, deque)):
+            return [self.write(v, depth) for v in value]
+        if isinstance(value, (set, frozenset)):
+            return [self.write(v, depth) for v in sorted(value, key=safe_repr)]
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return _base64(bytes(value))
+        found = _scalar(value) or _inner(value)
+        if found is None:
+            return _clean(safe_repr(value))
+        return self.write(found[0], depth)
 
 
-def _simple(value: Any) -> tuple[Any] | None:
-    """The scalar kinds of the table; a 1-tuple, since the answer itself may be None."""
+def _int(value: int) -> int | str:
+    return value if value.bit_length() <= _MAX_BITS else hex(value)
+
+
+def _base64(data: bytes) -> dict[str, Any]:
+    import base64
+
+    return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
+
+
+def _scalar(value: Any) -> tuple[Any] | None:
+    """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
     import datetime
     import decimal
     import enum
@@ -161,51 +243,59 @@ def _simple(value: Any) -> tuple[Any] | None:
     import uuid
 
     if isinstance(value, enum.Enum):
-        return (to_json(value.value),)
+        return (value.value,)
     if isinstance(value, str):
-        return (_clean(str(value)),)
+        return (str.__str__(value),)
     if isinstance(value, int):
-        return (int(value),)
+        return (int.__int__(value),)
     if isinstance(value, float):
-        return (float(value) if math.isfinite(value) else None,)
+        return (float.__float__(value),)
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         text = value.isoformat()
         return (None if text == "NaT" else text,)
     if isinstance(value, datetime.timedelta):
         return (value.total_seconds(),)
     if isinstance(value, (decimal.Decimal, uuid.UUID, pathlib.PurePath, complex)):
-        return (_clean(str(value)),)
+        return (str(value),)
     if isinstance(value, BaseException):
-        return (_clean(f"{type(value).__name__}: {value}"),)
+        return (f"{type(value).__name__}: {value}",)
     return None
 
 
 def _inner(value: Any) -> tuple[Any] | None:
-    """The plainer object inside a foreign one (numpy, pandas, pydantic, dataclass), without importing any."""
-    from collections import deque
+    """The plainer object inside a dataclass or one of numpy, pandas or pydantic, without importing any of them."""
     from dataclasses import fields, is_dataclass
 
-    if isinstance(value, deque):
-        return (list(value),)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        return None
+    if is_dataclass(value):
         return ({f.name: getattr(value, f.name) for f in fields(value)},)
-    module = type(value).__module__.partition(".")[0]
-    if module == "pandas" or (hasattr(value, "to_dict") and hasattr(value, "columns")):
-        if hasattr(value, "columns"):
-            return (value.to_dict(orient="records"),)
-        if hasattr(value, "tolist"):
-            return (value.tolist(),)
-        return (None,) if str(value) in ("NaT", "<NA>") else None
-    if module == "numpy" and hasattr(value, "tolist"):
+    numpy, pandas, pydantic = (sys.modules.get(name) for name in ("numpy", "pandas", "pydantic"))
+    if pandas is not None and (found := _of_pandas(value, pandas)) is not None:
+        return found
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return (value.tolist(),)
-    if hasattr(type(value), "model_dump"):
-        return (value.model_dump(mode="json"),)
+    if pydantic is not None and isinstance(value, pydantic.BaseModel):
+        return (value.model_dump(),)
+    return None
+
+
+def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
+    if value is pandas.NA or value is pandas.NaT:
+        return (None,)
+    if isinstance(value, pandas.DataFrame):
+        if value.columns.map(_key).is_unique:
+            return (value.to_dict(orient="records"),)
+        split = value.to_dict(orient="split", index=False)
+        return ({"columns": split["columns"], "rows": split["data"]},)
+    if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return (value.tolist(),)
     return None
 
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
-        return _clean(str(key))
+        return _clean(str.__str__(key))
     converted = to_json(key)
     return converted if isinstance(converted, str) else json.dumps(converted)
 

@@ -12,7 +12,6 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 
 __all__ = ["Vocabulary", "allowed_edits", "key_of", "keys_of"]
 
@@ -34,11 +33,8 @@ def key_of(text: str) -> str:
 
 
 def keys_of(texts: Sequence[str]) -> list[str]:
-    """`key_of` each; plain ones all in one go, since one long text is cheaper than many short."""
-    plain = [text.replace("\n", " ") if text.isascii() else "" for text in texts]
-    lines = "\n".join(plain).lower().translate(_SEPARATORS).split("\n")
-    pairs = zip(texts, lines, strict=False)
-    return [" ".join(line.split()) if text.isascii() else key_of(text) for text, line in pairs]
+    """`key_of` each, faster."""
+    return [" ".join(line.split()) for line in _lines(texts)]
 
 
 def allowed_edits(length: int) -> int:
@@ -57,8 +53,7 @@ class Vocabulary:
         descriptions: Sequence[str],
     ) -> None:
         parted = [[_with_humps(text) for text in field] for field in (names, tags, arguments)]
-        self._fields: list[_Postings] = [_postings(keys_of(field)) for field in parted]
-        self._fields.append(_postings(keys_of(descriptions)))
+        self._fields = [_postings(_lines(field)) for field in (*parted, descriptions)]
 
     def in_names(self, word: str) -> list[int]:
         """Entries that have this word in their name."""
@@ -90,20 +85,16 @@ class Vocabulary:
 
     def like(self, unit: str) -> Iterator[tuple[str, float]]:
         """Words like this one, best first: itself, mistyped, longer ones that begin so or hold it."""
-        if unit in self._known:
-            yield unit, 1.0
         n = len(unit)
         edits = min(2, allowed_edits(n))
-        if edits:
+        if unit in self._known:
+            yield unit, 1.0
+        elif edits:
             yield from ((word, 0.85 - 0.15 * distance) for word, distance in self._typos(unit, edits))
-        if n < 2:
-            return
-        start = bisect_left(self._sorted, unit)
-        longer = islice(self._sorted, start, start + _MAX_WORDS)
-        yield from ((w, 0.6 + 0.2 * n / len(w)) for w in longer if w.startswith(unit) and w != unit)
+        if n >= 2:
+            yield from ((word, 0.6 + 0.2 * n / len(word)) for word in self._beginning(unit))
         if n >= 3:
-            holding = (w for w in self._sorted if unit in w and not w.startswith(unit))
-            yield from ((w, 0.5 + 0.1 * n / len(w)) for w in islice(holding, _MAX_WORDS))
+            yield from ((word, 0.5 + 0.1 * n / len(word)) for word in self._holding(unit))
 
     @cached_property
     def _known(self) -> set[str]:
@@ -120,6 +111,27 @@ class Vocabulary:
             found.setdefault(len(word), []).append(word)
         return found
 
+    @cached_property
+    def _text(self) -> str:
+        return "\n".join(["", *self._sorted, ""])
+
+    def _beginning(self, unit: str) -> list[str]:
+        start = bisect_left(self._sorted, unit)
+        words = self._sorted[start : start + _MAX_WORDS]
+        return [word for word in words if word.startswith(unit) and word != unit]
+
+    def _holding(self, unit: str) -> Iterator[str]:
+        """Words with this one inside; found in one long text, which is faster than word by word."""
+        text = self._text
+        at = text.find(unit)
+        for _ in range(_MAX_WORDS):
+            if at < 0:
+                return
+            start, end = text.rindex("\n", 0, at) + 1, text.index("\n", at)
+            if start != at:
+                yield text[start:end]
+            at = text.find(unit, end)
+
     def _typos(self, unit: str, edits: int) -> list[tuple[str, int]]:
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
@@ -130,15 +142,26 @@ class Vocabulary:
         return [(word, int(distance)) for word, distance, _ in near if distance]
 
 
+def _lines(texts: Sequence[str]) -> list[str]:
+    """The words of each text, by blanks; of plain texts all in one go, since one long one is cheaper than many."""
+    plain = [text.replace("\n", " ") if text.isascii() else "" for text in texts]
+    lines = "\n".join(plain).lower().translate(_SEPARATORS).split("\n")[: len(texts)]
+    for i, text in enumerate(texts):
+        if text and not plain[i]:
+            lines[i] = key_of(text)
+    return lines
+
+
 def _postings(lines: list[str]) -> _Postings:
     found: _Postings = {}
+    get = found.get
     for i, line in enumerate(lines):
-        for word in set(line.split(" ")):
-            if word in found:
-                found[word].append(i)
-            else:
+        for word in line.split():
+            ids = get(word)
+            if ids is None:
                 found[word] = [i]
-    found.pop("", None)
+            elif ids[-1] != i:
+                ids.append(i)
     return found
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ class PackFile:
                 spec = spec_of(fn, pack=self._outline.pack, origin=self._origin, where=f"{self.path}:{tool.line}")
             except InvalidTool as exc:
                 raise Unavailable(f"'{tool.name}' in '{self.path}': {exc.message}") from exc
-            yield tool.name, replace(spec, name=tool.name, live=lambda name=tool.name: self._live(name))
+            yield tool.name, spec.replace(name=tool.name, live=lambda name=tool.name: self._live(name))
 
     def _read(self, stamp: tuple[int, int, int] | None) -> Outline:
         key = f"{self.path}|{stamp}"

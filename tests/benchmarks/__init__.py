@@ -1,16 +1,18 @@
 """Our speed beside the peers': `make bench`, or `python -m tests.benchmarks [row or module ...]`.
 
 Never a test: nothing fails because a machine is slow. Ours and the peer run in the same minute, taking turns in short
-rounds, so that what disturbs one disturbs the other; the medians of the rounds are compared.
+rounds, so that what disturbs one disturbs the other; medians over the rounds are shown and compared.
 
 How to read the table, `row | what | ours | peer | ratio | reach | met`:
 
 - `row` is the row of the project's targets; a row has one line per peer or per part of its target.
-- `ratio` is the peer's time over ours: above 1 we are faster, below 1 slower. It holds on any machine, the times do
-  not. A target in times the peer's time (`<= 1.2x its time`) is therefore met by a ratio of at least 1/1.2.
+- `ratio` is the peer's time over ours: above 1 we are faster, below 1 slower. It is the median of the rounds' ratios,
+  so it may differ a little from that of the two times beside it. It holds on any machine; the times do not. A target
+  in times the peer's time (`<= 1.2x its time`) is therefore met by a ratio of at least 1/1.2.
 - `reach` is the target, scaled to this machine where it was given for a certain speed of a direct call; empty where a
   line is there to compare only. `met` is `yes`, `NO`, or empty.
-- Row 1 is time per call, row 8 CPU time of the process in fresh processes, rows 9 and 10 time on the clock.
+- Rows 1 and 9 are time on the clock. Row 8 is CPU time in fresh processes and row 10 CPU time in one: work of many
+  milliseconds meets whatever else runs on the machine, and that is not what is compared.
 - A peer that could not be installed says so in a line of its own, and its ratio is empty.
 
 Every module of this package that has `run() -> list[dict]` is found and run; the keys are row, what, ours, peer, ratio,

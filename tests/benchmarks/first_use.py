@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.timing import Rounds, line, note, take_turns
+from tests.harness import surroundings
 from tests.harness.kernel import Kernel, private_kernel
 
 __all__ = ["ROWS", "run"]
@@ -49,6 +50,7 @@ class _Firsts:
     def __init__(self, place: Path) -> None:
         self._place = place
         self.offered: tuple[str, ...] = ()
+        _silence(place)
 
     def result(self) -> float:
         with self._kernel() as kernel:
@@ -73,6 +75,13 @@ class _Firsts:
 
     def _kernel(self) -> Kernel:
         return private_kernel(self._place)
+
+
+def _silence(place: Path) -> None:
+    """Twenty kernels would say twenty times that they talk over TCP."""
+    profile = Path(surroundings.private(place / "home")["IPYTHONDIR"]) / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 40\n", encoding="utf-8")
 
 
 def _load(kernel: Kernel) -> None:

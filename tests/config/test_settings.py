@@ -23,17 +23,24 @@ alias: {now: time.now}
 snippets:
   research:
     description: Look it up.
-    params: {topic: {description: What}, count: {default: 5, example: 3}, free:}
+    params: {topic: {description: What}, count: {default: 5, example: 3}, free: null}
     body: "search('{{ topic }}', {{ count }})"
 servers:
   github: {type: stdio, command: npx, args: [-y, 8080, true], env: {PORT: 80, DEBUG: false, X: y}}
   docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {A: b}, trusted: true}
 topics: [{pattern: "notes", file: notes.yaml}, {pattern: "a:*", file: a.yaml}]
-http: {allowed_hosts: ["API.example.com", "*.example.org:8443", "[::1]:80"], timeout_s: 2.5, max_response_bytes: 99, allow_private: true}
+http:
+  allowed_hosts: ["API.example.com", "*.example.org:8443", "[::1]:80"]
+  timeout_s: 2.5
+  max_response_bytes: 99
+  allow_private: true
 fs: {roots: [".", data]}
 output: {max_inline_bytes: 1, preview_lines: 2, result_ttl_s: 3, max_store_bytes: 4}
 stats: {enabled: false, context_per_call: 5, time_overhead_per_call_ms: 6, chars_per_token: 3.5}
-models: {default: local, local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}, big: {provider: openai, model: x, key: OPENAI_KEY}}
+models:
+  default: local
+  local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
+  big: {provider: openai, model: x, key: OPENAI_KEY}
 ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7, approve: [time.now]}
 timeouts: {local_s: 1, mcp_s: 2}
 state_dir: here
@@ -106,7 +113,7 @@ def test_entries_know_where_they_stand(project: Project) -> None:
     assert s.servers["docs"].where == ".onetool/onetool.yaml:19"
     assert s.snippets["research"].where == ".onetool/onetool.yaml:13"
     assert s.packs["brave"].where == ".onetool/onetool.yaml:3"
-    assert s.models.named["local"].where == ".onetool/onetool.yaml:26"
+    assert s.models.named["local"].where == ".onetool/onetool.yaml:31"
 
 
 def test_settings_are_frozen() -> None:
@@ -241,7 +248,7 @@ ENTRIES = {
 def test_bad_tool_server_or_snippet_stops_nothing(project: Project, text: str, said: str) -> None:
     """It is left out and listed; the others stay, and nothing is raised."""
     config = project.load(text)
-    assert [str(p) for p in config.problems][0].startswith(f".onetool/onetool.yaml:{said}")
+    assert str(config.problems[0]).startswith(f".onetool/onetool.yaml:{said}")
     assert not config.fatal
     config.raise_if_bad()
     s = config.settings
@@ -261,9 +268,9 @@ def test_empty_sections_are_the_defaults(project: Project) -> None:
 )
 def test_booleans_as_other_yaml_readers_take_them(project: Project, word: str, expected: bool) -> None:
     """Where a boolean is wanted, yes and no are understood; everywhere else they are text."""
-    s = project.load(f"stats: {{enabled: {word}}}\naliases: {{{word}: a.b, on: c.d}}\n").settings
+    s = project.load(f"stats: {{enabled: {word}}}\naliases: {{{word}: a.b, y: c.d}}\n").settings
     assert s.stats.enabled is expected
-    assert s.aliases == {word: "a.b", "on": "c.d"}
+    assert s.aliases == {word: "a.b", "y": "c.d"}
 
 
 def test_one_model_is_the_default_one(project: Project) -> None:

@@ -6,12 +6,14 @@ Each reads its own words and gives a value that shows itself; nothing here knows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from onetool_ipy.core import schema
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.core.model import ToolSpec
-from onetool_ipy.faces.ipython import parse
+from onetool_ipy.core.samples import samples
+from onetool_ipy.faces.ipython import install, parse
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure
 from onetool_ipy.toolbox import Toolbox
@@ -22,16 +24,19 @@ __all__ = ["Commands"]
 class Commands:
     """What can be asked of a toolbox besides calling a tool."""
 
-    def __init__(self, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]) -> None:
+    def __init__(self, box: Toolbox, last: LastFailure, after_reload: Callable[[], None], profile: Path) -> None:
         self._box = box
         self._last = last
         self._after_reload = after_reload
+        self._profile = profile
         self._table: dict[str, Callable[[str], Any]] = {
             "list": self._list,
             "info": self._info,
             "help": self._help,
             "why": self._why,
             "reload": self._reload,
+            "check": self._check,
+            "install": self._install,
         }
 
     def words(self) -> frozenset[str]:
@@ -91,10 +96,7 @@ class Commands:
         return self._page(_table([(s.name, s.summary) for s in found]))
 
     def _info(self, rest: str) -> Page:
-        asked = parse.read_options(rest, {})
-        if len(asked.words) != 1:
-            raise UsageProblem("%tool info wants one name.", hint="For example: %tool info time.now")
-        return self.usage(asked.words[0])
+        return self.usage(_one_name(rest, "info"))
 
     def _help(self, rest: str) -> Page:
         return self.usage(rest.strip())
@@ -108,6 +110,32 @@ class Commands:
         self._box.reload()
         self._after_reload()
         return Page("OK: Configuration reloaded")
+
+    def _check(self, rest: str) -> Page:
+        """Call a tool with arguments made from its schema; tell which of them it could not take."""
+        spec = self._box.registry.require(_one_name(rest, "check"))
+        rows = []
+        for label, args in samples(spec.parameters):
+            result = self._box.call(spec.name, args, source="magic")
+            said = "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
+            rows.append((f"{label} {parse.format_call(spec.name, args)}", said))
+        if not spec.description or spec.description == spec.short_name:
+            rows.append(("docstring", "missing: say what the tool does"))
+        undocumented = [p.name for p in schema.params(spec.parameters) if not p.description]
+        if undocumented:
+            rows.append(("docstring", f"no words about: {', '.join(undocumented)}"))
+        return self._page([f"{spec.name}: {len(rows)} checks", *_table(rows)])
+
+    def _install(self, rest: str) -> Page:
+        given = parse.read_options(rest, {"--lazy": "switch", "--always": "switch", "--remove": "switch"})
+        if given.words or len(given.given) != 1:
+            raise UsageProblem(
+                "%tool install wants one of --lazy, --always, --remove.",
+                hint="--lazy loads us at the first %tool, --always at every start.",
+            )
+        if "--remove" in given.given:
+            return Page(install.remove(self._profile))
+        return Page(install.install(self._profile, "lazy" if "--lazy" in given.given else "always"))
 
     def _tool_page(self, spec: ToolSpec) -> Page:
         lines = [spec.signature, "", spec.description]
@@ -145,9 +173,18 @@ _USAGE = (
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
     "x = %tool ...                  keep the result",
     "%tool why                      the whole story of the last failure",
+    "%tool check NAME               call it with arguments made from its schema",
+    "%tool install --lazy|--always  have %tool in every notebook; --remove undoes it",
     "%tool reload                   read configuration and pack files again",
     "Flags: --soft --timeout S --dry --bg -o NAME --help; after -- everything is arguments",
 )
+
+
+def _one_name(rest: str, command: str) -> str:
+    asked = parse.read_options(rest, {})
+    if len(asked.words) != 1:
+        raise UsageProblem(f"%tool {command} wants one name.", hint=f"For example: %tool {command} time.now")
+    return asked.words[0]
 
 
 def _names(specs: Sequence[ToolSpec]) -> str:

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 from onetool_ipy.core import values
 from onetool_ipy.core.model import ToolResult
 
-__all__ = ["Page", "plain_text", "register", "unregister"]
+__all__ = ["Limits", "Page", "plain_text", "register", "unregister"]
 
-_MAX_LINES = 60
-_MAX_CHARS = 20_000
 Mask = Callable[[str], str]
+
+
+class Limits(Protocol):
+    """How much of a result a cell shows; `%config OneTool` sets it."""
+
+    max_lines: int
+    max_chars: int
 
 
 class Page(str):
@@ -31,11 +36,13 @@ class Page(str):
         return _pre(str(self))
 
 
-def register(shell: Any, kind: type, mask: Mask) -> None:
+def register(shell: Any, kind: type, mask: Mask, limits: Limits) -> None:
     """Show results of this kind in the shell by this module."""
     formatters = shell.display_formatter.formatters
-    formatters["text/plain"].for_type(kind, lambda result, printer, _cycle: printer.text(plain_text(result, mask)))
-    formatters["text/html"].for_type(kind, lambda result: _html(shell, result, mask))
+    formatters["text/plain"].for_type(
+        kind, lambda result, printer, _cycle: printer.text(plain_text(result, mask, limits))
+    )
+    formatters["text/html"].for_type(kind, lambda result: _html(shell, result, mask, limits))
 
 
 def unregister(shell: Any, kind: type) -> None:
@@ -44,7 +51,7 @@ def unregister(shell: Any, kind: type) -> None:
         shell.display_formatter.formatters[mime].pop(kind, None)
 
 
-def plain_text(result: ToolResult, mask: Mask = str) -> str:
+def plain_text(result: ToolResult, mask: Mask, limits: Limits) -> str:
     """A result as the lines a terminal shows."""
     if result.error is not None:
         lines = [f"failed: {result.error.message}", *result.error.hint.splitlines()]
@@ -52,31 +59,31 @@ def plain_text(result: ToolResult, mask: Mask = str) -> str:
     data = result.data
     if data is None:
         return "None"
-    text = data if isinstance(data, str) else _shown(data)
-    return _cut(mask(text))
+    text = data if isinstance(data, str) else _shown(data, limits)
+    return _cut(mask(text), limits)
 
 
-def _shown(data: Any) -> str:
+def _shown(data: Any, limits: Limits) -> str:
     if isinstance(data, (dict, list, tuple, int, float, bool)):
         return values.to_text(data)
-    return values.safe_repr(data, _MAX_CHARS)
+    return values.safe_repr(data, limits.max_chars)
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, limits: Limits) -> str:
     lines = text.splitlines()
-    if len(lines) <= _MAX_LINES and len(text) <= _MAX_CHARS:
+    if len(lines) <= limits.max_lines and len(text) <= limits.max_chars:
         return text
-    shown = "\n".join(lines[:_MAX_LINES])[:_MAX_CHARS]
+    shown = "\n".join(lines[: limits.max_lines])[: limits.max_chars]
     count = shown.count("\n") + 1
     return f"{shown}\n... {count:,} of {len(lines):,} lines; .data holds all"
 
 
-def _html(shell: Any, result: ToolResult, mask: Mask) -> str | None:
+def _html(shell: Any, result: ToolResult, mask: Mask, limits: Limits) -> str | None:
     if result.error is None and not isinstance(result.data, (str, dict, list, tuple, int, float, bool, type(None))):
         own = shell.display_formatter.formatters["text/html"](result.data)
         if isinstance(own, str):
             return mask(own)
-    return _pre(plain_text(result, mask))
+    return _pre(plain_text(result, mask, limits))
 
 
 def _pre(text: str) -> str:

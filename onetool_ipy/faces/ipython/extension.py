@@ -60,7 +60,7 @@ class Extension:
         self.box.dress = self.last.dress
         self.box.on_adopt = self._adopted
         self.magics.install()
-        display.register(self.shell, ToolResult, self.box.mask)
+        display.register(self.shell, ToolResult, self.box.mask, self.magics)
         self.typing.install(self.magics)
         self._offer()
         self.shell.events.register("pre_run_cell", self._before_cell)

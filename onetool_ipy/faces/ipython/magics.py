@@ -6,9 +6,11 @@ Sub-commands are the methods named `do_<word>`; their words win over packs and t
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
+from traitlets import Bool, Float, Int, Unicode
 
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.core.model import ToolResult, ToolSpec
@@ -18,29 +20,36 @@ from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["OneTool"]
 
-_NAME = "tool"
 _OTHER_NAME = "onetool"
 
 
 @magics_class
 class OneTool(Magics):
-    """The magics of one shell."""
+    """The magics of one shell, and what `%config OneTool` sets for this session."""
+
+    max_lines = Int(60, min=1, help="Lines of a result that a cell shows.").tag(config=True)
+    max_chars = Int(20_000, min=100, help="Characters of a result that a cell shows.").tag(config=True)
+    soft = Bool(False, help="Give failed results instead of raising.").tag(config=True)
+    timeout = Float(
+        None, allow_none=True, help="Seconds a %tool call may take where neither it nor its tool says."
+    ).tag(config=True)
+    magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
 
     def __init__(self, shell: Any, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]) -> None:
-        super().__init__(shell)
+        super().__init__(shell, config=shell.config)
         self._shell = shell
         self.box = box
         self.last = last
         self.names: list[str] = []
-        self._desk = commands.Commands(box, last, after_reload)
+        self._desk = commands.Commands(box, last, after_reload, Path(shell.profile_dir.location))
 
     def install(self) -> None:
         """Register the magic; a foreign `%tool` is left alone, and ours is then `%onetool`."""
         manager = self._shell.magics_manager
-        name = _NAME
-        if _NAME in manager.magics["line"]:
+        name = self.magic_name
+        if _is_taken(manager, name):
             name = _OTHER_NAME
-            print(f"onetool_ipy: %{_NAME} belongs to another extension; use %{_OTHER_NAME}.")  # noqa: T201 (said once)
+            print(f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{_OTHER_NAME}.")  # noqa: T201 (said once)
         manager.register_function(self._magic(), magic_kind="line_cell", magic_name=name)
         self.names.append(name)
 
@@ -54,6 +63,8 @@ class OneTool(Magics):
             for kind in ("line", "cell"):
                 self._shell.magics_manager.magics[kind].pop(name, None)
         self.names.clear()
+        known = self._shell.configurables
+        known[:] = [each for each in known if each is not self]
 
     def _magic(self) -> Callable[..., Any]:
         @no_var_expand
@@ -94,6 +105,8 @@ class OneTool(Magics):
         if asked.flags.bg:
             return self.box.start(spec.name, args, source="magic", timeout=asked.flags.timeout)
         timeout = asked.flags.timeout
+        if timeout is None and spec.timeout_s is None:
+            timeout = self.timeout
         return self._finish(asked, self.box.call(spec.name, args, source="magic", timeout=timeout))
 
     def _find(self, asked: parse.Line) -> ToolSpec | None:
@@ -111,7 +124,7 @@ class OneTool(Magics):
         return self._desk.pack_page(asked.name)
 
     def _finish(self, asked: parse.Line, result: ToolResult) -> Any:
-        if not result.ok and not asked.flags.soft:
+        if not result.ok and not (asked.flags.soft or self.soft):
             raise_result(result, self.last)
         if asked.flags.output is None:
             return result
@@ -130,3 +143,8 @@ class OneTool(Magics):
             return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 (the user's own expression)
 
         return evaluate
+
+
+def _is_taken(manager: Any, name: str) -> bool:
+    """Whether another extension has a magic of that name; our own lazy entry is none of another's."""
+    return name in manager.magics["line"] and manager.lazy_magics.get(name) != "onetool_ipy"

@@ -375,3 +375,36 @@ def test_reload_picks_up_a_changed_configuration(kernel: Kernel) -> None:
     assert "reloaded" in kernel.execute("%tool reload").result_text
     assert kernel.execute("%tool more.other").result_text == "2"
     assert kernel.execute("more.other()").result_text == "2"
+
+
+def test_config_sets_limits_softness_and_a_default_timeout(loaded: Kernel) -> None:
+    """Precedence: flag > `%config OneTool` > file > default."""
+    loaded.execute("%config OneTool.max_lines = 3")
+    shown = loaded.execute("%tool tools.echo message={list(range(50))}").result_text
+    assert "3 of 52 lines" in shown
+    loaded.execute("%config OneTool.soft = True")
+    assert loaded.execute("%tool nope.nope").result_text.startswith("failed:")
+    loaded.execute("%config OneTool.timeout = 0.2")
+    loaded.execute("from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while True:\n        pass")
+    assert "No result within 0.2 s" in loaded.execute("%tool nb.spin").result_text
+    assert "No result within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
+    assert "max_lines" in loaded.execute("%config OneTool").text
+    loaded.execute("%unload_ext onetool_ipy")
+    assert "OneTool" not in loaded.execute("%config").text
+
+
+def test_install_is_one_file_and_undoable(fresh_kernel: FreshKernel) -> None:
+    kernel = fresh_kernel()
+    kernel.execute("%load_ext onetool_ipy")
+    wrote = kernel.execute("%tool install --lazy").result_text
+    assert "register_lazy" in wrote
+    assert "--remove" in wrote
+    kernel.restart()
+    assert kernel.evaluate("'onetool_ipy' in get_ipython().extension_manager.loaded") == "False"
+    assert kernel.execute("%tool tools.echo message=lazy").text == "lazy"
+    kernel.execute("%tool install --always")
+    kernel.restart()
+    assert kernel.execute("x = %tool tools.echo message=always\nx.data").result_text == "'always'"
+    assert "Removed" in kernel.execute("%tool install --remove").result_text
+    kernel.restart()
+    assert "not found" in kernel.execute("%tool", allow_errors=True).text

@@ -1,0 +1,229 @@
+"""The append files: each process writes its own, with one write for each record; anybody may read them.
+
+A process holds a lock on its file for as long as any of its threads may write to it, so a file that nobody holds has
+all the lines it will ever have. A record that is cut off by a kill has no newline and was never acknowledged. Nothing
+here raises for a disk that is full or cannot be written: the record is dropped, counted and said.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from onetool_ipy.core.model import Problem
+from onetool_ipy.stores.calls_line import FORMAT
+from onetool_ipy.stores.files import StoreError, make_folder
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Appender", "Reader", "newer_files", "open_readers"]
+
+_NAME = re.compile(r"calls-(\d{1,9})-\d+-[0-9a-f]{12}\.jsonl")
+_TRY_AGAIN_S = 1.0
+_BLOCK = 1 << 20
+_ABANDONED_S = 24 * 3600.0
+_IN_USE = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class Appender:
+    """Where this process writes. Threads share it without a lock, since a write to an append file is one step."""
+
+    __slots__ = ("_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "written")
+
+    def __init__(self, folder: Path) -> None:
+        self.dropped = 0
+        self.fault: StoreError | None = None
+        self.written = 0
+        self._folder = folder
+        self._open: _Open | None = None
+        self._pid = 0
+        self._torn = False
+        self._next_try = 0.0
+
+    def append(self, line: bytes) -> None:
+        """Write a line with its newline."""
+        opened = self._open
+        try:
+            if opened is None or self._pid != os.getpid():
+                opened = self._reopen()
+            if self._torn:
+                line = b"\n" + line
+            done = os.write(opened.fd, line)
+        except OSError as exc:
+            self._drop(exc)
+            return
+        self._torn = False
+        if done != len(line):
+            self._torn = True  # by now another thread may have written behind it: the next line starts afresh
+            self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            return
+        self.written += done
+
+    def release(self) -> None:
+        """Let go of the file; it is closed when no thread writes to it any more. The next record opens another."""
+        self._open = None
+        self.written = 0
+
+    def is_gone(self) -> bool:
+        """Whether somebody deleted the file this process is writing to."""
+        opened = self._open
+        return opened is not None and self._pid == os.getpid() and os.fstat(opened.fd).st_nlink == 0
+
+    def problems(self) -> Iterator[Problem]:
+        """What was not recorded, and why."""
+        if self.dropped and self.fault is not None:
+            said = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
+            yield Problem(str(self.fault.path), said, self.fault.hint)
+
+    def _reopen(self) -> _Open:
+        pid = os.getpid()
+        if self._pid != pid:
+            self._open, self._torn, self.written, self.dropped = None, False, 0, 0  # a child begins its own
+            self._pid, self._next_try = pid, 0.0
+        if time.monotonic() < self._next_try:
+            raise OSError(errno.EAGAIN, "not tried again yet")
+        self._next_try = time.monotonic() + _TRY_AGAIN_S
+        try:
+            make_folder(self._folder)
+        except StoreError as exc:
+            self.fault = exc
+            raise OSError(errno.EAGAIN, exc.reason) from exc
+        name = f"calls-{FORMAT}-{pid}-{os.urandom(6).hex()}.jsonl"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        opened = _Open(os.open(self._folder / name, flags, 0o600))
+        _hold(opened.fd)
+        self._open, self._next_try, self._torn = opened, 0.0, False
+        return opened
+
+    def _drop(self, exc: OSError) -> None:
+        self.dropped += 1
+        if exc.errno != errno.EAGAIN:
+            self.fault = StoreError.of(self._folder, exc)
+
+
+class _Open:
+    """A descriptor that is closed when the last thread has let go of it."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            os.close(self.fd)
+
+
+class Reader:
+    """An append file open for reading; what is read stays readable when somebody deletes the file meanwhile."""
+
+    __slots__ = ("_file", "name", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self._file = _Open(os.open(path, _READ_FLAGS))
+        if not stat.S_ISREG(os.fstat(self._file.fd).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+
+    def size(self) -> int:
+        return os.fstat(self._file.fd).st_size
+
+    def blocks(self, offset: int) -> Iterator[tuple[bytes, int]]:
+        """The whole lines from an offset on, some thousand at a time, each with the offset behind them.
+
+        A megabyte without a newline is no line of ours; it comes as a block that cannot be read.
+        """
+        while True:
+            data = os.pread(self._file.fd, _BLOCK, offset) if hasattr(os, "pread") else self._read(offset)
+            end = data.rfind(b"\n") + 1
+            if not end and len(data) == _BLOCK:
+                data, end = data[:-1] + b"\n", _BLOCK
+            if not end:
+                return
+            offset += end
+            yield data[:end], offset
+
+    def delete_if_done(self, offset: int) -> bool:
+        """Delete the file if its owner is gone and nothing but the rest of a cut record stands behind the offset."""
+        if not _is_abandoned(self._file.fd, self.name):
+            return False
+        size = self.size()
+        if size == 0 and time.time() - os.fstat(self._file.fd).st_mtime < _ABANDONED_S:
+            return False  # its owner may be between making and locking it
+        if any(True for _ in self.blocks(offset)):
+            return False
+        with suppress(OSError):
+            os.unlink(self.path)
+            return True
+        return False
+
+    def _read(self, offset: int) -> bytes:
+        os.lseek(self._file.fd, offset, os.SEEK_SET)
+        return os.read(self._file.fd, _BLOCK)
+
+
+def open_readers(folder: Path) -> list[Reader]:
+    """The append files there are, in the order of their names; what is not one of ours is left alone."""
+    found: list[Reader] = []
+    for name in _names(folder):
+        match = _NAME.fullmatch(name)
+        if match is None or int(match[1]) > FORMAT:
+            continue
+        with suppress(OSError):  # deleted in this moment, or no plain file
+            found.append(Reader(folder / name))
+    return found
+
+
+def newer_files(folder: Path) -> list[str]:
+    """The append files of a later version of this package."""
+    matches = (_NAME.fullmatch(name) for name in _names(folder))
+    return [match[0] for match in matches if match is not None and int(match[1]) > FORMAT]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+if sys.platform == "win32":
+
+    def _hold(_fd: int) -> None:
+        return
+
+    def _is_abandoned(_fd: int, _name: str) -> bool:
+        return True  # deleting an open file is refused there
+
+else:
+
+    def _hold(fd: int) -> None:
+        with suppress(OSError):  # a disk without locks: `_is_abandoned` goes by age and process then
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _is_abandoned(fd: int, name: str) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            is_old = time.time() - os.fstat(fd).st_mtime > _ABANDONED_S
+            return exc.errno not in _IN_USE and is_old and not _is_running(int(name.split("-")[2]))
+        return True
+
+    def _is_running(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
+        return True

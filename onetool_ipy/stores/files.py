@@ -1,0 +1,372 @@
+"""Files that are written whole, appended to in one piece, and locked between processes.
+
+Owns temp + fsync + rename, the one-write append, the lock, and what an operating system's error is called: whatever
+goes wrong with a file leaves this room as one StoreError that names the path and the reason. Knows nothing of what is
+in the files. Invariant: at any moment, whatever is killed or interrupted, a path holds its old content or its new.
+
+A writer keeps its temp file locked. One that nobody holds was left by a process that died, and `sweep` removes it.
+A process that is forked while a lock is held keeps it too, until it ends or executes another program.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import sys
+import time
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from onetool_ipy.core.errors import OneToolError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Draft", "StoreError", "append", "locked", "make_folder", "sweep", "write_whole"]
+
+_TEMP_PREFIX, _TEMP_SUFFIX = ".onetool-", ".tmp"
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENOENT: "there is no such file or folder",
+    errno.EISDIR: "it is a folder",
+    errno.ENOTDIR: "a part of the path is not a folder",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "it is a symbolic link",
+    errno.EIO: "the disk reports an input/output error",
+    errno.EFBIG: "the file is too large for this disk",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open",
+}
+_HINTS = {
+    errno.ENOSPC: "Free some space, or point $ONETOOL_STATE at another disk.",
+    errno.EDQUOT: "Free some space, or point $ONETOOL_STATE at another disk.",
+    errno.EROFS: "Point $ONETOOL_STATE at a folder that can be written.",
+}
+_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
+_NO_WRITER_IS_THIS_SLOW_S = 24 * 3600.0
+_FIRST_NAP_S = 0.0005
+_LONGEST_NAP_S = 0.02
+
+
+class StoreError(OneToolError):
+    """A file that could not be read or written; `path` says which, `reason` why."""
+
+    def __init__(self, path: Path | str, reason: str, *, doing: str = "write", hint: str = "") -> None:
+        super().__init__(f"Cannot {doing} '{path}': {reason}.", hint=hint)
+        self.path = Path(path)
+        self.reason = reason
+
+    @classmethod
+    def of(cls, path: Path | str, exc: OSError | ValueError, *, doing: str = "write") -> StoreError:
+        """Translate what the operating system said."""
+        number = exc.errno if isinstance(exc, OSError) else None
+        if number is None:
+            return cls(path, str(exc) or type(exc).__name__, doing=doing)
+        reason = _REASONS.get(number) or os.strerror(number)
+        return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
+
+
+class Draft:
+    """A file on its way: pieces go to a temp name beside the path, `publish` makes them the file.
+
+    Whoever opens one calls `publish`, or `discard` when anything at all was raised. Not for two threads at once.
+    """
+
+    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
+        self.path = path
+        self.size = 0
+        self._mode = mode
+        self._temp = path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
+        self._file: io.FileIO | None = None
+
+    def open(self) -> None:
+        """Make the temp file; the folder is made where it is missing."""
+        try:
+            try:
+                self._file = _create(self._temp, self._mode)
+            except FileNotFoundError:
+                make_folder(self.path.parent)
+                self._file = _create(self._temp, self._mode)
+        except (OSError, ValueError) as exc:
+            raise StoreError.of(self.path, exc) from exc
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Add a piece."""
+        assert self._file is not None
+        try:
+            _write_all(self._file.fileno(), data)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+        self.size += len(data)
+
+    def publish(self) -> None:
+        """Bring it to the disk, then make it the file at the path, in one step."""
+        assert self._file is not None
+        try:
+            os.fsync(self._file.fileno())
+            if sys.platform == "win32":  # where an open file cannot be renamed
+                self._file.close()
+            os.replace(self._temp, self.path)
+            self._file.close()
+            _sync_folder(self.path.parent)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+
+    def discard(self) -> None:
+        """Leave nothing behind; may be called at any time, also twice."""
+        if self._file is not None:
+            with suppress(OSError):  # a failed close has let go of the file all the same
+                self._file.close()
+        with suppress(OSError, ValueError):
+            os.unlink(self._temp)
+
+
+def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 0o600) -> None:
+    """Replace the file's content, or leave it as it was and raise StoreError.
+
+    A symbolic link at the path is followed and stays a link; with `nofollow` it is refused. An existing file keeps its
+    permissions, a new one gets `mode`.
+    """
+    target, mode = _target(path, nofollow, mode)
+    draft = Draft(target, mode=mode)
+    try:
+        draft.open()
+        draft.write(data)
+        draft.publish()
+    except BaseException:  # also an interrupt: nothing half may stay
+        draft.discard()
+        raise
+
+
+def append(target: int | Path, data: bytes, *, sync: bool = False) -> None:
+    """Add one record with one write: other processes' records stand before or after it, never inside.
+
+    The descriptor must have been opened with O_APPEND. A disk that fills up in the middle of the record is an error,
+    and what got there is cut off again unless another process has already written behind it.
+    """
+    if isinstance(target, int):
+        return _append(target, data, sync=sync, path=_path_of(target))
+    try:
+        with _open_to_append(target) as file:
+            return _append(file.fileno(), data, sync=sync, path=target)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(target, exc) from exc
+
+
+def locked(path: Path, timeout_s: float = 10.0) -> AbstractContextManager[object]:
+    """Hold the lock that stands for a path, in `<path>.lock` beside it: `with locked(path): ...`.
+
+    One holder among all threads and processes, and not re-entrant. The lock is an open file, so that it is free once
+    the block was left, whatever was raised where (closing is one step of C, which no interrupt can divide), and once
+    its process has died.
+    """
+    place = path.with_name(path.name + ".lock")
+    deadline = time.monotonic() + timeout_s
+    try:
+        return _hold(place, deadline)
+    except TimeoutError as exc:
+        hint = f"Another process is holding '{place}'. Try again, or end that process."
+        raise StoreError(path, f"it was locked for {timeout_s:g} s", doing="lock", hint=hint) from exc
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc, doing="lock") from exc
+
+
+def sweep(folder: Path) -> int:
+    """Remove the temp files of writers that died in this folder, and say how many; never raises."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    temps = [name for name in names if name.startswith(_TEMP_PREFIX) and name.endswith(_TEMP_SUFFIX)]
+    return sum(_remove_orphan(folder / name) for name in temps)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, with those above it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(folder, exc, doing="make the folder") from exc
+
+
+def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
+    """The file to replace and its mode; refuses what is no plain file."""
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            if nofollow:
+                raise StoreError(path, "it is a symbolic link")
+            path = Path(os.path.realpath(path))
+            found = os.stat(path)
+    except FileNotFoundError:
+        return path, mode
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+    if stat.S_ISDIR(found.st_mode):
+        raise StoreError(path, "it is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(path, "it is not a plain file")
+    return path, stat.S_IMODE(found.st_mode)
+
+
+def _create(temp: Path, mode: int) -> io.FileIO:
+    """A new file that is locked from its first moment on, or is gone if the sweep was faster."""
+    for _ in range(100):
+        file = io.FileIO(temp, "x", opener=lambda name, flags: os.open(name, flags, mode))
+        if _is_ours(file.fileno()):
+            return file
+        file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(temp)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(temp))
+
+
+def _write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
+    done = os.write(fd, data)
+    if done == len(data):
+        return
+    rest = memoryview(data)[done:]
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as exc:
+        if exc.errno not in _NO_DIRECTORY_SYNC:
+            raise
+    finally:
+        os.close(fd)
+
+
+def _open_to_append(path: Path) -> io.FileIO:
+    def open_private(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600)
+
+    try:
+        return io.FileIO(path, "a", opener=open_private)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        return io.FileIO(path, "a", opener=open_private)
+
+
+def _append(fd: int, data: bytes, *, sync: bool, path: Path) -> None:
+    try:
+        done = os.write(fd, data)
+        if done != len(data):
+            _finish_append(fd, data, done)
+        if sync:
+            os.fsync(fd)
+    except OSError as exc:
+        raise StoreError.of(path, exc) from exc
+
+
+def _finish_append(fd: int, data: bytes, done: int) -> None:
+    """Write the rest of a record that was written in part, or take that part back."""
+    end = os.lseek(fd, 0, os.SEEK_CUR)
+    start = end - done
+    try:
+        while done < len(data):
+            more = os.write(fd, memoryview(data)[done:])
+            done, end = done + more, end + more
+    finally:
+        if done < len(data) and os.fstat(fd).st_size == end:
+            os.ftruncate(fd, start)
+
+
+def _path_of(fd: int) -> Path:
+    """The path behind a descriptor, as far as the system tells."""
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{fd}"))
+    except OSError:
+        return Path(f"file descriptor {fd}")
+
+
+if sys.platform == "win32":
+
+    def _hold(place: Path, deadline: float) -> AbstractContextManager[object]:
+        import filelock
+
+        make_folder(place.parent)
+        try:
+            return filelock.FileLock(place).acquire(timeout=max(0.0, deadline - time.monotonic()))
+        except filelock.Timeout as exc:
+            raise TimeoutError from exc
+
+    def _is_ours(_fd: int) -> bool:
+        return True
+
+    def _remove_orphan(temp: Path) -> bool:
+        try:
+            os.unlink(temp)  # refused while the file is open
+        except OSError:
+            return False
+        return True
+
+else:
+
+    def _hold(place: Path, deadline: float) -> AbstractContextManager[object]:
+        # Not filelock, which is Python all the way: an interrupt inside its release leaves the lock held for as long
+        # as a traceback refers to it.
+        file = _open_to_append(place)
+        nap_s = _FIRST_NAP_S
+        try:
+            while not _try_lock(file.fileno()):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError
+                time.sleep(min(nap_s, left_s))
+                nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+        except BaseException:  # also an interrupt: the traceback would keep the file open
+            file.close()
+            raise
+        return file
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            if exc.errno in _BUSY:
+                return False
+            raise
+        return True
+
+    def _is_ours(fd: int) -> bool:
+        """Lock a temp file just made; False if the sweep took it for an orphan in that moment."""
+        try:
+            return _try_lock(fd) and os.fstat(fd).st_nlink > 0
+        except OSError as exc:
+            if exc.errno in _NO_LOCKS:
+                return True
+            raise
+
+    def _remove_orphan(temp: Path) -> bool:
+        try:
+            with io.FileIO(temp, "r") as file:
+                if not _is_abandoned(file.fileno()):
+                    return False
+                os.unlink(temp)
+        except OSError:
+            return False
+        return True
+
+    def _is_abandoned(fd: int) -> bool:
+        try:
+            return _try_lock(fd)
+        except OSError as exc:
+            if exc.errno not in _NO_LOCKS:
+                raise
+            return time.time() - os.fstat(fd).st_mtime > _NO_WRITER_IS_THIS_SLOW_S
