@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config, load_config
-from onetool_ipy.core.executor import Executor, Limits
+from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.toolbox import Parts, Toolbox
@@ -147,6 +147,6 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
         steps=[steps.span(config.secrets.mask)],
         background=box.background,
         workers=box.workers,
-        limits=Limits(local_s=config.settings.timeouts.local_s),
+        local_s=config.settings.timeouts.local_s,
         mask=config.secrets.mask,
     )

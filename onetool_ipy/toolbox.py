@@ -17,7 +17,8 @@ from onetool_ipy.core import current, schema
 from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.executor import CallIds, Executor, own_frames
 from onetool_ipy.core.jobs import Job
-from onetool_ipy.core.loop import Background, Workers
+from onetool_ipy.core.loop import Background
+from onetool_ipy.core.workers import Workers
 from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 

@@ -7,17 +7,14 @@ of them: text that does not hold it holds no secret, and costs one `in`.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 __all__ = ["Form", "forms", "spans"]
 
 _LONG_LINE = 16
 _CHUNK = 4096
-_RUN = re.compile(r"[A-Za-z0-9]+")
-_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _HTML = {
     "&": ("&amp;", "&#38;", "&#x26;"),
@@ -28,12 +25,22 @@ _HTML = {
 }
 
 
-class Form(NamedTuple):
-    """A spelling of a secret; `grow` takes in the neighbours that hold a part of it (base64)."""
+class Form:
+    """A spelling of a secret; text without `probe` does not hold it. The pattern is made when it is first needed."""
 
-    probe: str
-    pattern: re.Pattern[str]
-    grow: bool = False
+    __slots__ = ("_compiled", "_is_base64", "_text", "probe")
+
+    def __init__(self, text: str, *, is_base64: bool = False) -> None:
+        self.probe = max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
+        self._text, self._is_base64 = text, is_base64
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What to search for."""
+        if self._compiled is None:
+            self._compiled = re.compile((_base64_pattern if self._is_base64 else _pattern)(self._text))
+        return self._compiled
 
     def __repr__(self) -> str:
         return "Form(***)"
@@ -42,12 +49,12 @@ class Form(NamedTuple):
 def forms(value: str) -> Iterator[Form]:
     """Every form of one value; of one with several lines, also of each long line."""
     whole = value.strip()
-    lines = [part.strip() for part in whole.splitlines()]
+    lines = (line.strip() for line in whole.splitlines())
     parts = [whole, *(line for line in lines if len(line) >= _LONG_LINE)]
-    for part in dict.fromkeys(chunk for part in parts for chunk in _chunks(part)):
-        yield Form(_probe(part), _pattern(part))
-        for core in _base64_cores(part.encode("utf-8", "surrogatepass")):
-            yield Form(_probe(core), _base64_pattern(core), grow=True)
+    for text in dict.fromkeys(chunk for part in parts for chunk in _chunks(part)):
+        yield Form(text)
+        for core in _base64_cores(text.encode("utf-8", "surrogatepass")):
+            yield Form(core, is_base64=True)
 
 
 def spans(text: str, hits: Iterable[Form]) -> list[tuple[int, int]]:
@@ -65,18 +72,8 @@ def spans(text: str, hits: Iterable[Form]) -> list[tuple[int, int]]:
 def _occurrences(text: str, form: Form) -> Iterator[tuple[int, int]]:
     position = 0
     while match := form.pattern.search(text, position):
-        start, stop = match.span()
-        if form.grow:
-            start -= start > 0 and text[start - 1] in _BASE64
-            stop += stop < len(text) and text[stop] in _BASE64
-            while stop < len(text) and text[stop] == "=":
-                stop += 1
-        yield start, stop
+        yield match.span()
         position = match.start() + 1
-
-
-def _probe(text: str) -> str:
-    return max(_RUN.findall(text), key=len, default="")
 
 
 def _chunks(text: str) -> Iterator[str]:
@@ -88,33 +85,35 @@ def _chunks(text: str) -> Iterator[str]:
     yield text[end:]
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> str:
     """One choice per character. A run of backslashes is taken whole, else the ways to share them out explode."""
     out: list[str] = []
     escapes = r"\\{1,8}"
     for run in re.findall(r"\\+|[^\\]", text, re.DOTALL):
         if run[0] == "\\":
-            out.append(
-                rf"(?:\\{{{len(run)},{8 * len(run)}}}+|(?i:(?:%5c){{{len(run)}}}|(?:\\{{1,8}}(?:u005c|x5c)){{{len(run)}}}))"
-            )
+            out.append(_backslashes(len(run)))
             escapes = r"\\{0,8}"
         else:
             out.append(run if run.isascii() and run.isalnum() else _spellings(run, escapes))
             escapes = r"\\{1,8}"
-    return re.compile("".join(out))
+    return "".join(out)
+
+
+def _backslashes(count: int) -> str:
+    spelled = rf"(?:%5c){{{count}}}|(?:\\{{1,8}}(?:u005c|x5c)){{{count}}}"
+    return rf"(?:\\{{{count},{8 * count}}}+|(?i:{spelled}))"
 
 
 def _spellings(char: str, escapes: str) -> str:
     """One character as itself and as URLs, JSON (also JSON in JSON), Python and HTML write it."""
     percent = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
-    ways = [re.escape(char), f"(?i:{percent})", f"{escapes}(?i:{_unicode_escape(char)})"]
+    ways = [f"(?i:{percent})", f"{escapes}(?i:{_unicode_escape(char)})"]
+    ways += [f"(?i:{re.escape(entity)})" for entity in _HTML.get(char, ())]
     if char == " ":
         ways.append(r"\+")
-    if char in "\"'/":
-        ways.append(escapes + re.escape(char))
     if char in _SHORT_ESCAPES:
         ways.append(escapes + _SHORT_ESCAPES[char])
-    ways += [f"(?i:{re.escape(entity)})" for entity in _HTML.get(char, ())]
+    ways.append(rf"\\{{0,8}}{char}" if char in "\"'/" else re.escape(char))
     return f"(?:{'|'.join(ways)})"
 
 
@@ -127,14 +126,17 @@ def _unicode_escape(char: str) -> str:
     return f"(?:{escaped}|{python})"
 
 
-def _base64_pattern(core: str) -> re.Pattern[str]:
-    return re.compile(core.replace("+", r"(?:[+-]|%2[bB])").replace("/", r"(?:[/_]|%2[fF]|\\{1,8}/)"))
+def _base64_pattern(core: str) -> str:
+    """The core, and on both sides the character that holds a few bits of the secret."""
+    spelled = core.replace("+", r"(?:[+-]|%2[bB])").replace("/", r"(?:[/_]|%2[fF]|\\{1,8}/)")
+    edge = "(?:[A-Za-z0-9+/_-]|%2[bBfF])?"
+    return f"{edge}{spelled}{edge}(?:=|%3[dD]){{0,2}}"
 
 
 def _base64_cores(data: bytes) -> Iterator[str]:
     """What of its base64 text does not depend on the bytes around, for each of the three positions in a group."""
     for before in range(3):
-        encoded = base64.b64encode(bytes(before) + data).decode("ascii")
+        encoded = binascii.b2a_base64(bytes(before) + data, newline=False).decode("ascii")
         first = (0, 2, 3)[before]
         last = (before + len(data)) * 8 // 6
         yield encoded[first:last]

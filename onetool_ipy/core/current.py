@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -18,15 +17,20 @@ if TYPE_CHECKING:
 __all__ = ["Scope", "closed", "enter", "leave", "opened", "require", "scope", "toolbox"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress."""
+class Scope(NamedTuple):
+    """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
+
+    `left` collects, for a job, what of its call is left behind running when it is given up. `importing` says that a
+    pack file is being imported: what is defined there is the file's, and not registered by itself.
+    """
 
     toolbox: Any
     call: ToolCall | None = None
     spec: ToolSpec | None = None
     depth: int = 0
     progress: Callable[[float, float | None, str], None] | None = None
+    left: list[Callable[[], bool]] | None = None
+    importing: bool = False
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
@@ -42,7 +46,7 @@ def scope() -> Scope | None:
 def toolbox() -> Any | None:
     """The toolbox of the running call, else the one opened last and still open."""
     here = _scope.get()
-    if here is not None:
+    if here is not None and here.toolbox is not None:
         return here.toolbox
     for known in reversed(_opened):
         box = known()
@@ -63,10 +67,12 @@ def require() -> Any:
 
 
 def enter(new: Scope) -> Token[Scope | None]:
+    """Make this the scope of the running code, until `leave` is given the token."""
     return _scope.set(new)
 
 
 def leave(token: Token[Scope | None]) -> None:
+    """Go back to the scope before `enter`."""
     _scope.reset(token)
 
 

@@ -7,21 +7,23 @@ finds the function reads the mark.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, overload
 
-from onetool_ipy.core import current
+from onetool_ipy.core import current, values
 from onetool_ipy.core.errors import InvalidTool
 
-__all__ = ["Marks", "mark", "marks_of", "tool"]
+__all__ = ["Marks", "mark", "marks_of", "name_of", "tool"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__onetool__"
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What `@tool(...)` says about a function."""
+class Marks(NamedTuple):
+    """What `@tool(...)` says about a function.
+
+    `cache_key` gives from a call's arguments what its answer depends on; None means that it is not to be reused.
+    """
 
     name: str = ""
     pack: str = ""
@@ -94,7 +96,7 @@ def tool(
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         read_only=read_only,
         cache_key=cache_key,
-        timeout=timeout,
+        timeout=_limit(timeout),
         examples=(examples,) if isinstance(examples, str) else tuple(examples),
     )
     return _mark(fn, marks) if fn is not None else lambda function: _mark(function, marks)
@@ -116,14 +118,36 @@ def marks_of(fn: Callable[..., Any]) -> Marks:
     return found if isinstance(found, Marks) else Marks()
 
 
+def name_of(fn: Callable[..., Any]) -> str:
+    """The tool's name that a function has by itself; of a partial, that of its function."""
+    inner: Any = fn
+    while isinstance(inner, partial):
+        inner = inner.func
+    name = getattr(inner, "__name__", "")
+    if not isinstance(name, str) or not name.isidentifier():
+        shown = values.safe_repr(fn, 80)
+        raise InvalidTool(f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name")')
+    return name
+
+
 def _mark(fn: _F, marks: Marks) -> _F:
     if not callable(fn):
-        raise InvalidTool(f"@tool is for functions, not for {type(fn).__name__}.")
+        raise InvalidTool(f"@tool is for functions, not for {values.safe_repr(fn, 80)}.")
     try:
         setattr(fn, _ATTRIBUTE, marks)
-    except AttributeError as exc:
-        raise InvalidTool(f"@tool cannot mark {fn!r}; wrap it in a function of your own.") from exc
+    except (AttributeError, TypeError) as exc:
+        shown = values.safe_repr(fn, 80)
+        raise InvalidTool(f"@tool cannot mark {shown}.", hint="Wrap it in a function of your own.") from exc
+    here = current.scope()
     box = current.toolbox()
-    if box is not None and not str(getattr(fn, "__module__", "")).startswith("onetool_pack_"):
+    if box is not None and not (here is not None and here.importing):
         box.adopt(fn)
     return fn
+
+
+def _limit(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise InvalidTool(f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0.")
+    return float(timeout)

@@ -1,8 +1,8 @@
 """Python function -> ToolSpec: its schema from annotations, its words from the docstring.
 
-Plain types (str, int, float, bool, None, Any, list, dict, Literal and unions of them) are turned into JSON Schema
-here, since every start needs them; everything richer (datetime, Path, Enum, dataclasses, pydantic models, tuples,
-Annotated) is pydantic's work, imported when first met. A type that neither knows is checked by `isinstance`.
+Plain types (str, int, float, bool, None, Any, list, dict, Literal, TypedDict and unions of them) are turned into JSON
+Schema here, since every start needs them; everything richer (datetime, Path, Enum, dataclasses, pydantic models,
+tuples, Annotated) is the work of `typed`, which loads pydantic when it is first needed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, Union
+from typing import Any, Literal, Optional, Union
 
 from onetool_ipy.core import docstring, values
+from onetool_ipy.core.checker import Converter
 from onetool_ipy.core.errors import InvalidTool
 from onetool_ipy.core.model import Json, Origin, ToolSpec
-from onetool_ipy.core.schema import Converter
 
-__all__ = ["from_function", "from_signature", "hints_of"]
+__all__ = ["Rich", "from_function", "from_signature", "hints_of"]
+
+Rich = Callable[[Any, str, Json], tuple[Json, Converter | None]]
+"""(type, argument's name, shared definitions) -> its schema and how to convert to it."""
 
 _PLAIN: dict[Any, Json] = {
     str: {"type": "string"},
@@ -43,16 +46,19 @@ def from_function(fn: Callable[..., Any], *, name: str, **words: Any) -> ToolSpe
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
-    call = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 (the bound method itself)
-    return from_signature(
-        signature,
-        hints_of(call),
-        inspect.getdoc(fn.func if isinstance(fn, partial) else fn),
-        name=name,
-        run=_runner(fn, signature),
-        is_async=inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call),
-        **words,
-    )
+    inner = _inner(fn)
+    try:
+        return from_signature(
+            signature,
+            hints_of(inner),
+            _doc(fn, inner),
+            name=name,
+            run=_runner(fn, signature),
+            is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
+            **words,
+        )
+    except InvalidTool as exc:
+        raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
 
 
 def from_signature(
@@ -65,11 +71,15 @@ def from_signature(
     description: str = "",
     example: str = "",
     origin: Origin = "cell",
+    rich: Rich | None = None,
     **fields: Any,
 ) -> ToolSpec:
-    """Describe what has this signature, these type hints and this docstring as a tool."""
+    """Describe what has this signature, these type hints and this docstring as a tool.
+
+    `rich` gives the schemas of types that are not plain; by default it is `typed.schema_of`.
+    """
     said = docstring.read(doc)
-    parameters, converters = _schema(signature, hints, said.args)
+    parameters, converters = _schema(signature, hints, said.args, rich or _typed)
     return ToolSpec(
         name=name,
         description=description or said.description or name.rpartition(".")[2],
@@ -79,6 +89,7 @@ def from_signature(
         returns=said.returns or _type_name(hints.get("return", signature.return_annotation)),
         example=example or said.example,
         origin=origin,
+        positional=_positional(signature),
         **fields,
     )
 
@@ -87,7 +98,7 @@ def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     """The annotations as types; one that cannot be resolved counts as Any and harms no other."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
-    except Exception:  # a foreign annotation may name anything and raise anything
+    except Exception:  # noqa: BLE001 - a foreign annotation may name anything and raise anything
         raw = getattr(inspect.unwrap(fn), "__annotations__", {})
         return {key: _resolve_one(fn, value) for key, value in raw.items()}
 
@@ -96,9 +107,28 @@ def _resolve_one(fn: Callable[..., Any], annotation: Any) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, getattr(inspect.unwrap(fn), "__globals__", {}))  # noqa: S307 (the author's own code)
-    except Exception:
+        return eval(annotation, getattr(inspect.unwrap(fn), "__globals__", {}))  # noqa: S307 - the author's own code
+    except Exception:  # noqa: BLE001 - as above
         return Any
+
+
+def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose code runs: that of a partial, the `__call__` of an object, else the function itself."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    if inspect.isroutine(fn):
+        return fn
+    if inspect.isclass(fn):
+        return fn.__init__  # type: ignore[misc]  # the annotations of a class are those of its __init__
+    return fn.__call__ if hasattr(type(fn), "__call__") else fn  # noqa: B004 - the bound method itself is wanted
+
+
+def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
+    """What the function says of itself; of an object, its `__call__` before its class."""
+    if inspect.isroutine(fn) or inspect.isclass(fn):
+        return inspect.getdoc(fn)
+    own = inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
+    return own or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
 
 
 def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[dict[str, Any]], Any]:
@@ -110,20 +140,37 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
     def run(args: dict[str, Any]) -> Any:
         rest = dict(args)
         positional: list[Any] = []
+        by_position = True
         for name, kind in kinds.items():
             if kind is _Param.VAR_POSITIONAL:
                 positional.extend(rest.pop(name, ()))
-            elif kind in (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD) and name in rest:
-                positional.append(rest.pop(name))
-            elif kind is _Param.POSITIONAL_ONLY and rest:
-                positional.append(signature.parameters[name].default)
+            elif kind in (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD) and by_position:
+                by_position = name in rest or _needs_later(signature, name, rest)
+                if by_position:
+                    positional.append(rest.pop(name, signature.parameters[name].default))
         return fn(*positional, **rest)
 
     return run
 
 
+def _needs_later(signature: inspect.Signature, name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a later argument that can only be given by position was given, so that this one must stand before it."""
+    later = list(signature.parameters.values())
+    later = later[[p.name for p in later].index(name) + 1 :]
+    only = (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
+    return any(p.kind in only and p.name in given for p in later)
+
+
+def _positional(signature: inspect.Signature) -> tuple[str, ...]:
+    """The arguments that may be given by position; `*name` takes the rest."""
+    kinds = (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD)
+    found = [p.name for p in signature.parameters.values() if p.kind in kinds]
+    rest = [f"*{p.name}" for p in signature.parameters.values() if p.kind is _Param.VAR_POSITIONAL]
+    return (*found, *rest)
+
+
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, Any], said: Mapping[str, str]
+    signature: inspect.Signature, hints: Mapping[str, Any], said: Mapping[str, str], rich: Rich
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -131,21 +178,18 @@ def _schema(
     defs: Json = {}
     extra: Any = False
     for param in signature.parameters.values():
-        hint = hints.get(param.name, param.annotation)
-        if isinstance(hint, str):
-            hint = Any
+        hint = _hint(param, hints)
         if param.kind is _Param.VAR_KEYWORD:
-            extra = True
+            extra = _plain_schema(hint) or True
             continue
-        if param.kind is _Param.VAR_POSITIONAL:
-            hint = list if hint is _Param.empty else list[hint]  # type: ignore[valid-type]  # a type known at run time
-        schema, converter = _of_type(hint, param.name, defs)
+        plain = _plain_schema(hint)
+        schema, converter = (plain, None) if plain is not None else rich(hint, param.name, defs)
         if converter is not None:
             converters[param.name] = converter
         if said.get(param.name):
             schema = {**schema, "description": said[param.name]}
         if param.default is not _Param.empty:
-            schema = _with_default(schema, param.default)
+            schema = _with_default(schema, param.default, converter)
         elif param.kind is not _Param.VAR_POSITIONAL:
             required.append(param.name)
         properties[param.name] = schema
@@ -157,24 +201,41 @@ def _schema(
     return parameters, converters
 
 
-def _with_default(schema: Json, default: Any) -> Json:
-    """Add a default that JSON can hold, and let None be passed where it is the default."""
-    if default is None and schema.get("type") and schema["type"] != "null":
-        described = {k: schema[k] for k in ("description", "title") if k in schema}
-        plain = {k: v for k, v in schema.items() if k not in described}
-        return {"anyOf": [plain, {"type": "null"}], **described, "default": None}
+def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
+    """The type that an argument takes; None may be passed where it is the default."""
+    hint = hints.get(param.name, param.annotation)
+    if isinstance(hint, str):
+        hint = Any
+    if param.kind is _Param.VAR_POSITIONAL:
+        return list if _is_anything(hint) else list[hint]  # type: ignore[valid-type]  # a type known at run time
+    if param.default is None and not _is_anything(hint):
+        try:
+            return Optional[hint]
+        except TypeError:  # an annotation that is no type
+            return Any
+    return hint
+
+
+def _is_anything(hint: Any) -> bool:
+    return hint is Any or hint is object or hint is _Param.empty
+
+
+def _with_default(schema: Json, default: Any, converter: Converter | None) -> Json:
+    """Add a default that JSON can hold."""
     shown = values.to_json(default)
-    same = shown == default or isinstance(default, (tuple, set, frozenset))
-    if not same and isinstance(shown, str) and shown.startswith("<"):
+    plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
+    if not (plain or (converter is not None and _accepts(converter, default))):
         return schema
+    if (shown is None) != (default is None) or isinstance(default, (bytes, bytearray)):
+        return schema  # NaN, or what JSON writes in a form that the schema does not mean
     return {**schema, "default": shown}
 
 
-def _of_type(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
-    plain = _plain_schema(hint)
-    if plain is not None:
-        return plain, None
-    return _rich_schema(hint, name, defs)
+def _accepts(converter: Converter, default: Any) -> bool:
+    try:
+        return converter.accepts(default)
+    except Exception:  # noqa: BLE001 - runs the author's own classes
+        return False
 
 
 def _plain_schema(hint: Any) -> Json | None:
@@ -197,62 +258,23 @@ def _plain_schema(hint: Any) -> Json | None:
     if origin is dict and len(inner) == 2 and inner[0] is str:
         rest = _plain_schema(inner[1])
         return None if rest is None else {"type": "object", "additionalProperties": rest}
-    return None
+    return _typed_dict(hint) if typing.is_typeddict(hint) else None
 
 
-def _rich_schema(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-
+def _typed_dict(hint: Any) -> Json | None:
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(hint)
-        schema = adapter.json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError):
-        target = typing.get_origin(hint) or hint
-        return {}, _InstanceOf(target) if isinstance(target, type) else None
-    except Exception as exc:  # pydantic runs the author's own classes
-        raise InvalidTool(f"argument '{name}': {type(exc).__name__}: {exc}") from exc
-    clash = any(key in defs and defs[key] != value for key, value in schema.get("$defs", {}).items())
-    if clash:
-        schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
-    for key, value in schema.pop("$defs", {}).items():
-        defs[f"{name}.{key}" if clash else key] = value
-    if "$ref" in schema and "default" not in schema:
-        schema = {"$ref": schema["$ref"]}
-    return schema, _Typed(adapter)
-
-
-class _Typed:
-    """Converts by a pydantic TypeAdapter."""
-
-    __slots__ = ("_adapter",)
-
-    def __init__(self, adapter: Any) -> None:
-        self._adapter = adapter
-
-    def to_python(self, value: Any) -> Any:
-        return self._adapter.validate_python(value)
-
-    def to_json(self, value: Any) -> Any:
-        if isinstance(value, (str, int, float, list, dict, type(None))):
-            return values.to_json(value)
-        return self._adapter.dump_python(self._adapter.validate_python(value), mode="json")
-
-
-class _InstanceOf:
-    """Accepts the objects of one class, which only Python code can pass."""
-
-    __slots__ = ("_type",)
-
-    def __init__(self, wanted: type) -> None:
-        self._type = wanted
-
-    def to_python(self, value: Any) -> Any:
-        if not isinstance(value, self._type):
-            raise TypeError(f"wants a {self._type.__name__}, got {values.safe_repr(value, 60)}")
-        return value
-
-    def to_json(self, value: Any) -> Any:
+        fields = {name: _plain_schema(inner) for name, inner in typing.get_type_hints(hint).items()}
+    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved
+        return {"type": "object"}
+    if None in fields.values():
         return None
+    return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+
+
+def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
+    from onetool_ipy.core import typed
+
+    return typed.schema_of(hint, name, defs)
 
 
 def _type_name(hint: Any) -> str:

@@ -1,59 +1,50 @@
 """Run a call: find the tool, check its arguments, run it, and give a ToolResult. Never raises for a tool's fault.
 
 Around that stand the steps, folded in order; each is a generator that sees the trip before and the result after.
-Sync and async callers share everything but the one line that waits. Stop (KeyboardInterrupt) and cancellation pass
-through, after the steps have seen them as a cancelled result.
+Sync and async callers share everything but the lines that wait. Stop (KeyboardInterrupt) and cancellation pass
+through, after the steps have seen them as a cancelled result. A limit covers all that is foreign: the import of a pack
+file, the conversion of arguments, the tool.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
+import logging
 import os
 import time
-import types
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from onetool_ipy.core import current, names, values
+from onetool_ipy.core import current, names, settle, values
 from onetool_ipy.core.errors import (
     CallCancelled,
     CallFailure,
-    CallTimeout,
     Disabled,
     InvalidArgs,
     NotAllowed,
     TooDeep,
-    TooLarge,
+    UsageProblem,
 )
-from onetool_ipy.core.loop import Background, Workers
+from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
+from onetool_ipy.core.loop import Background, too_late
 from onetool_ipy.core.model import CallSource, Failure, Step, ToolCall, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.workers import Lane, Workers
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "CallIds", "Executor", "Limits", "own_frames"]
+__all__ = ["MAX_DEPTH", "CallIds", "Executor", "own_frames"]
 
 MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
-MAX_ITEMS = 1_000_000
-"""How many items of a generator are collected before it counts as endless."""
 
 _PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut", "widget", "tool"))
-_LAZY = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
-_OURS = ("onetool_ipy.core.", "onetool_ipy.sources.")
+_LONGEST_S = 1e8
+_log = logging.getLogger("onetool_ipy.core")
 
 _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds that a call by a model, REST, MCP or the command line may take where the tool sets none."""
-
-    local_s: float = 8.0
-
-
 class Executor:
-    """Folds the steps around one invoke."""
+    """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes."""
 
     def __init__(
         self,
@@ -63,7 +54,7 @@ class Executor:
         steps: Sequence[Step] = (),
         background: Background,
         workers: Workers,
-        limits: Limits = Limits(),
+        local_s: float = 8.0,
         mask: Callable[[str], str] = str,
     ) -> None:
         self.registry = registry
@@ -71,7 +62,7 @@ class Executor:
         self.workers = workers
         self._owner = owner
         self._steps = tuple(steps)
-        self._limits = limits
+        self._local_s = local_s
         self._mask = mask
 
     def call(self, call: ToolCall, *, timeout_s: float | None = None, allow: Sequence[str] | None = None) -> ToolResult:
@@ -84,7 +75,7 @@ class Executor:
             if result is None:
                 result = self._invoke(trip)
         except BaseException:
-            self._leave(trip, entered, self._cancelled(trip), began)
+            self._leave(trip, entered, _cancelled(trip), began)
             raise
         return self._leave(trip, entered, result, began)
 
@@ -100,13 +91,17 @@ class Executor:
             if result is None:
                 result = await self._ainvoke(trip)
         except BaseException:
-            self._leave(trip, entered, self._cancelled(trip), began)
+            self._leave(trip, entered, _cancelled(trip), began)
             raise
         return self._leave(trip, entered, result, began)
 
     def _trip(self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None) -> Trip:
-        spec = self.registry.get(call.name) if type(call.name) is str else None
-        return Trip(call, spec, spec.name if spec else str(call.name), timeout_s, allow)
+        if timeout_s is not None:
+            timeout_s = _seconds(timeout_s)
+        name = call.name
+        spec = self.registry.get(name) if type(name) is str else None
+        tool = spec.name if spec is not None else name if type(name) is str else values.safe_repr(name, 80)
+        return Trip(call, spec, tool, timeout_s, allow)
 
     def _enter(self, trip: Trip, entered: _Steps) -> ToolResult | None:
         for step in self._steps:
@@ -114,137 +109,172 @@ class Executor:
             try:
                 next(running)
             except StopIteration as stop:
-                if stop.value is not None:
-                    return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+                found = stop.value
+                if found is not None:  # an answer without running; it may be given to many calls, each with its meta
+                    return ToolResult(found.ok, found.data, found.error, dict(found.meta))
+            except Exception as exc:  # what a step refuses, or where it breaks: the call has failed
+                return self._failed(trip, exc)
             else:
                 entered.append(running)
         return None
 
     def _leave(self, trip: Trip, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
-        call = trip.call
-        meta = result.meta
-        meta["tool"] = trip.tool
-        meta["call_id"] = call.id
-        meta["source"] = call.source
-        meta["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
-        if trip.meta:
-            meta.update(trip.meta)
+        duration_ms = round((time.perf_counter() - began) * 1000, 3)
+        _stamp(trip, result, duration_ms)
+        interrupt: BaseException | None = None
         while entered:
+            before = result
             try:
                 entered.pop().send(result)
             except StopIteration as stop:
-                if stop.value is not None:
-                    result = stop.value
+                result = stop.value or result
+            except CallFailure as exc:
+                result = self._failed(trip, exc)
+            except Exception:
+                _log.exception("A step around '%s' failed; its result stands.", trip.tool)
+            except BaseException as exc:  # Stop: the other steps are still to hear of it
+                interrupt, result = exc, _cancelled(trip)
+            if result is not before:
+                _stamp(trip, result, duration_ms)
+        if interrupt is not None:
+            raise interrupt
+        if trip.meta:
+            result.meta.update(trip.meta)
         return result
 
     def _invoke(self, trip: Trip) -> ToolResult:
         try:
-            spec, args, limit_s = self._prepare(trip)
-            token = current.enter(self._scope(trip, spec))
-            try:
-                value = self._run(spec, args, limit_s)
-            finally:
-                current.leave(token)
-            return ToolResult(True, value)
+            return ToolResult(True, self._value(trip))
         except (Exception, SystemExit) as exc:  # the one place where a tool's fault becomes data
             return self._failed(trip, exc)
+        except BaseException as exc:
+            if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
+                return self._failed(trip, CallCancelled("The tool was cancelled."))
+            raise
 
     async def _ainvoke(self, trip: Trip) -> ToolResult:
         try:
-            spec, args, limit_s = self._prepare(trip)
-            token = current.enter(self._scope(trip, spec))
-            try:
-                value = await self._arun(spec, args, limit_s)
-            finally:
-                current.leave(token)
-            return ToolResult(True, value)
+            return ToolResult(True, await self._avalue(trip))
         except (Exception, SystemExit) as exc:  # the same place, for async callers
             return self._failed(trip, exc)
+        except BaseException as exc:
+            if is_cancellation(exc) and not _is_being_cancelled():
+                return self._failed(trip, CallCancelled("The tool was cancelled."))
+            raise
 
-    def _prepare(self, trip: Trip) -> tuple[ToolSpec, dict[str, Any], float | None]:
+    def _value(self, trip: Trip) -> Any:
         spec = self._find(trip)
-        if not isinstance(trip.call.args, dict):
-            raise InvalidArgs(
-                f"'{spec.name}': the arguments must be an object, not {type(trip.call.args).__name__}.",
-                hint=f"Usage: {spec.signature}",
-            )
-        args = spec.checker.check(trip.call.args, spec.name)
-        limit_s = trip.timeout_s if trip.timeout_s is not None else spec.timeout_s
-        if limit_s is None and trip.call.source not in _PERSON:
-            limit_s = self._limits.local_s
-        return spec, args, limit_s
+        limit_s = self._limit(trip, spec)
+        if limit_s is None:
+            return self._direct(trip, spec)
+        if not spec.is_async:
+            return self.workers.run(lambda: self._direct(trip, spec, limit_s), limit_s, _lane("limited"))
+        if spec.live is not None:
+            began = time.perf_counter()
+            self.workers.run(spec.live, limit_s, _lane("limited"))
+            limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
+        return self._direct(trip, spec, limit_s)
+
+    async def _avalue(self, trip: Trip) -> Any:
+        spec = self._find(trip)
+        limit_s = self._limit(trip, spec)
+        if spec.live is not None:
+            began = time.perf_counter()
+            spec = await self._in_worker(spec.live, limit_s)
+            limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)
+        if not spec.is_async:
+            return await self._in_worker(lambda: self._direct(trip, spec, limit_s), limit_s)
+        spec, args = self._prepare(trip, spec)
+        token = current.enter(self._scope(trip, spec))
+        running = self.background.submit(lambda: settle.finished(lambda: spec.run(args), limit_s), limit_s)
+        try:
+            return await self.background.wait(running, limit_s)
+        except BaseException:
+            _left_behind(running.is_alive)
+            raise
+        finally:
+            current.leave(token)
+
+    def _direct(self, trip: Trip, spec: ToolSpec, limit_s: float | None = None) -> Any:
+        """Run the tool in this thread, waiting where it is async."""
+        spec, args = self._prepare(trip, spec)
+        token = current.enter(self._scope(trip, spec))
+        try:
+            if spec.is_async:
+                return self._await(lambda: spec.run(args), limit_s)
+            value = spec.run(args)
+            if type(value) not in settle.LAZY:
+                return value
+            return settle.collected(value) if isinstance(value, Generator) else self._await(lambda: value, limit_s)
+        finally:
+            current.leave(token)
+
+    def _await(self, begin: Callable[[], Any], limit_s: float | None) -> Any:
+        if not self.background.is_here():
+            return self.background.run(lambda: settle.finished(begin, limit_s), limit_s)
+        import asyncio  # sync code inside an async tool: its loop cannot wait for itself, so another one does
+
+        return self.workers.run(lambda: asyncio.run(settle.finished(begin, limit_s)), limit_s, "own")
+
+    async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
+        import asyncio
+
+        task = self.workers.submit(work, _lane("free" if limit_s is None else "limited"))
+        outer = asyncio.wrap_future(task.future)
+        try:
+            await asyncio.wait({outer}, timeout=limit_s)
+        except BaseException:
+            self.workers.abandon(task)
+            _left_behind(task.is_alive)
+            raise
+        if outer.done():
+            return outer.result()
+        self.workers.abandon(task)
+        raise too_late(limit_s)
 
     def _find(self, trip: Trip) -> ToolSpec:
-        spec = trip.spec or (self.registry.find(trip.call.name) if type(trip.call.name) is str else None)
+        """The tool as far as it is known without running anything of it, if it may be called."""
+        spec = trip.spec
         if spec is None:
-            raise self.registry.missing(str(trip.call.name))
-        if spec.live is not None:
-            spec = spec.live()
-        trip.spec, trip.tool = spec, spec.name
+            spec = self.registry.find(trip.tool) if type(trip.call.name) is str else None
+            if spec is None:
+                raise self.registry.missing(trip.tool)
+            trip.spec, trip.tool = spec, spec.name
         if trip.allow is not None and not names.allowed(spec.name, trip.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
         if spec.disabled:
             raise Disabled(f"The tool '{spec.name}' is switched off: {spec.disabled}")
         return spec
 
+    def _limit(self, trip: Trip, spec: ToolSpec) -> float | None:
+        limit_s = trip.timeout_s if trip.timeout_s is not None else spec.timeout_s
+        return self._local_s if limit_s is None and trip.call.source not in _PERSON else limit_s
+
+    def _prepare(self, trip: Trip, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
+        """The tool as its code has it now, and the arguments ready for it."""
+        if spec.live is not None:
+            spec = trip.spec = spec.live()
+        args = trip.call.args
+        if not isinstance(args, dict):
+            raise InvalidArgs(
+                f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
+                hint=f"Usage: {spec.signature}",
+                details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
+            )
+        return spec, spec.checker.check(args, spec.name, self._mask)
+
     def _scope(self, trip: Trip, spec: ToolSpec) -> current.Scope:
         outer = current.scope()
-        depth = outer.depth + 1 if outer is not None else 1
-        if depth > MAX_DEPTH:
+        if outer is None:
+            return current.Scope(self._owner, trip.call, spec, 1)
+        if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
-        return current.Scope(self._owner, trip.call, spec, depth, outer.progress if outer else None)
-
-    def _run(self, spec: ToolSpec, args: dict[str, Any], limit_s: float | None) -> Any:
-        if spec.is_async:
-            return self._run_async(spec, args, limit_s)
-        if limit_s is not None:
-            return self.workers.run(lambda: self._run_sync(spec, args), limit_s)
-        value = spec.run(args)
-        return self._settle(value) if type(value) in _LAZY else value
-
-    def _run_sync(self, spec: ToolSpec, args: dict[str, Any]) -> Any:
-        value = spec.run(args)
-        return self._settle(value) if type(value) in _LAZY else value
-
-    def _run_async(self, spec: ToolSpec, args: dict[str, Any], limit_s: float | None) -> Any:
-        if self.background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
-            return self.workers.submit(lambda: asyncio.run(_collected(spec.run(args)))).future.result(limit_s)
-        return self.background.run(_limited(_collected_late(spec, args), limit_s), _grace(limit_s))
-
-    async def _arun(self, spec: ToolSpec, args: dict[str, Any], limit_s: float | None) -> Any:
-        if spec.is_async:
-            work = _limited(_collected_late(spec, args), limit_s)
-            if self.background.is_here():
-                return await work
-            return await asyncio.wrap_future(self.background.submit(work))
-        task = self.workers.submit(lambda: self._run_sync(spec, args))
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(task.future), limit_s)
-        except TimeoutError:
-            if task.future.done() and not task.future.cancelled():
-                raise  # the tool's own
-            self.workers.abandon(task)
-            raise CallTimeout(f"No result within {limit_s:g} s.") from None
-        except asyncio.CancelledError:
-            self.workers.abandon(task)
-            raise
-
-    def _settle(self, value: Any) -> Any:
-        """Turn what a function left unfinished (generator, coroutine) into its values."""
-        if isinstance(value, types.GeneratorType):
-            return _collect(value)
-        return self.background.run(_collected(value))
+        return current.Scope(self._owner, trip.call, spec, outer.depth + 1, outer.progress, outer.left)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
-        _scrub(exc, self._mask)
-        if isinstance(exc, CallFailure):
-            return ToolResult(False, error=Failure.of(exc, trip.tool))
-        return ToolResult(False, error=Failure("execution_error", _say(exc), trip.tool, exception=exc))
-
-    def _cancelled(self, trip: Trip) -> ToolResult:
-        return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), trip.tool))
+        return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
 
 
 class CallIds:
@@ -266,79 +296,40 @@ class CallIds:
         self._count = itertools.count(1)
 
 
-def own_frames(exc: BaseException) -> types.TracebackType | None:
-    """The traceback of a tool's exception from the tool's first frame on, without ours above it."""
-    frame = exc.__traceback__
-    while frame is not None and _is_ours(frame):
-        frame = frame.tb_next
-    return frame or exc.__traceback__
+def _seconds(timeout_s: Any) -> float:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+        raise UsageProblem(f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}.")
+    return min(float(timeout_s), _LONGEST_S)
 
 
-def _is_ours(frame: types.TracebackType) -> bool:
-    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith(_OURS)
+def _lane(lane: Lane) -> Lane:
+    """The lane of a call; one that another call waits for must not wait behind it."""
+    here = current.scope()
+    return lane if here is None or here.depth == 0 else "own"
 
 
-def _say(exc: BaseException) -> str:
-    try:
-        text = str(exc)
-    except Exception:  # a foreign __str__ may raise anything
-        text = ""
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+def _left_behind(is_alive: Callable[[], bool]) -> None:
+    here = current.scope()
+    if here is not None and here.left is not None:
+        here.left.append(is_alive)
 
 
-def _scrub(exc: BaseException, mask: Callable[[str], str]) -> None:
-    """Mask secrets in the words of an exception and of what caused it; where there are none, nothing is touched."""
-    seen: set[int] = set()
-    link: BaseException | None = exc
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        masked = values.map_text(link.args, mask)
-        if masked != link.args:
-            link.args = masked
-        if isinstance(link, CallFailure):
-            link.message, link.hint = mask(link.message), mask(link.hint)
-            link.details = values.map_text(link.details, mask)
-        link = link.__cause__ or link.__context__
+def _stamp(trip: Trip, result: ToolResult, duration_ms: float) -> None:
+    meta = result.meta
+    meta["tool"] = trip.tool
+    meta["call_id"] = trip.call.id
+    meta["source"] = trip.call.source
+    meta["duration_ms"] = duration_ms
+    if trip.meta:
+        meta.update(trip.meta)
 
 
-def _collect(items: Iterator[Any]) -> list[Any]:
-    found = list(itertools.islice(items, MAX_ITEMS + 1))
-    if len(found) > MAX_ITEMS:
-        raise _endless()
-    return found
+def _cancelled(trip: Trip) -> ToolResult:
+    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), trip.tool))
 
 
-def _endless() -> TooLarge:
-    return TooLarge(f"The tool yields more than {MAX_ITEMS:,} items.", hint="Let it take a limit.")
+def _is_being_cancelled() -> bool:
+    import asyncio
 
-
-async def _collected(value: Any) -> Any:
-    if isinstance(value, AsyncIterator):
-        found = []
-        async for item in value:
-            found.append(item)
-            if len(found) > MAX_ITEMS:
-                raise _endless()
-        return found
-    return await value
-
-
-async def _collected_late(spec: ToolSpec, args: dict[str, Any]) -> Any:
-    return await _collected(spec.run(args))
-
-
-async def _limited(work: Any, limit_s: float | None) -> Any:
-    if limit_s is None:
-        return await work
-    try:
-        async with asyncio.timeout(limit_s) as limit:
-            return await work
-    except TimeoutError:
-        if not limit.expired():
-            raise  # the tool's own
-        raise CallTimeout(f"No result within {limit_s:g} s.") from None
-
-
-def _grace(limit_s: float | None) -> float | None:
-    """How long sync code waits for an async tool that ought to have been cancelled by its limit."""
-    return None if limit_s is None else limit_s + 0.5
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

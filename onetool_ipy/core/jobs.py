@@ -1,32 +1,31 @@
 """Job: a call that runs in the background. Its state, progress, result and cancel; every face that runs something uses it.
 
-A job belongs to the executor it was started on and runs in one of its workers, so that Stop and a closed cell do not
-touch it. Cancelling a sync tool abandons it as a limit would.
+A job is an `acall` on the background loop, so that Stop and a closed cell do not touch it; a sync tool runs in a worker
+from there. Cancelling gives the call up as a limit would.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
+import time
 from collections.abc import Callable, Generator
-from concurrent.futures import wait
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.loop import Task
 from onetool_ipy.core.model import Failure, ToolCall, ToolResult
 
 __all__ = ["Job", "Progress", "Status"]
 
 _PATIENCE_S = 0.2
+_log = logging.getLogger("onetool_ipy.core")
 
 Status = Literal["queued", "running", "done", "failed", "cancelled", "abandoned"]
+"""`abandoned` is a cancelled job whose tool still runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a call is: `done` of `total` (None where it is not known), and what it says."""
 
     done: float = 0
@@ -49,65 +48,99 @@ class Job:
         self.progress = Progress()
         self._executor = executor
         self._notify = notify
-        self._started = False
-        self._cancelled = False
-        self._task: Task = executor.workers.submit(lambda: self._run(timeout_s))
+        self._status: Status = "queued"
+        self._result: ToolResult | None = None
+        self._left: list[Callable[[], bool]] = []
+        self._running = executor.background.submit(lambda: self._run(timeout_s))
 
     @property
     def status(self) -> Status:
-        if self._cancelled:
-            return "cancelled" if self._task.future.done() else "abandoned"
-        if not self._started:
-            return "queued"
-        if not self._task.future.done():
-            return "running"
-        return "done" if self.result().ok else "failed"
+        if self._status == "abandoned" and not self._is_at_work():
+            self._status = "cancelled"
+        return self._status
 
     def result(self, timeout: float | None = None) -> ToolResult:
         """Wait for the result; TimeoutError if it is not there in time."""
-        if self._cancelled:
-            return self._stopped()
+        if self._result is not None:
+            return self._result
+        from concurrent.futures import CancelledError
+
         try:
-            found = self._task.future.result(timeout)
-        except TimeoutError:
-            raise TimeoutError(f"The job '{self.call.name}' is still running after {timeout:g} s.") from None
-        except BaseException:
+            found: ToolResult = self._running.future.result(timeout)
+        except CancelledError:
             return self._stopped()
-        return found if isinstance(found, ToolResult) else self._stopped()
+        except TimeoutError:
+            raise TimeoutError(f"The job '{self.call.name}' is still running after {timeout or 0:g} s.") from None
+        return found
 
     def cancel(self) -> bool:
         """Give the call up; False when it had ended already."""
-        if self._task.future.done() or self._cancelled:
+        if self._status not in ("queued", "running"):
             return False
-        self._cancelled = True
-        self._executor.workers.abandon(self._task)
-        wait([self._task.future], timeout=_PATIENCE_S)
-        if self._notify is not None:
-            self._notify(self)
+        self._status = "abandoned"
+        self._result = self._stopped()
+        self._executor.background.give_up(self._running)
+        until = time.monotonic() + _PATIENCE_S
+        while self._is_at_work() and time.monotonic() < until:
+            time.sleep(0.005)  # most tools end at once: then the job is cancelled and not abandoned
+        self._tell()
         return True
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
-        return asyncio.to_thread(self.result).__await__()
+        return self._wait().__await__()
 
     def __repr__(self) -> str:
         return f"<Job {self.call.name}: {self.status}>"
 
-    def _run(self, timeout_s: float | None) -> ToolResult:
-        self._started = True
+    async def _wait(self) -> ToolResult:
+        import asyncio
+
+        ended = asyncio.wrap_future(self._running.future)
+        await asyncio.wait({ended})
+        if not ended.cancelled():
+            ended.exception()
+        return self.result(0)
+
+    async def _run(self, timeout_s: float | None) -> ToolResult:
+        if self._status != "queued":
+            return self._stopped()
+        self._status = "running"
         outer = current.scope()
-        token = current.enter(current.Scope(outer.toolbox if outer else None, progress=self._heard))
+        box, depth = (outer.toolbox, outer.depth) if outer is not None else (None, 0)
+        token = current.enter(current.Scope(box, depth=depth, progress=self._heard, left=self._left))
         try:
-            return self._executor.call(self.call, timeout_s=timeout_s)
+            result = await self._executor.acall(self.call, timeout_s=timeout_s)
+        except BaseException:
+            self._end("failed")
+            raise
         finally:
             current.leave(token)
-            if self._notify is not None:
-                self._notify(self)
+        if self._result is None:
+            self._result = result
+        self._end("done" if result.ok else "failed")
+        return result
+
+    def _end(self, status: Status) -> None:
+        if self._status == "running":
+            self._status = status
+            self._tell()
+
+    def _is_at_work(self) -> bool:
+        return self._running.is_alive() or any(is_alive() for is_alive in self._left)
 
     def _heard(self, done: float, total: float | None, text: str) -> None:
         self.progress = Progress(done, total, text)
-        if self._notify is not None:
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._notify is None:
+            return
+        try:
             self._notify(self)
+        except Exception:
+            _log.exception("Who was told of the job '%s' failed.", self.call.name)
 
     def _stopped(self) -> ToolResult:
         failure = Failure.of(CallCancelled("The job was cancelled."), self.call.name)
-        return ToolResult(False, error=failure, meta={"tool": self.call.name, "call_id": self.call.id})
+        meta = {"tool": self.call.name, "call_id": self.call.id, "source": self.call.source}
+        return ToolResult(False, error=failure, meta=meta)

@@ -1,197 +1,253 @@
-"""Threads: one background event loop for async tools, and a few daemon workers for sync tools under a limit.
+"""One background event loop in one daemon thread, for all async tools of a toolbox; and the count of given-up calls.
 
-Both start at first need and never keep the process alive. A call past its limit is abandoned: its late result is
-dropped, an exception is thrown into its thread (which ends pure Python code), and at most `MAX_ABANDONED` may be alive.
-After a fork the child starts its own.
+It starts at first need and never keeps the process alive. A call past its limit is cancelled; one that does not mind
+is given up: its late result is dropped, and it counts in `GivenUp` as long as it runs. A tool that blocks the loop gets
+`Abandoned` thrown into it, which ends Python code; where that does not help, the loop is left to it and a new one
+started. After a fork the child starts its own. asyncio and ctypes are imported at first need: a shell without them
+would pay 20 ms.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from contextvars import Context, copy_context
-from queue import SimpleQueue
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.core.errors import CallTimeout, Unavailable
+from onetool_ipy.core.errors import CallCancelled, CallTimeout, Unavailable
 
-__all__ = ["MAX_ABANDONED", "Abandoned", "Background", "Workers"]
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
+__all__ = ["GRACE_S", "MAX_ABANDONED", "Abandoned", "Background", "GivenUp", "Running", "throw_into", "too_late"]
 
 MAX_ABANDONED = 8
-_MAX_IDLE = 4
+GRACE_S = 0.3
+"""How much longer than its limit an async tool is waited for, so that it can end by being cancelled."""
+
+_ANSWER_S = 0.15
+_CLOSE_S = 0.5
 
 
 class Abandoned(BaseException):
     """Thrown into a thread whose call was given up; ends Python code at its next bytecode."""
 
 
-class Background:
-    """One event loop in one daemon thread, for all async tools of a toolbox."""
+def too_late(limit_s: float | None) -> CallTimeout:
+    """The failure of a call that ran past its limit."""
+    return CallTimeout(f"No result within {limit_s or 0:g} s.", hint="Give it more time with timeout=, or ask for less.")
+
+
+class GivenUp:
+    """The calls that were given up and are still running."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._alive: list[Callable[[], bool]] = []
         self._pid = os.getpid()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self._pid != os.getpid():
-            self._start()
-        assert self._loop is not None
-        return self._loop
+    def add(self, is_alive: Callable[[], bool]) -> None:
+        self.count()
+        self._alive.append(is_alive)
+
+    def count(self) -> int:
+        """How many there are now."""
+        if self._pid != os.getpid():
+            self._pid, self._alive = os.getpid(), []
+        for is_alive in tuple(self._alive):
+            if not is_alive() and is_alive in self._alive:
+                self._alive.remove(is_alive)
+        return len(self._alive)
+
+    def require_room(self) -> None:
+        """Raise Unavailable where as many as may be are still running."""
+        if self._alive and self.count() >= MAX_ABANDONED:
+            raise Unavailable(
+                f"{MAX_ABANDONED} earlier calls that ran past their limit are still running.",
+                hint="Restart the kernel, or wait for them to end.",
+            )
+
+
+Work = Callable[[], Awaitable[Any]]
+"""Begins the work when it is called, on the loop."""
+
+
+class Background:
+    """One event loop in one daemon thread."""
+
+    def __init__(self, given_up: GivenUp | None = None) -> None:
+        self._given_up = given_up or GivenUp()
+        self._reset()
 
     def is_here(self) -> bool:
         """Whether the running code is on the background loop's own thread."""
         return self._thread is threading.current_thread()
 
-    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Run a coroutine on the loop, in a copy of the caller's context."""
-        return copy_context().run(asyncio.run_coroutine_threadsafe, coroutine, self.loop)
+    def submit(self, work: Work, limit_s: float | None = None) -> Running:
+        """Begin async work on the loop, in a copy of the caller's context; where it has a limit, if there is room."""
+        import asyncio
 
-    def run(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> Any:
-        """Run a coroutine from sync code and wait for it; cancel it on a limit or an interrupt."""
-        future = self.submit(coroutine)
+        if limit_s is not None:
+            self._given_up.require_room()
+        running = Running()
+        running.future = asyncio.run_coroutine_threadsafe(running.follow(work), self._ready())
+        return running
+
+    def run(self, work: Work, limit_s: float | None = None) -> Any:
+        """Run async work from sync code and wait for it; give it up past its limit or on an interrupt."""
+        from concurrent.futures import CancelledError
+
+        running = self.submit(work, limit_s)
         try:
-            return future.result(timeout_s)
+            return running.future.result(None if limit_s is None else limit_s + GRACE_S)
+        except CancelledError:
+            raise CallCancelled("The tool was cancelled.") from None
         except TimeoutError:
-            if future.done() and not future.cancelled():
-                raise  # the tool's own
-            future.cancel()
-            raise CallTimeout(f"No result within {timeout_s:g} s.") from None
+            if running.future.done():
+                return running.future.result()  # it came at the last moment, or is the tool's own TimeoutError
+            self.give_up(running)
+            self.revive()
+            raise too_late(limit_s) from None
         except BaseException:
-            future.cancel()
+            if not running.future.done():
+                self.give_up(running)
             raise
 
+    async def wait(self, running: Running, limit_s: float | None = None) -> Any:
+        """Wait for work from async code, on this loop or on another; give it up past its limit or on cancellation."""
+        import asyncio
+
+        outer = asyncio.wrap_future(running.future)
+        try:
+            await asyncio.wait({outer}, timeout=None if limit_s is None else limit_s + GRACE_S)
+        except BaseException:
+            self.give_up(running)
+            raise
+        if outer.cancelled():
+            raise CallCancelled("The tool was cancelled.")
+        if outer.done():
+            return outer.result()
+        self.give_up(running)
+        if not self.is_here():
+            await asyncio.to_thread(self.revive)
+        raise too_late(limit_s)
+
+    def give_up(self, running: Running) -> None:
+        """Cancel work; as long as it does not mind, it counts as given up."""
+        running.is_given_up = True
+        running.future.cancel()
+        self._given_up.add(running.is_alive)
+
+    def revive(self) -> None:
+        """Where a tool blocks the loop, try to end that tool; where it cannot be ended, leave the loop to it."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or _answers(loop):
+            return
+        throw_into(thread)
+        if _answers(loop) or self._loop is not loop:
+            return
+        self._loop = self._thread = None
+        _retire(loop)
+
     def close(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is not None and self._pid == os.getpid():
+        """Stop the loop, cancelling what runs on it; may be called twice. A later call starts a new one."""
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        with suppress(RuntimeError):  # it is closed already
             loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
 
-    def _start(self) -> None:
-        loop = asyncio.new_event_loop()
+    def _ready(self) -> asyncio.AbstractEventLoop:
+        if self._pid != os.getpid():
+            self._reset()
+        with self._lock:
+            if self._loop is None or self._loop.is_closed():
+                import asyncio
+
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="onetool-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._pid = os.getpid()
-        self._loop = loop
-        self._thread = threading.Thread(target=_serve, args=(loop,), name="onetool-loop", daemon=True)
-        self._thread.start()
 
 
-class Workers:
-    """Daemon threads that run sync functions under a limit, reused when idle."""
+class Running:
+    """Work on the background loop: its future, and whether its code still runs."""
+
+    __slots__ = ("_state", "future", "is_given_up")
 
     def __init__(self) -> None:
-        self._idle: list[_Worker] = []
-        self._abandoned: list[_Worker] = []
-        self._pid = os.getpid()
+        self.future: Future[Any]
+        self.is_given_up = False
+        self._state: Literal["new", "begun", "over"] = "new"
 
-    def abandoned(self) -> int:
-        """How many given-up calls are still running."""
-        self._abandoned[:] = [worker for worker in self._abandoned if worker.is_alive()]
-        return len(self._abandoned)
+    def is_alive(self) -> bool:
+        return self._state == "begun"
 
-    def submit(self, work: Callable[[], Any]) -> Task:
-        """Start `work` in a worker, in a copy of the caller's context."""
-        if self.abandoned() >= MAX_ABANDONED:
-            raise Unavailable(
-                f"{MAX_ABANDONED} earlier calls that ran past their limit are still running.",
-                hint="Restart the kernel, or wait for them to end.",
-            )
-        if self._pid != os.getpid():
-            self._pid, self._idle, self._abandoned = os.getpid(), [], []
-        worker = self._idle.pop() if self._idle else _Worker(self._idle)
-        task = Task(work, copy_context(), worker)
-        worker.queue.put(task)
-        return task
-
-    def run(self, work: Callable[[], Any], timeout_s: float) -> Any:
-        """Run `work` and wait; past the limit, or on an interrupt, give it up."""
-        task = self.submit(work)
+    async def follow(self, work: Work) -> Any:
+        """Do the work; once it was given up, what it gives or raises is dropped."""
+        self._state = "begun"
         try:
-            return task.future.result(timeout_s)
-        except TimeoutError:
-            if task.future.done():
-                raise  # the tool's own
-            self.abandon(task)
-            raise CallTimeout(f"No result within {timeout_s:g} s.") from None
+            return await work()
         except BaseException:
-            if not task.future.done():
-                self.abandon(task)
+            if self.is_given_up:
+                return None
             raise
-
-    def abandon(self, task: Task) -> None:
-        """Give a running task up: drop its result and try to end it."""
-        if task.worker.give_up(task):
-            self._abandoned.append(task.worker)
-
-    def close(self) -> None:
-        for worker in self._idle:
-            worker.queue.put(None)
-        self._idle.clear()
+        finally:
+            self._state = "over"
 
 
-class Task:
-    """One piece of work on its way through a worker."""
+def throw_into(thread: threading.Thread) -> None:
+    """Throw `Abandoned` into a thread; it arrives when the thread next runs Python code."""
+    import ctypes
 
-    __slots__ = ("context", "future", "work", "worker")
-
-    def __init__(self, work: Callable[[], Any], context: Context, worker: _Worker) -> None:
-        self.work = work
-        self.context = context
-        self.worker = worker
-        self.future: Future[Any] = Future()
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Abandoned))
 
 
-class _Worker(threading.Thread):
-    """A thread that does one task after another until it is given up."""
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop still turns."""
+    turned = threading.Event()
+    try:
+        loop.call_soon_threadsafe(turned.set)
+    except RuntimeError:  # it is closed
+        return False
+    return turned.wait(_ANSWER_S)
 
-    def __init__(self, idle: list[_Worker]) -> None:
-        super().__init__(name="onetool-worker", daemon=True)
-        self.queue: SimpleQueue[Task | None] = SimpleQueue()
-        self._idle = idle
-        self._given_up = False
-        self._running: Task | None = None
-        self.start()
 
-    def run(self) -> None:
-        try:
-            while (task := self.queue.get()) is not None:
-                self._running = task
-                self._do(task)
-                self._running = None
-                if self._given_up or len(self._idle) >= _MAX_IDLE:
-                    return
-                self._idle.append(self)
-        except Abandoned:
-            return  # it came a moment late, after the task had ended
+def _retire(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a loop that was left end by itself, once it turns again and its other work is done."""
+    import asyncio
 
-    def give_up(self, task: Task) -> bool:
-        """Leave the task alone; False when it has ended meanwhile."""
-        if self._running is not task and task.future.done():
-            return False
-        self._given_up = True
-        if self.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Abandoned))
-        return True
+    async def wind_down() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+        loop.stop()
 
-    def _do(self, task: Task) -> None:
-        try:
-            result = task.context.run(task.work)
-        except BaseException as exc:  # whatever a tool raises belongs to the one who waits
-            task.future.set_exception(exc)
-        else:
-            task.future.set_result(result)
+    asyncio.run_coroutine_threadsafe(wind_down(), loop)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
     asyncio.set_event_loop(loop)
-    try:
+    with suppress(Abandoned):
         loop.run_forever()
-    finally:
+    with suppress(Abandoned):
         pending = asyncio.all_tasks(loop)
         for task in pending:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
-        loop.close()
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending, timeout=_CLOSE_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was told to end, and did not
+    loop.close()

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 from onetool_ipy.core import schema, values
+from onetool_ipy.core.checker import Checker, Converter
 from onetool_ipy.core.errors import CallFailure, Code, ToolCallError
 
 __all__ = [
@@ -72,7 +73,7 @@ class ToolSpec(_Frozen):
     parameters: Json
     run: Callable[[dict[str, Any]], Any]
     is_async: bool
-    converters: Mapping[str, schema.Converter]
+    converters: Mapping[str, Converter]
     returns: str
     example: str
     tags: tuple[str, ...]
@@ -95,7 +96,7 @@ class ToolSpec(_Frozen):
         parameters: Json,
         run: Callable[[dict[str, Any]], Any],
         is_async: bool = False,
-        converters: Mapping[str, schema.Converter] | None = None,
+        converters: Mapping[str, Converter] | None = None,
         returns: str = "",
         example: str = "",
         tags: Sequence[str] = (),
@@ -169,9 +170,9 @@ class ToolSpec(_Frozen):
         return tuple(schema.argument_lines(self.parameters))
 
     @cached_property
-    def checker(self) -> schema.Checker:
+    def checker(self) -> Checker:
         """The compiled check of the arguments; raises InvalidTool where the schema is none."""
-        return schema.Checker(self.parameters, self.converters)
+        return Checker(self.parameters, self.converters)
 
     def __repr__(self) -> str:
         return f"ToolSpec({self.signature})"

@@ -1,8 +1,10 @@
-"""Canonical names (`pack.tool`) and the names that models are given. Pure; depends on the set of names, never on order."""
+"""Canonical names (`pack.tool`), allow-lists, and the names that models are given.
+
+Pure. A name for a model depends on the set of names, never on their order.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -33,7 +35,7 @@ def require_name(name: object) -> str:
 def canonical(name: object, *, pack: str = BARE_PACK) -> str:
     """`pack.tool` for a name with or without its pack."""
     text = require_name(name)
-    full = text if "." in text else f"{pack}.{text}"
+    full = text if "." in text else f"{require_name(pack)}.{text}"
     head, _, tail = full.partition(".")
     if not head or not tail:
         raise InvalidTool(f"The name '{text}' is not of the form 'pack.tool'.")
@@ -45,8 +47,8 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
     if allow is None:
         return True
     pack, _, tail = name.partition(".")
-    bare = tail if pack == BARE_PACK else name
-    return any(entry in (name, bare) or entry == f"{pack}.*" or entry == "*" for entry in allow)
+    ways = (name, tail if pack == BARE_PACK else name, f"{pack}.*", "*")
+    return any(entry in ways for entry in ([allow] if isinstance(allow, str) else allow))
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
@@ -74,4 +76,6 @@ def _plain(name: str) -> str:
 
 
 def _hashed(name: str, plain: str) -> str:
+    import hashlib
+
     return f"{plain[:54]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

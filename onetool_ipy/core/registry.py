@@ -1,16 +1,18 @@
 """Tool definitions by canonical name. Owns uniqueness; knows nothing of how a tool runs.
 
 It is made from sources in their order: the first keeps a name, a later one is refused and becomes a Problem. What is
-registered in this session is a source too, the last one, and stays when the rest is built anew.
+registered in this session is a source too, the last one, and stays when the rest is built anew. Look-ups read one
+index that is replaced as a whole; the lock is for those who build it, so that no registration is lost.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from onetool_ipy.core import match, names
+from onetool_ipy.core import match, names, values
 from onetool_ipy.core.errors import DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.core.model import Problem, Source, ToolSpec
 
@@ -18,15 +20,17 @@ __all__ = ["Registry", "Session"]
 
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
 
+_log = logging.getLogger("onetool_ipy.core")
 
-@dataclass(slots=True)
+
 class Session:
-    """The tools registered in this session, by cells and by `registry.register`."""
+    """The tools registered in this session, by cells and by `registry.register`; outlives a reload."""
 
-    specs: dict[str, ToolSpec] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.specs: dict[str, ToolSpec] = {}
 
     def tools(self) -> Iterable[ToolSpec]:
-        return list(self.specs.values())
+        return tuple(self.specs.values())
 
     def problems(self) -> Iterable[Problem]:
         return ()
@@ -35,16 +39,16 @@ class Session:
         return False
 
     def close(self) -> None:
-        self.specs.clear()
+        return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """What look-ups read; replaced as a whole, so that a reader never sees half of a change."""
+class _Index(NamedTuple):
+    """What look-ups read: by every name a tool is found by, in order of registration, by pack."""
 
-    lookup: dict[str, ToolSpec] = field(default_factory=dict)
-    ordered: dict[str, ToolSpec] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    lookup: dict[str, ToolSpec]
+    ordered: dict[str, ToolSpec]
+    packs: dict[str, list[ToolSpec]]
+    problems: tuple[Problem, ...]
 
 
 class Registry:
@@ -58,9 +62,10 @@ class Registry:
         read_definition: ReadDefinition | None = None,
     ) -> None:
         self.session = session if session is not None else Session()
-        self._sources: tuple[Source, ...] = (*sources, self.session)
+        self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
-        self._index = _Index()
+        self._building = threading.RLock()
+        self._index = _Index({}, {}, {}, ())
         self.rebuild()
 
     def get(self, name: str) -> ToolSpec | None:
@@ -83,9 +88,10 @@ class Registry:
 
     def missing(self, name: str) -> ToolNotFound:
         """The error for a name that is not there, with the nearest ones."""
-        shown = name if len(name) <= 80 else name[:77] + "..."
         near = match.did_you_mean(name, self._index.lookup)
-        return ToolNotFound(f"No tool '{shown}'." + (f" {near}" if near else ""), hint="See all with: %tool list")
+        return ToolNotFound(
+            f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
+        )
 
     def list(self, allow: Sequence[str] | None = None) -> list[ToolSpec]:
         """All tools in order of registration, or those that an allow-list lets through."""
@@ -93,64 +99,104 @@ class Registry:
 
     def packs(self) -> dict[str, list[ToolSpec]]:
         """Pack name -> its tools, in order of registration."""
-        found: dict[str, list[ToolSpec]] = {}
-        for spec in self._index.ordered.values():
-            found.setdefault(spec.pack, []).append(spec)
-        return found
+        return {pack: specs.copy() for pack, specs in self._index.packs.items()}
+
+    def pack(self, name: str) -> list[ToolSpec] | None:
+        """The tools of one pack, or None; on a miss look whether a source has something new."""
+        if name not in self._index.packs:
+            self.refresh()
+        found = self._index.packs.get(name)
+        return None if found is None else found.copy()
 
     def problems(self) -> tuple[Problem, ...]:
         """What the sources could not offer, and the names that were refused."""
-        return (*(p for source in self._sources for p in source.problems()), *self._index.problems)
+        said = [p for source in self._sources for p in _guarded(source, source.problems)[0]]
+        return (*said, *self._index.problems)
 
     def register(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
         """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's."""
         spec = tool if isinstance(tool, ToolSpec) else self._from_definition(tool)
-        _validate(spec)
-        known = self._index.ordered.get(spec.name)
-        if known is not None and not (known.origin == spec.origin == "cell"):
-            raise _duplicate(spec, known)
-        self.session.specs[spec.name] = spec
-        self.rebuild()
+        spec = _validated(spec)
+        with self._building:
+            known = self._index.ordered.get(spec.name)
+            if known is not None and not (known.origin == spec.origin == "cell"):
+                raise _duplicate(spec, known)
+            self.session.specs[spec.name] = spec
+            self.rebuild()
         return spec
 
     def refresh(self) -> bool:
         """Ask every source to look again; rebuild where one found something new."""
-        changed = [source.refresh() for source in self._sources]
-        if any(changed):
-            self.rebuild()
-        return any(changed)
+        with self._building:
+            changed = [_guarded(source, lambda: [source.refresh()])[0] != [False] for source in self._sources]
+            if any(changed):
+                self.rebuild()
+            return any(changed)
 
     def rebuild(self) -> None:
         """Build the index from the sources, first come first served."""
-        ordered: dict[str, ToolSpec] = {}
-        problems: list[Problem] = []
-        for source in self._sources:
-            for spec in source.tools():
-                if spec.name in ordered:
-                    problems.append(_refused(spec, ordered[spec.name]))
-                else:
-                    ordered[spec.name] = spec
-        lookup = dict(ordered)
-        for name, spec in ordered.items():
-            if name.startswith(names.BARE_PACK + "."):
-                lookup.setdefault(spec.short_name, spec)
-        self._index = _Index(lookup, ordered, tuple(problems))
+        with self._building:
+            ordered: dict[str, ToolSpec] = {}
+            packs: dict[str, list[ToolSpec]] = {}
+            problems: list[Problem] = []
+            for source in (*self._sources, self.session):
+                specs, faults = _guarded(source, source.tools)
+                problems += faults
+                for spec in specs:
+                    known = ordered.setdefault(spec.name, spec)
+                    if known is spec:
+                        packs.setdefault(spec.pack, []).append(spec)
+                    else:
+                        problems.append(_refused(spec, known))
+            for problem in problems:
+                if problem not in self._index.problems:
+                    _log.error("%s", problem)
+            self._index = _Index(_lookup(ordered), ordered, packs, tuple(problems))
 
     def close(self) -> None:
+        """Close the sources; may be called twice."""
         for source in self._sources:
             source.close()
 
-    def _from_definition(self, definition: Mapping[str, Any]) -> ToolSpec:
-        if self._read_definition is None:
-            raise InvalidTool("This registry takes ToolSpec values only.")
+    def _from_definition(self, definition: Any) -> ToolSpec:
+        if self._read_definition is None or not isinstance(definition, Mapping):
+            shown = values.safe_repr(definition, 80)
+            raise InvalidTool(f"A tool is a ToolSpec or a definition (spec 003), not {shown}.")
         return self._read_definition(definition)
 
 
-def _validate(spec: ToolSpec) -> None:
-    names.canonical(spec.name)
-    if not spec.description.strip():
-        raise InvalidTool(f"The tool '{spec.name}' needs a description.")
-    spec.checker  # noqa: B018 (compiles the schema, or raises InvalidTool)
+def _guarded(source: Source, ask: Callable[[], Iterable[Any]]) -> tuple[list[Any], list[Problem]]:
+    """What a source says; one that breaks its promise not to raise is a problem, and stops no other."""
+    try:
+        return list(ask()), []
+    except Exception as exc:  # a source runs foreign code
+        place = type(source).__name__
+        _log.exception("The source %s failed.", place)
+        return [], [Problem(place, f"{type(exc).__name__}: {exc}")]
+
+
+def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+    """Every tool by its name, and those of the bare pack by their bare name too."""
+    lookup = dict(ordered)
+    for spec in ordered.values():
+        if spec.pack == names.BARE_PACK and "." not in spec.short_name:
+            lookup.setdefault(spec.short_name, spec)
+    return lookup
+
+
+def _validated(spec: ToolSpec) -> ToolSpec:
+    name = names.canonical(spec.name)
+    if not isinstance(spec.description, str) or not spec.description.strip():
+        raise InvalidTool(f"The tool '{name}' needs a description.")
+    if not isinstance(spec.parameters, Mapping) or spec.parameters.get("type") != "object":
+        raise InvalidTool(f"'{name}': parameters must be a JSON Schema of type \"object\".")
+    if name != spec.name:
+        spec = spec.replace(name=name)
+    try:
+        spec.checker  # noqa: B018 - compiles the schema, or raises
+    except InvalidTool as exc:
+        raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
+    return spec
 
 
 def _duplicate(spec: ToolSpec, known: ToolSpec) -> DuplicateTool:

@@ -24,21 +24,21 @@ class _Shown:
 def signature_of(parameters: Mapping[str, Any]) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
     found = []
-    taken: set[str] = set()
-    for param in schema.params(parameters):
-        label = schema.identifier(param.name, taken)
-        taken.add(label)
+    known = schema.params(parameters)
+    labels = schema.python_names(known)
+    for param in known:
         default: Any = inspect.Parameter.empty
         if not param.required:
             default = param.schema["default"] if param.has_default else _Shown("...")
         found.append(
             inspect.Parameter(
-                label,
+                labels[param.name],
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
                 default=default,
                 annotation=_Shown(schema.type_text(param.schema, parameters)),
             )
         )
     if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
-        found.append(inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD))
+        rest = schema.identifier("arguments", set(labels.values()))
+        found.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
     return inspect.Signature(found)

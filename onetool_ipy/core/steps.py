@@ -14,6 +14,7 @@ from onetool_ipy.core.model import Step, ToolResult, Trip
 __all__ = ["SPAN_LOGGER", "span"]
 
 SPAN_LOGGER = "onetool_ipy.span"
+_MAX_VALUE = 200
 
 
 def span(mask: Callable[[str], str]) -> Step:
@@ -25,21 +26,27 @@ def span(mask: Callable[[str], str]) -> Step:
             return None
         result = yield
         args = trip.call.args if isinstance(trip.call.args, dict) else {}
-        fields = {str(k): mask(values.safe_repr(v, 200)) for k, v in args.items()}
+        fields = {mask(str(k)): _short(v, mask) for k, v in args.items()}
+        duration_ms = result.meta.get("duration_ms")
         logger.info(
             "%s ok=%s duration_ms=%s %s",
             trip.tool,
             result.ok,
-            result.meta.get("duration_ms"),
+            duration_ms,
             " ".join(f"{k}={v}" for k, v in fields.items()),
             extra={
                 "span": trip.tool,
                 "fields": fields,
                 "ok": result.ok,
-                "duration_ms": result.meta.get("duration_ms"),
+                "duration_ms": duration_ms,
                 "call_id": trip.call.id,
             },
         )
         return result
 
     return step
+
+
+def _short(value: object, mask: Callable[[str], str]) -> str:
+    """A value in a few words; masked before it is cut, so that no part of a secret is left."""
+    return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)

@@ -34,7 +34,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["cut", "map_text", "plain_copy", "safe_repr", "to_json", "to_text"]
+__all__ = ["cut", "is_json", "map_text", "plain_copy", "safe_repr", "to_json", "to_text"]
 
 _MAX_DEPTH = 200
 _MAX_REPR = 500
@@ -55,6 +55,20 @@ def to_text(value: Any) -> str:
     if isinstance(value, str):
         return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
+
+
+def is_json(value: Any, depth: int = 0) -> bool:
+    """Whether a value is plain JSON as it stands: no other types, no NaN, at most 200 levels."""
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind in _LEAVES:
+        return True
+    if depth >= _MAX_DEPTH:
+        return False
+    if kind is dict:
+        return all(type(k) is str and is_json(v, depth + 1) for k, v in value.items())
+    return kind is list and all(is_json(v, depth + 1) for v in value)
 
 
 def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.core import match, names
+from onetool_ipy.core.checker import Checker
 from onetool_ipy.core.errors import InvalidTool
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
-from onetool_ipy.core.schema import Checker
 
 __all__ = ["HTTP_REFUSED", "Declared", "Handlers", "read_definition"]
 

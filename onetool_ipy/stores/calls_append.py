@@ -24,9 +24,13 @@ from onetool_ipy.stores.files import StoreError, make_folder
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Appender", "Reader", "newer_files", "open_readers"]
+__all__ = ["FOLD_BYTES", "Appender", "Reader", "newer_files", "open_readers"]
+
+FOLD_BYTES = 512 << 10
+"""How much one process appends before a fold is due: some thousand calls."""
 
 _NAME = re.compile(r"calls-(\d{1,9})-\d+-[0-9a-f]{12}\.jsonl")
+_MANY_FILES = 64
 _TRY_AGAIN_S = 1.0
 _BLOCK = 1 << 20
 _ABANDONED_S = 24 * 3600.0
@@ -35,14 +39,17 @@ _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLO
 
 
 class Appender:
-    """Where this process writes. Threads share it without a lock, since a write to an append file is one step."""
+    """Where this process writes. Threads share it without a lock, since a write to an append file is one step.
 
-    __slots__ = ("_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "written")
+    `left` falls below zero when a fold is due: this file has become long, or there are many files.
+    """
+
+    __slots__ = ("_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "left")
 
     def __init__(self, folder: Path) -> None:
         self.dropped = 0
         self.fault: StoreError | None = None
-        self.written = 0
+        self.left = FOLD_BYTES
         self._folder = folder
         self._open: _Open | None = None
         self._pid = 0
@@ -66,12 +73,12 @@ class Appender:
             self._torn = True  # by now another thread may have written behind it: the next line starts afresh
             self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             return
-        self.written += done
+        self.left -= done
 
     def release(self) -> None:
         """Let go of the file; it is closed when no thread writes to it any more. The next record opens another."""
         self._open = None
-        self.written = 0
+        self.left = FOLD_BYTES
 
     def is_gone(self) -> bool:
         """Whether somebody deleted the file this process is writing to."""
@@ -87,7 +94,7 @@ class Appender:
     def _reopen(self) -> _Open:
         pid = os.getpid()
         if self._pid != pid:
-            self._open, self._torn, self.written, self.dropped = None, False, 0, 0  # a child begins its own
+            self._open, self._torn, self.dropped = None, False, 0  # a child begins its own
             self._pid, self._next_try = pid, 0.0
         if time.monotonic() < self._next_try:
             raise OSError(errno.EAGAIN, "not tried again yet")
@@ -102,6 +109,7 @@ class Appender:
         opened = _Open(os.open(self._folder / name, flags, 0o600))
         _hold(opened.fd)
         self._open, self._next_try, self._torn = opened, 0.0, False
+        self.left = FOLD_BYTES if len(_names(self._folder)) < _MANY_FILES else 0
         return opened
 
     def _drop(self, exc: OSError) -> None:

@@ -33,20 +33,21 @@ _MARGIN = 8_192
 _CELL, _ITEM, _OBJECT = 12, 8, 64
 
 
-def excerpt(args: Any, mask: Callable[[str], str]) -> tuple[str, bool]:
-    """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged."""
-    if type(args) is dict and len(args) <= _MANY and _is_small(args):
-        from orjson import dumps
+def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:
+    """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged.
 
+    `dumps` is orjson's; whoever calls often looks it up once.
+    """
+    if type(args) is dict and len(args) <= _MANY and _is_small(args):
         try:
             raw = dumps(args)
         except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
-            return _careful(args, mask)
+            return _careful(args, mask, dumps)
         if len(raw) <= MAX_ARGS_BYTES:
             text = raw.decode()
             if mask(text) == text:
                 return text, True
-    return _careful(args, mask)
+    return _careful(args, mask, dumps)
 
 
 def measure(value: Any) -> int:
@@ -76,10 +77,8 @@ def _is_small(args: dict[Any, Any]) -> bool:
     return True
 
 
-def _careful(args: Any, mask: Callable[[str], str]) -> tuple[str, bool]:
+def _careful(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:
     """The long way round: a bounded copy, masked text by text, then as a whole, then cut."""
-    from orjson import dumps
-
     copy = _Copy(mask)
     plain = copy.of(args, 0)
     text = dumps(values.to_json(plain)).decode()
@@ -175,7 +174,9 @@ def _simple(value: Any) -> Any:
     import uuid
 
     kind = type(value)
-    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)):
+    if isinstance(
+        value, (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
+    ):
         return values.to_json(value)
     shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
     if shape == () and hasattr(value, "item"):

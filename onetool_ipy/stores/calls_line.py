@@ -7,10 +7,10 @@ after its call was recorded. Reading never raises: a line that is not one of the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["FIELDS", "FORMAT", "Batch", "parse", "picked"]
+__all__ = ["FIELDS", "FORMAT", "Batch", "parse"]
 
 FORMAT = 1
 """The number of this format, in the name of each append file; a file with a higher one is not read."""
@@ -62,12 +62,6 @@ def parse(data: bytes) -> Batch:
     return Batch(*columns) if columns is not None else _parse_one_by_one(data)
 
 
-def picked(batch: Batch, where: Sequence[int]) -> Batch:
-    """The calls at these positions, in this order."""
-    columns = ([column[i] for i in where] for column in _columns_of(batch))
-    return Batch(*columns, handles=batch.handles, damaged=batch.damaged)  # type: ignore[arg-type]  # twelve columns
-
-
 def _parse_one_by_one(data: bytes) -> Batch:
     from orjson import JSONDecodeError, loads
 
@@ -89,7 +83,7 @@ def _parse_one_by_one(data: bytes) -> Batch:
         else:
             damaged += 1
     columns = _columns(good) if good else None
-    return Batch(*(columns or ()), handles=handles, damaged=damaged)
+    return replace(Batch(*(columns or ())), handles=handles, damaged=damaged)
 
 
 def _columns(rows: list[Any]) -> list[Any] | None:
@@ -108,7 +102,3 @@ def _columns(rows: list[Any]) -> list[Any] | None:
         (size, 0, _MAX_SIZE),
     )
     return columns if all(low <= min(column) and max(column) <= high for column, low, high in bounds) else None
-
-
-def _columns_of(batch: Batch) -> list[Sequence[Any]]:
-    return [getattr(batch, name) for name in FIELDS]

@@ -11,8 +11,8 @@ How to read the table, `row | what | ours | peer | ratio | reach | met`:
   in times the peer's time (`<= 1.2x its time`) is therefore met by a ratio of at least 1/1.2.
 - `reach` is the target, scaled to this machine where it was given for a certain speed of a direct call; empty where a
   line is there to compare only. `met` is `yes`, `NO`, or empty.
-- Rows 1 and 9 are time on the clock. Row 8 is CPU time in fresh processes and row 10 CPU time in one: work of many
-  milliseconds meets whatever else runs on the machine, and that is not what is compared.
+- Rows 1, 8 and 10 are CPU time of the process, on both sides: a shared machine makes a mess of the clock on the wall,
+  and most of it where a peer has a process of its own. Row 9, where one waits for a kernel, is time on the wall.
 - A peer that could not be installed says so in a line of its own, and its ratio is empty.
 
 Every module of this package that has `run() -> list[dict]` is found and run; the keys are row, what, ours, peer, ratio,

@@ -45,6 +45,8 @@ def main(wanted: Sequence[str]) -> int:
         surroundings.leave()
     print(_machine())
     print(table(lines))
+    for text in dict.fromkeys(one["note"] for one in lines if one.get("note")):
+        print(text)
     for name in broken:
         print(f"BROKEN: {name} (see above)")
     return 1 if broken else 0

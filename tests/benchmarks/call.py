@@ -47,7 +47,7 @@ def run() -> list[dict[str, Any]]:
         missing: dict[str, str] = {}
         contenders += _started(stack, missing)
         note("  racing ...")
-        return list(_lines(race(contenders), missing))
+        return list(_lines(race(contenders, least=5), missing))
 
 
 def _toolbox(folder: Path, packs: int, tools_each: int) -> Toolbox:
@@ -98,7 +98,6 @@ def _started(stack: ExitStack, missing: dict[str, str]) -> Iterator[Contender]:
             worker = Worker(program, python_with(*needs))
         except PeerMissing as exc:
             missing[name] = str(exc)
-            note(f"  no peer '{name}': {exc}")
             continue
         stack.callback(worker.close)
         yield worker.contender(name)
@@ -111,7 +110,8 @@ def _lines(found: Rounds, missing: dict[str, str]) -> Iterator[dict[str, Any]]:
         times = next((times for known, _, _, times in _WORKERS if known == name), None)
         yield _beside_peer(found, name, times)
     for name, reason in missing.items():
-        yield line(1, f"box.call, {_CELL}", found[f"{_CELL} 1"], "not there:", name=f"{name}: {reason}")
+        text = f"No peer '{name}': {reason}"
+        yield line(1, f"box.call, {_CELL}", found[f"{_CELL} 1"], "not there", name=name, note=text)
     for kind in (_CELL, _FILE):
         for packs, each in _SIZES[1:]:
             yield _beside_one(found, kind, packs * each)

@@ -1,7 +1,8 @@
 """Taking turns with a stopwatch, and the lines of the table.
 
 Owns how a time is taken: every round lets each contender run for a short slice, forwards and backwards in turn, and
-medians over the rounds count. Knows nothing of what is measured. Standard library only.
+medians over the rounds count. The clock is the CPU time of the process, since the clock on the wall also counts what
+others do on the machine, and most where a contender has a process of its own. Standard library only.
 """
 
 from __future__ import annotations
@@ -48,14 +49,11 @@ class Rounds:
 
 def statement(name: str, code: str, /, **names: Any) -> Contender:
     """A contender that runs a line of Python; the garbage collector stays on, as it is for a user."""
-    return Contender(name, timeit.Timer(code, "import gc; gc.enable()", globals=names).timeit)
+    return Contender(name, timeit.Timer(code, "import gc; gc.enable()", time.process_time, globals=names).timeit)
 
 
 def once(name: str, run: Callable[[], object], *, before: Callable[[], object] = gc.collect) -> Contender:
-    """A contender for slow work, in CPU time: its slices are too long to dodge what else runs on the machine.
-
-    `before` prepares each run and is not timed; by default it takes out the garbage that others left.
-    """
+    """A contender for slow work. `before` prepares each run, untimed; by default it takes out the garbage of others."""
 
     def timed(n: int) -> float:
         spent = 0.0
@@ -70,9 +68,12 @@ def once(name: str, run: Callable[[], object], *, before: Callable[[], object] =
     return Contender(name, timed)
 
 
-def race(contenders: Sequence[Contender], *, rounds: int = 301, slice_s: float = 0.001) -> Rounds:
-    """Seconds per run of each contender, by name. Short slices and many rounds ride out a busy machine."""
-    counts = {c.name: _runs_in(c, slice_s) for c in contenders}
+def race(contenders: Sequence[Contender], *, rounds: int = 201, slice_s: float = 0.001, least: int = 1) -> Rounds:
+    """Seconds per run of each contender, by name. Short slices and many rounds ride out a busy machine.
+
+    A slice is at least so many runs long, for those whose first run in a slice is slow.
+    """
+    counts = {c.name: max(least, _runs_in(c, slice_s)) for c in contenders}
     gc.collect()
     gc.freeze()  # what is already there is not ours to collect, in anybody's slice
     try:
@@ -100,10 +101,12 @@ def line(
     ratio: float | None = None,
     target: str = "",
     met: bool | None = None,
+    note: str = "",
 ) -> dict[str, Any]:
     """One line of the table. Times are in seconds, text stands as it is; `name` says who the peer is.
 
-    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two times.
+    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two times. `note` is
+    said below the table.
     """
     if ratio is None and isinstance(peer, float) and isinstance(ours, float) and ours:
         ratio = peer / ours
@@ -116,6 +119,7 @@ def line(
         "ratio": ratio,
         "target": target,
         "met": met,
+        "note": note,
     }
 
 

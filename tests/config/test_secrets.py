@@ -163,7 +163,7 @@ def test_long_lines_of_a_secret_are_masked_one_by_one() -> None:
 
 def test_very_long_secret_is_masked() -> None:
     """No pattern grows without end."""
-    secret = "".join(chr(33 + i * 7919 % 90) for i in range(30_000)).replace("*", "x")
+    secret = "".join(chr(33 + i * 7919 % 90) for i in range(10_000)).replace("*", "x")
     masked = hidden(secret).mask(f"a {secret} b {json.dumps(secret)} c")
     assert len(masked) < 100
 
@@ -303,8 +303,6 @@ class TestFile:
             "A: @s3cret1value\n",
             'A: "s3cret1value',
             "A: `s3cret1`\n",
-        ]
-        + [
             "A: s3cret1value: x\n",
             "A: %s3cret1value\n",
             "A=s3cret1value\n",
@@ -317,7 +315,7 @@ class TestFile:
         project.write("secrets.yaml", text)
         config = project.load()
         (problem,) = map(str, config.problems)
-        assert problem.startswith(".onetool/secrets.yaml:1: ") or problem.startswith(".onetool/secrets.yaml:2: ")
+        assert problem.startswith((".onetool/secrets.yaml:1: ", ".onetool/secrets.yaml:2: "))
         assert "s3cret1" not in problem
         assert "\n" not in problem
         assert not config.fatal
@@ -334,7 +332,7 @@ SIMPLE = st.from_regex(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(lines=st.lists(SIMPLE, max_size=4))
 def test_plain_lines_are_read_as_yaml_reads_them(lines: list[str]) -> None:
     """The short road, taken at each load, and the long one give the same."""

@@ -67,7 +67,6 @@ _NAME_END = re.compile(r"[({]")
 _BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
 _BARE_KEY = re.compile(r"[^\W\d][\w.]*")
 _BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
-_NOT_FINITE = ("NaN", "Infinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,8 @@ def _write(value: Any) -> str:
         return _dump(value)
     if not value.isprintable():
         return "{" + repr(value) + "}"
-    is_bare = _BARE_TEXT.fullmatch(value) and value not in _NOT_FINITE
-    return value if is_bare and read_literal(value) is MISSING else _double(value)
+    is_bare = _BARE_TEXT.fullmatch(value) and read_literal(value) is MISSING
+    return value if is_bare else _double(value)
 
 
 def _double(text: str) -> str:

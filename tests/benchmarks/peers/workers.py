@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,18 @@ class Worker:
 
     def __init__(self, program: str, python: str) -> None:
         """Start `peers/<program>.py` and wait until it is ready."""
+        self._program = program
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - close() does
         self._process = subprocess.Popen(
             [python, "-m", f"tests.benchmarks.peers.{program}"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
             encoding="utf-8",
         )
-        self.version = str(self._read(program)["ready"])
+        self.version = str(self._read()["ready"])
 
     def contender(self, name: str) -> Contender:
         return Contender(name, self._time)
@@ -63,26 +66,31 @@ class Worker:
         """May be called twice."""
         if self._process.poll() is None:
             self._process.kill()
-        self._process.communicate()
+        if not self._errors.closed:
+            self._process.communicate()
+            self._errors.close()
 
     def _time(self, count: int) -> float:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"n": count}) + "\n")
         self._process.stdin.flush()
-        return float(self._read("a worker")["seconds"])
+        return float(self._read()["seconds"])
 
-    def _read(self, who: str) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if line:
             return dict(json.loads(line))
-        _, errors = self._process.communicate()
-        raise PeerMissing(f"{who} ended: {_last_line(errors)}")
+        self._process.wait()
+        self._errors.seek(0)
+        reason = _last_line(self._errors.read())
+        self.close()
+        raise PeerMissing(f"{self._program} ended: {reason}")
 
 
 def _has(python: str, module: str) -> bool:
     look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    return subprocess.run([python, "-c", look], cwd="/", check=False, capture_output=True).returncode == 0
+    return subprocess.run([python, "-c", look], cwd=ROOT.anchor, check=False, capture_output=True).returncode == 0
 
 
 def _do(command: list[str], module: str) -> None:

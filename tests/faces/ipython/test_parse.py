@@ -310,6 +310,12 @@ READ = [
     ("t q=a; count=5", {'q': 'a;', 'count': 5}),
     ('t {"q": "a"};', {'q': 'a'}),
     ('t(q="a");', {'q': 'a'}),
+    ("t q={", {'q': '{'}),
+    ("t any={", {'any': '{'}),
+    ('"t" "a.b"=5', {'a.b': 5}),
+    ('t "a.b"=5', {'a.b': 5}),
+    ('t count="5"6', {'count': '56'}),
+    ("t 5='a'b", {'5': 'ab'}),
     ("t any=[1],[2]", {'any': '[1],[2]'}),
     ("t any=(1),", {'any': '(1),'}),
     ("t values=(1)", {'values': 1}),
@@ -453,6 +459,7 @@ REFUSED = [
     ("t ---", "No flag '---'."),
     ("t -o x -o y", "'-o' is given twice."),
     ("t -o x=5", "'-o' wants the name of a variable, got 'x=5'."),
+    ("t data={", "The '{' at character 8 is never closed: '{'."),
     ("t values=[1],[2]", "'[1],[2]' for 'values' is neither JSON nor a Python literal."),
     ("t q=f(x) y", "'y' has no name (character 10)."),
     ('t q=\xa0a', "Blanks around '=' in 'q= a' (character 3)."),
@@ -612,7 +619,12 @@ def test_a_usage_problem_of_evaluate_is_kept() -> None:
 
 def test_call_form_evaluates_multi_line_and_named_expressions() -> None:
     """Python inside the brackets may be any expression, over lines too."""
-    assert read("t(q='a',\n  count=[1,\r\n 2][0], any=(y := 5))") == {"q": "a", "count": 1, "any": 5}
+    assert read("t(q='a',\n  count=[1,\r\n 2][0], ratio=1 +\n 2, any=(y := 5))") == {
+        "q": "a",
+        "count": 1,
+        "ratio": 3,
+        "any": 5,
+    }
 
 
 def test_a_lone_generator_reaches_the_first_argument() -> None:
@@ -663,7 +675,8 @@ def test_a_lone_generator_reaches_the_first_argument() -> None:
             {"a": "5"},
             id="escaped pointer",
         ),
-        pytest.param({"properties": {"a": {"enum": [True, "1"]}}}, "a=1", {"a": "1"}, id="true is not 1"),
+        pytest.param({"properties": {"a": {"enum": [True, "1", 2]}}}, "a=1", {"a": "1"}, id="true is not 1"),
+        pytest.param({"properties": {"a": {"type": ["number", "string"]}}}, "a=5", {"a": 5}, id="5 is a number"),
         pytest.param({"properties": {"b": {}, "a": {}}}, "('x', 5)", {"b": "x", "a": 5}, id="order"),
         pytest.param(
             {"properties": {"b": {}, "a": {}}, "required": ["a"]},

@@ -1,0 +1,62 @@
+"""Turn what a function left unfinished (coroutine, generator, async generator) into its value or its values."""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from onetool_ipy.core.errors import TooLarge
+from onetool_ipy.core.loop import too_late
+
+__all__ = ["LAZY", "MAX_ITEMS", "collected", "finished"]
+
+MAX_ITEMS = 1_000_000
+"""How many items of a generator are collected before it counts as endless."""
+
+LAZY = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
+"""The types of what is unfinished."""
+
+
+def collected(items: Iterator[Any]) -> list[Any]:
+    """All items of a generator."""
+    found = list(itertools.islice(items, MAX_ITEMS + 1))
+    if len(found) > MAX_ITEMS:
+        raise _endless()
+    return found
+
+
+async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
+    """Begin async work and see it through; past the limit it is cancelled, and its late result is dropped."""
+    if limit_s is None:
+        return await _awaited(begin())
+    import asyncio
+
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            value = await _awaited(begin())
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the tool's own
+        raise too_late(limit_s) from None
+    if limit.expired():
+        raise too_late(limit_s)
+    return value
+
+
+async def _awaited(value: Any) -> Any:
+    if isinstance(value, types.GeneratorType):
+        return collected(value)
+    if isinstance(value, AsyncIterator):
+        found = []
+        async for item in value:
+            found.append(item)
+            if len(found) > MAX_ITEMS:
+                raise _endless()
+        return found
+    return await value if hasattr(type(value), "__await__") else value
+
+
+def _endless() -> TooLarge:
+    return TooLarge(f"The tool yields more than {MAX_ITEMS:,} items.", hint="Let it take a limit.")

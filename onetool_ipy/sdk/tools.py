@@ -1,0 +1,57 @@
+"""Other packs, this pack's settings and secrets, and progress, as a running tool sees them.
+
+A pack called from another pack is in a call of its own, so each sees its own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from onetool_ipy.core import current
+
+__all__ = ["call_tool", "get_config", "get_pack", "get_secret", "progress"]
+
+
+def get_pack(name: str) -> Any | None:
+    """The pack of that name, its tools as methods; None where there is none."""
+    return current.require().pack(name)
+
+
+def call_tool(name: str, **kwargs: Any) -> Any:
+    """Call a tool by its qualified name and return its raw value; a tool's own exception passes through."""
+    pack_name, _, tool_name = name.partition(".")
+    box = current.require()
+    if not tool_name and box.registry.find(name) is not None:
+        pack_name, tool_name = box.registry.find(name).name.split(".", 1)
+    pack = box.pack(pack_name)
+    if pack is None:
+        raise ValueError(f"Pack not found: {pack_name}")
+    try:
+        tool = pack[tool_name]
+    except KeyError:
+        raise ValueError(f"Tool not found: {name}") from None
+    return tool(**kwargs)
+
+
+def get_config(pack: str | None = None) -> Mapping[str, Any]:
+    """The settings of the running tool's pack, or of the pack named; empty where it has none."""
+    here = current.scope()
+    if pack is None:
+        pack = here.spec.pack if here is not None and here.spec is not None else ""
+    found = current.require().config.settings.packs.get(pack)
+    return MappingProxyType(dict(found.data) if found is not None else {})
+
+
+def get_secret(name: str) -> str | None:
+    """The secret of that name, from secrets.yaml, then from the environment."""
+    found = current.require().config.secrets.get(name)
+    return None if found is None else str(found)
+
+
+def progress(done: float, total: float | None = None, text: str = "") -> None:
+    """Tell how far the running call is; nobody hears it where nobody listens."""
+    here = current.scope()
+    if here is not None and here.progress is not None:
+        here.progress(done, total, text)

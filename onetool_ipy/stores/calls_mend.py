@@ -1,0 +1,141 @@
+"""A damaged database: it is set aside whole, and a new one takes its place with all of it that can be read.
+
+The tallies and how far each append file was read are kept together or not at all, since one without the other would
+count calls twice; without them, what the append files still hold is counted anew. Rows of single calls are kept chunk
+by chunk. The new file takes the old one's place in one step, under a lock, and only if nobody else has done it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.core.model import Problem
+from onetool_ipy.stores.calls_chunk import COLUMNS, decode
+from onetool_ipy.stores.calls_database import Unusable, attempt, database_path, reading, writing
+from onetool_ipy.stores.calls_fold import tally_of
+from onetool_ipy.stores.files import StoreError, locked
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["identity", "mend", "set_aside_files"]
+
+_TOGETHER = ("words", "marks", "files", "tallies", "handles")
+_ASIDE = "calls-damaged-"
+_KEEP_ASIDE = 2
+_WAIT_S = 10.0
+
+
+def identity(folder: Path) -> int | None:
+    """Which file the database is now; it changes when one is mended."""
+    try:
+        return os.lstat(database_path(folder)).st_ino
+    except OSError:
+        return None
+
+
+def mend(folder: Path, seen: int | None) -> None:
+    """Replace the damaged database, unless it is no longer the one that was `seen`. Raises StoreError."""
+    path = database_path(folder)
+    with locked(path, _WAIT_S):
+        if identity(folder) != seen:
+            return
+        draft = folder / f".calls-{os.urandom(6).hex()}.db"
+        try:
+            _salvage(path, draft)
+            _swap(path, draft)
+        except OSError as exc:
+            raise StoreError.of(path, exc) from exc
+        except Unusable as exc:
+            raise StoreError(path, exc.message) from exc
+        finally:
+            for leftover in (draft, _journal(draft)):
+                with suppress(OSError):
+                    os.unlink(leftover)
+        _limit_aside(folder)
+
+
+def set_aside_files(folder: Path) -> list[Problem]:
+    """What was set aside and is still there."""
+    said = "this call log was damaged and set aside; what could be read of it is still counted."
+    return [Problem(str(path), said, "Delete it if you do not need it.") for path in _aside(folder)]
+
+
+def _salvage(path: Path, draft: Path) -> None:
+    with writing(draft) as new:
+        try:
+            with reading(path) as old:
+                if _copy_counts(old, new):
+                    _copy_chunks(old, new)
+        except Unusable:
+            return  # not even its first page: the new one starts empty
+
+
+def _copy_counts(old: sqlite3.Connection, new: sqlite3.Connection) -> bool:
+    tables: dict[str, list[Any]] = {}
+    for table in _TOGETHER:
+        rows = attempt(old, f"SELECT * FROM {table}")
+        if rows is None:
+            return False
+        tables[table] = rows
+    tables["tallies"] = [row for row in tables["tallies"] if _is_tally(row)]
+    for table, rows in tables.items():
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            new.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+    return True
+
+
+def _copy_chunks(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+    names = ", ".join(COLUMNS)
+    marks = ", ".join("?" * (len(COLUMNS) + 1))
+    for row in attempt(old, "SELECT id, rows, bytes, first_ts, last_ts FROM chunks") or []:
+        found = attempt(old, f"SELECT {names} FROM columns WHERE id = ?", (row[0],))
+        if not found or not all(type(value) is int for value in row):
+            continue
+        columns = dict(zip(COLUMNS, found[0], strict=True))
+        if decode(columns, {}) is None:
+            continue
+        new.execute("INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?)", row)
+        new.execute(f"INSERT OR IGNORE INTO columns VALUES ({marks})", (row[0], *found[0]))
+
+
+def _is_tally(row: tuple[Any, ...]) -> bool:
+    try:
+        tally_of(row[3:])
+    except Unusable:
+        return False
+    return all(type(value) is int for value in row[:3])
+
+
+def _swap(path: Path, draft: Path) -> None:
+    """Give the old file a second name, then let the new one take its first; a journal must not meet the new file."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    aside = path.with_name(f"{_ASIDE}{stamp}-{os.urandom(2).hex()}.db")
+    os.link(path, aside)
+    with suppress(FileNotFoundError):
+        os.replace(_journal(path), _journal(aside))
+    os.replace(draft, path)
+
+
+def _journal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-journal")
+
+
+def _aside(folder: Path) -> list[Path]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [folder / name for name in names if name.startswith(_ASIDE) and name.endswith(".db")]
+
+
+def _limit_aside(folder: Path) -> None:
+    for path in _aside(folder)[:-_KEEP_ASIDE]:
+        for one in (path, _journal(path)):
+            with suppress(OSError):
+                os.unlink(one)

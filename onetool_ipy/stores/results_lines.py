@@ -1,0 +1,255 @@
+"""One stored result as a file of lines that can be read from anywhere.
+
+    data | index | meta | tail
+
+`data` is UTF-8 text as it was; lines end at `\\n` only. `index` holds, for every block of 16 KiB, the number of
+newlines before it, so that any line is found with two small reads and any position has a line number, for 0.05 % of
+the size. `meta` is JSON, `tail` the sizes, a checksum of index and meta, and a mark. All of it is written in one go and
+never changes, so a file that does not end in a good tail is damaged, and says so.
+
+In answers a line longer than 16 KiB is cut and its true length told; one answer holds at most 32 MiB.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import sys
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from onetool_ipy.stores.files import Draft, StoreError
+
+__all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "Outline", "show"]
+
+MAX_LINE_BYTES = 16 * 1024
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+
+_BLOCK = 16 * 1024
+_PAGE = 32 * 1024
+_MAX_PAGE = 1024 * 1024
+_TAIL = struct.Struct("<QQII8s")
+_MARK = b"OTLINES1"
+_NEWLINE = b"\n"
+
+
+class DamagedResult(StoreError):
+    """A stored result that is not as it was written; the others are not touched by it."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(path, f"the stored result is damaged ({what})", doing="read", hint="Call the tool again.")
+
+
+class LineWriter:
+    """Writes text into a draft and counts its lines on the way."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._index = array("Q", [0])
+        self._newlines = 0
+        self._size = 0
+        self._last = b""
+
+    def add(self, data: bytes) -> None:
+        """Add text, cut anywhere but inside a character."""
+        if not data:
+            return
+        at, room, count = 0, _BLOCK - self._size % _BLOCK, data.count
+        while len(data) - at >= room:
+            self._newlines += count(_NEWLINE, at, at + room)
+            self._index.append(self._newlines)
+            at, room = at + room, _BLOCK
+        self._newlines += count(_NEWLINE, at)
+        self._size += len(data)
+        self._last = data[-1:]
+        self._draft.write(data)
+
+    def finish(self, meta: Mapping[str, Any]) -> None:
+        """Write index, meta and tail; the draft may then be published."""
+        lines = self._newlines + (self._size > 0 and self._last != _NEWLINE)
+        if sys.byteorder == "big":
+            self._index.byteswap()
+        index = self._index.tobytes()
+        words = json.dumps({**meta, "lines": lines, "bytes": self._size}).encode()
+        check = zlib.crc32(words, zlib.crc32(index))
+        self._draft.write(index + words + _TAIL.pack(self._size, len(index), len(words), check, _MARK))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outline:
+    """What is known of a file without its data; `identity` tells whether a path still holds that file."""
+
+    size: int
+    lines: int
+    index: array[int]
+    meta: dict[str, Any]
+    identity: tuple[int, int, int]
+
+
+class Chunk(NamedTuple):
+    """A part of the data to be searched: whole lines, or a piece of one line that is too long to be taken at once."""
+
+    data: bytes
+    offset: int
+    starts_line: bool = True
+    ends_line: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        return self.starts_line and self.ends_line
+
+
+class LineFile:
+    """A stored result, open for reading. `known` saves reading the outline again if it is still the same file."""
+
+    def __init__(self, path: Path, known: Outline | None = None) -> None:
+        self.path = path
+        try:
+            self._file = io.FileIO(path, "r", opener=_open_plain)
+        except (OSError, ValueError) as exc:
+            raise StoreError.of(path, exc, doing="read") from exc
+        try:
+            self.outline = self._outline(known)
+        except BaseException:
+            self._file.close()
+            raise
+        self._fd = self._file.fileno()
+        self.size, self.lines = self.outline.size, self.outline.lines
+
+    def page(self, first: int, count: int, *, offset: int | None = None) -> list[str]:
+        """Up to `count` lines from the one with this number on, counted from 0; fewer where they are very long.
+
+        `offset` is where the first one begins, if that is known.
+        """
+        out: list[str] = []
+        if first >= self.lines:
+            return out
+        count = min(count, self.lines - first)
+        position = self.start_of(first) if offset is None else offset
+        page, budget = _PAGE, MAX_ANSWER_BYTES
+        while len(out) < count and position < self.size and budget > 0:
+            data = self._read(position, min(page, self.size - position))
+            parts = data.split(_NEWLINE, count - len(out))
+            rest = parts.pop()
+            out += [show(part) for part in parts]
+            if position + len(data) == self.size and rest and len(out) < count:
+                out.append(show(rest))
+                break
+            if not parts:  # a line that is longer than a page, and so is cut in any case
+                start, position = position, self.start_of(first + len(out) + 1)
+                out.append(show(data, position - start - self._ends_with_newline(position)))
+                budget -= MAX_LINE_BYTES
+                continue
+            position += len(data) - len(rest)
+            budget -= len(data)
+            page = min(2 * page, _MAX_PAGE)
+        return out
+
+    def start_of(self, line: int) -> int:
+        """Where the line with this number begins, counted from 0; the end of the data for the one after the last."""
+        if line >= self.lines:
+            return self.size
+        if line == 0:
+            return 0
+        block = bisect_left(self.outline.index, line) - 1
+        start = block * _BLOCK
+        data = self._read(start, min(_BLOCK, self.size - start))
+        parts = data.split(_NEWLINE, line - self.outline.index[block])
+        return start + len(data) - len(parts[-1])
+
+    def number_at(self, position: int) -> int:
+        """The number, counted from 0, of the line that holds this position."""
+        block, inside = divmod(position, _BLOCK)
+        before = self.outline.index[block]
+        return before + self._read(block * _BLOCK, inside).count(_NEWLINE) if inside else before
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All of the data in order, about `size` bytes at a time.
+
+        A line that is longer comes in pieces of twice that size, which overlap by a quarter of it.
+        """
+        position = 0
+        while position < self.size:
+            data = self._read(position, min(size, self.size - position))
+            if position + len(data) < self.size:
+                data = data[: data.rfind(_NEWLINE) + 1]
+            if data:
+                yield Chunk(data, position)
+                position += len(data)
+                continue
+            end = self.start_of(self.number_at(position) + 1)
+            yield from self._long_line(position, end, size)
+            position = end
+
+    def _long_line(self, start: int, end: int, size: int) -> Iterator[Chunk]:
+        stop = end - self._ends_with_newline(end)
+        position = start
+        while position < stop:
+            data = self._read(position, min(2 * size, stop - position))
+            yield Chunk(data, position, starts_line=position == start, ends_line=position + len(data) == stop)
+            if position + len(data) == stop:
+                return
+            position += len(data) - size // 4
+
+    def _ends_with_newline(self, position: int) -> bool:
+        return self._read(position - 1, 1) == _NEWLINE
+
+    def _read(self, position: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, position)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc, doing="read") from exc
+        if len(data) != size:
+            raise DamagedResult(self.path, "it is too short")
+        return data
+
+    def _outline(self, known: Outline | None) -> Outline:
+        found = os.fstat(self._file.fileno())
+        identity = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if known is not None and known.identity == identity:
+            return known
+        self._fd = self._file.fileno()
+        if found.st_size < _TAIL.size:
+            raise DamagedResult(self.path, "it is too short")
+        size, index_size, meta_size, check, mark = _TAIL.unpack(self._read(found.st_size - _TAIL.size, _TAIL.size))
+        if mark != _MARK or size + index_size + meta_size + _TAIL.size != found.st_size:
+            raise DamagedResult(self.path, "its end is missing")
+        body = self._read(size, index_size + meta_size)
+        if zlib.crc32(body) != check:
+            raise DamagedResult(self.path, "its index does not fit its checksum")
+        index = array("Q")
+        index.frombytes(body[:index_size])
+        if sys.byteorder == "big":
+            index.byteswap()
+        meta = json.loads(body[index_size:])
+        return Outline(size, meta["lines"], index, meta, identity)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def show(line: bytes, length: int | None = None) -> str:
+    """A line as answers hold it: cut at 16 KiB, with a mark that tells its length in bytes."""
+    length = len(line) if length is None else length
+    if length <= MAX_LINE_BYTES:
+        return line.decode("utf-8", "replace")
+    return f"{line[:MAX_LINE_BYTES].decode('utf-8', 'ignore')} ... [cut: line of {length:,} bytes]"
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """Open for reading what must be a file of ours: no link is followed, nothing is waited for."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
