@@ -7,6 +7,7 @@ as arguments here, so that tests pass their own and nothing is patched.
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config, load_config
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.model import Source, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.toolbox import Parts, Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.sources.functions import Functions, PackFiles
+    from onetool_ipy.sources.functions import Functions
+    from onetool_ipy.sources.pack_files import PackFiles
 
 __all__ = ["open_toolbox"]
 
@@ -56,12 +58,20 @@ def open_leniently(
     *,
     env: Mapping[str, str] | None = None,
     clock: Clock | None = None,
-    transport: Any = None,
+    transport: Any = None,  # noqa: ARG001 - part of the face; used once something of ours goes out
 ) -> Toolbox:
     """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration."""
+    _be_quiet()
     chosen = None if path is None else Path(path)
     build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now)
     return Toolbox(build, session=Session())
+
+
+def _be_quiet() -> None:
+    """Without a handler of its own, a library's errors would be printed by Python's last resort."""
+    logger = logging.getLogger("onetool_ipy")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
 
 
 def _utc_now() -> datetime.datetime:
@@ -69,7 +79,7 @@ def _utc_now() -> datetime.datetime:
 
 
 def _build(path: Path | None, env: Mapping[str, str], clock: Clock, box: Toolbox) -> Parts:
-    config = load_config(path, env=env, cwd=Path.cwd())
+    config = load_config(path, env=env, cwd=_working_directory())
     files = _pack_files(config)
     return Parts(
         config=config,
@@ -79,13 +89,20 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, box: Toolbox
     )
 
 
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was deleted under our feet
+        return Path("/")
+
+
 def _pack_files(config: Config) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
-    from onetool_ipy.sources.functions import PackFiles
     from onetool_ipy.sources.outline_cache import OutlineCache
+    from onetool_ipy.sources.pack_files import PackFiles
 
-    cache = OutlineCache(config.paths.state / "caches" / "packs.json")
+    cache = OutlineCache(config.paths.state / "cache" / "packs.json")
     return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache)
 
 
@@ -101,13 +118,12 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
 
 def _registry(config: Config, files: PackFiles | None, clock: Clock, box: Toolbox) -> Registry:
     from onetool_ipy.sources.declared import Declared, read_definition
-    from onetool_ipy.sources.functions import EntryPoints
+    from onetool_ipy.sources.entry_points import EntryPoints
 
     builtins = _builtins(config, clock, box)
     handlers = partial(_handlers, builtins)
     declared = Declared([(d.data, d.where) for d in config.settings.tools], handlers)
-    points = EntryPoints()
-    sources = [builtins, *([files] if files is not None else []), points, declared]
+    sources: list[Source] = [builtins, *([] if files is None else [files]), EntryPoints(), declared]
     return Registry(
         sources,
         session=box.session,
@@ -119,7 +135,7 @@ def _builtins(config: Config, clock: Clock, box: Toolbox) -> Functions:
     from onetool_ipy.packs import fs, ot, system
     from onetool_ipy.sources.functions import Functions
 
-    roots = [config.paths.project / root for root in config.settings.fs.roots]
+    roots = [config.paths.project / Path(root).expanduser() for root in config.settings.fs.roots]
     return Functions(
         [
             *system.packs(clock),
@@ -131,10 +147,10 @@ def _builtins(config: Config, clock: Clock, box: Toolbox) -> Functions:
 
 def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
     """What a definition of spec 003 may name as its handler."""
-    specs = {spec.name: spec for spec in builtins.tools()}
+    specs = builtins.by_name.items()
     return {
-        "builtin": {n: s for n, s in specs.items() if s.pack != "ot"},
-        "internal": {n: s for n, s in specs.items() if s.pack == "ot"},
+        "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
+        "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
     }
 
 

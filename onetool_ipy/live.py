@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onetool_ipy.core import current
+from onetool_ipy.core import current, match
 
 __all__: list[str] = []
 
@@ -13,8 +13,13 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     box = current.require()
-    pack = box.ot if name == "ot" else box.pack(name)
+    pack = box.pack(name)
     if pack is None:
-        near = ", ".join(box.registry.packs())
-        raise AttributeError(f"No pack '{name}'. There are: {near}")
+        known = box.registry.packs()
+        near = match.did_you_mean(name, known) or f"There are: {', '.join(known)}"
+        raise AttributeError(f"No pack '{name}'. {near}")
     return pack
+
+
+def __dir__() -> list[str]:
+    return sorted(current.require().registry.packs())

@@ -1,67 +1,93 @@
 """Toolbox: the one owner of what lives; everything else is a thin face over it.
 
-Holds one frozen snapshot of its parts and swaps it as a whole on reload, so that a call under way keeps the parts it
-began with. PackProxy and ToolProxy make its tools callable as plain Python. Building the parts is `assemble`'s work.
+Holds one snapshot of its parts and swaps it as a whole on reload, so that a call under way keeps the parts it began
+with. PackProxy and ToolProxy make its tools callable as plain Python. Building the parts is `assemble`'s work.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.config import Config
 from onetool_ipy.core import current, schema
-from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.errors import CallFailure, InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.executor import CallIds, Executor, own_frames
-from onetool_ipy.core.jobs import Job
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
+from onetool_ipy.core.loop import Background, GivenUp
 from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.workers import Workers
+
+if TYPE_CHECKING:
+    import inspect
+
+    from onetool_ipy.core.jobs import Job
 
 __all__ = ["PackProxy", "Parts", "ToolProxy", "Toolbox", "raise_failure"]
 
+_KEPT = "The last good configuration is still in use."
 
-@dataclass(frozen=True, eq=False)
+
 class Parts:
-    """All that a reload replaces. The registry is built when it is first asked for."""
+    """All that a reload replaces. Registry and executor are built when they are first asked for, once."""
 
-    config: Config
-    build_registry: Callable[[], Registry]
-    build_executor: Callable[[Registry], Executor]
-    pack_names: tuple[str, ...] = ()
+    def __init__(
+        self,
+        *,
+        config: Config,
+        build_registry: Callable[[], Registry],
+        build_executor: Callable[[Registry], Executor],
+        pack_names: Sequence[str] = (),
+    ) -> None:
+        self.config = config
+        self.pack_names = tuple(pack_names)
+        self._build_registry = build_registry
+        self._build_executor = build_executor
+        self._building = threading.RLock()
+        self._registry: Registry | None = None
+        self._executor: Executor | None = None
 
-    @cached_property
+    @property
     def registry(self) -> Registry:
-        return self.build_registry()
+        if self._registry is None:
+            with self._building:
+                if self._registry is None:
+                    self._registry = self._build_registry()
+        return self._registry
 
-    @cached_property
+    @property
     def executor(self) -> Executor:
-        return self.build_executor(self.registry)
+        if self._executor is None:
+            with self._building:
+                if self._executor is None:
+                    self._executor = self._build_executor(self.registry)
+        return self._executor
 
     def close(self) -> None:
         """Let go of what was built; building nothing for it."""
-        built = self.__dict__.get("registry")
-        if built is not None:
-            built.close()
+        if self._registry is not None:
+            self._registry.close()
 
 
 class Toolbox:
-    """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it."""
+    """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
+
+    `dress` and `on_adopt` are for a face: how a tool's own exception is to look, and who hears of a cell's new tool.
+    """
 
     def __init__(self, build: Callable[[Toolbox], Parts], *, session: Session) -> None:
+        given_up = GivenUp()
         self.session = session
         self.new_id = CallIds()
-        self.background = Background()
-        self.workers = Workers()
+        self.background = Background(given_up)
+        self.workers = Workers(given_up)
         self.dress: Callable[[BaseException], None] | None = None
         self.on_adopt: Callable[[ToolSpec], None] | None = None
         self._build = build
         self._swap = threading.Lock()
         self._problem: Problem | None = None
+        self._is_closed = False
         self.parts = build(self)
         current.opened(self)
 
@@ -113,16 +139,16 @@ class Toolbox:
         *,
         source: CallSource = "python",
         timeout: float | None = None,
+        notify: Callable[[Job], None] | None = None,
     ) -> Job:
-        """Call a tool in the background."""
-        return Job(self.parts.executor, self._call(tool, args, source), timeout_s=timeout)
+        """Call a tool in the background; `notify` hears of its progress and its end."""
+        from onetool_ipy.core.jobs import Job
+
+        return Job(self.parts.executor, self._call(tool, args, source), timeout_s=timeout, notify=notify)
 
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name as an object with its tools as methods, or None."""
-        known = self.registry.packs()
-        if name not in known and not (self.registry.refresh() and name in self.registry.packs()):
-            return None
-        return PackProxy(self, name)
+        return None if self.registry.pack(name) is None else PackProxy(self, name)
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
@@ -134,28 +160,36 @@ class Toolbox:
         return spec
 
     def problems(self) -> list[Problem]:
-        """Everything that is wrong now and stops nothing else."""
+        """Everything that is wrong now and stops nothing else, without secrets."""
         found = [*self.config.problems, *self.registry.problems()]
-        return found if self._problem is None else [*found, self._problem]
+        if self._problem is not None:
+            found.append(self._problem)
+        return [Problem(*(self.mask(text) for text in problem)) for problem in found]
 
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
         return self.config.secrets.mask(text)
 
     def reload(self) -> None:
-        """Build everything anew from the files; on a failure keep what was good, and raise InvalidConfig."""
+        """Build everything anew from the files; on a failure keep what was good, and raise InvalidConfig.
+
+        The session's own tools stay. Calls under way end with the parts they began with.
+        """
+        self._require_open()
         with self._swap:
             try:
                 fresh = self._build(self)
                 fresh.config.raise_if_bad()
             except OneToolError as exc:
-                self._problem = Problem("reload", exc.message, "The last good configuration is still in use.")
-                raise InvalidConfig(exc.message, hint="The last good configuration is still in use.") from exc
+                self._problem = Problem("reload", exc.message, _KEPT)
+                problems = exc.problems if isinstance(exc, InvalidConfig) else ()
+                raise InvalidConfig(exc.message, hint=_KEPT, problems=problems) from exc
             old, self.parts, self._problem = self.parts, fresh, None
-        del old
+        old.close()
 
     def close(self) -> None:
-        """Let go of threads and sources; may be called twice."""
+        """Let go of threads and sources; may be called twice. A call after it is refused."""
+        self._is_closed = True
         current.closed(self)
         self.parts.close()
         self.background.close()
@@ -171,11 +205,17 @@ class Toolbox:
         return f"<Toolbox {self.config.paths.project}>"
 
     def _call(self, tool: str | ToolCall, args: Any, source: CallSource) -> ToolCall:
+        if self._is_closed:
+            self._require_open()
         if isinstance(tool, ToolCall):
             return tool
         if isinstance(args, Mapping) and type(args) is not dict:
             args = dict(args)
         return ToolCall(self.new_id(), tool, {} if args is None else args, source)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
 
 
 class PackProxy:
@@ -190,17 +230,17 @@ class PackProxy:
             raise AttributeError(attribute)
         found = self._find(attribute)
         if found is None:
-            raise AttributeError(f"{self._box.registry.missing(f'{self._name}.{attribute}').message}")
+            raise AttributeError(self._missing(attribute), name=attribute, obj=None)
         return found
 
     def __getitem__(self, tool: str) -> ToolProxy:
         found = self._find(tool)
         if found is None:
-            raise KeyError(self._box.registry.missing(f"{self._name}.{tool}").message)
+            raise KeyError(self._missing(tool))
         return found
 
     def __dir__(self) -> list[str]:
-        return sorted(schema.identifier(spec.short_name) for spec in self._specs())
+        return sorted({schema.identifier(spec.short_name) for spec in self._specs()})
 
     def __repr__(self) -> str:
         return f"<pack {self._name}: {', '.join(self.__dir__())}>"
@@ -211,8 +251,11 @@ class PackProxy:
     def __hash__(self) -> int:
         return hash((id(self._box), self._name))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return [spec.short_name for spec in self._specs()]
+
     def _specs(self) -> list[ToolSpec]:
-        return self._box.registry.packs().get(self._name, [])
+        return self._box.registry.pack(self._name) or []
 
     def _find(self, tool: str) -> ToolProxy | None:
         spec = self._box.registry.find(f"{self._name}.{tool}")
@@ -220,6 +263,9 @@ class PackProxy:
             spelled = (s for s in self._specs() if schema.identifier(s.short_name) == tool)
             spec = next(spelled, None)
         return None if spec is None else ToolProxy(self._box, spec)
+
+    def _missing(self, tool: str) -> str:
+        return self._box.mask(self._box.registry.missing(f"{self._name}.{tool}").message)
 
 
 class ToolProxy:
@@ -230,57 +276,68 @@ class ToolProxy:
         self._spec = spec
         self.__name__ = spec.short_name
         self.__qualname__ = spec.name
-        self.__doc__ = _doc(spec)
 
     @property
-    def __signature__(self) -> Any:
+    def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
+        return _doc(self._spec)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
         from onetool_ipy.core.signatures import signature_of
 
         return signature_of(self._spec.parameters)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        result = self._box.call(self._spec.name, self._bind(args, kwargs), source=self._caller())
-        if result.error is None:
-            return result.data
-        raise_failure(self._box, result)
+        result = self._box.call(self._spec.name, self._bind(args, kwargs), source=_caller())
+        if result.error is not None:
+            raise_failure(self._box, result)
+        return result.data
 
-    async def aio(self, *args: Any, **kwargs: Any) -> Any:
+    async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without blocking the event loop."""
         __tracebackhide__ = True
-        result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=self._caller())
-        if result.error is None:
-            return result.data
-        raise_failure(self._box, result)
+        result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=_caller())
+        if result.error is not None:
+            raise_failure(self._box, result)
+        return result.data
 
     def __repr__(self) -> str:
         return f"<tool {self._spec.signature}>"
 
-    def _caller(self) -> CallSource:
-        return "python" if current.scope() is None else "tool"
-
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Name the positional arguments, and give names that Python cannot spell back their own."""
-        params = schema.params(self._spec.parameters)
-        if len(args) > len(params):
-            raise UsageProblem(
-                f"'{self._spec.name}' takes {len(params)} arguments, not {len(args)}.",
-                hint=f"Usage: {self._spec.signature}",
-            )
-        spelled = {schema.identifier(p.name): p.name for p in params} if kwargs else {}
-        bound = {p.name: value for p, value in zip(params, args, strict=False)}
+        if not args and not kwargs:
+            return {}
+        spec = self._current()
+        bound = self._by_position(spec, args) if args else {}
         for key, value in kwargs.items():
-            name = spelled.get(key, key)
+            name = spec.spelled.get(key, key)
             if name in bound:
-                raise UsageProblem(
-                    f"'{self._spec.name}': the argument '{name}' was given twice.",
-                    hint=f"Usage: {self._spec.signature}",
-                )
+                raise _misused(spec, f"the argument '{name}' was given twice")
             bound[name] = value
         return bound
 
+    def _current(self) -> ToolSpec:
+        """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
+        try:
+            return self._box.registry.require(self._spec.name)
+        except CallFailure:
+            return self._spec
 
-def raise_failure(box: Toolbox, result: ToolResult) -> Any:
+    def _by_position(self, spec: ToolSpec, args: tuple[Any, ...]) -> dict[str, Any]:
+        names = spec.positional if spec.positional is not None else tuple(p.name for p in spec.params)
+        rest = names[-1][1:] if names and names[-1].startswith("*") else None
+        fixed = names[:-1] if rest is not None else names
+        if rest is None and len(args) > len(fixed):
+            raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
+        bound = dict(zip(fixed, args, strict=False))
+        if rest is not None and len(args) > len(fixed):
+            bound[rest] = list(args[len(fixed) :])
+        return bound
+
+
+def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
     """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
     __tracebackhide__ = True
     assert result.error is not None
@@ -290,6 +347,15 @@ def raise_failure(box: Toolbox, result: ToolResult) -> Any:
     if box.dress is not None:
         box.dress(own)
     raise own.with_traceback(own_frames(own))
+
+
+def _caller() -> CallSource:
+    here = current.scope()
+    return "python" if here is None or here.depth == 0 else "tool"
+
+
+def _misused(spec: ToolSpec, what: str) -> UsageProblem:
+    return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")
 
 
 def _doc(spec: ToolSpec) -> str:

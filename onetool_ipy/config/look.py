@@ -61,6 +61,8 @@ class Look:
         """
         if key in self._templates:
             return quoted(self._templates[key])
+        if self.file.is_full:
+            return "the value"
         around = key[: key.rfind("[") + 1] if key.endswith("]") else key
         return "the value" if any(k.startswith(around) for k in self._templates) else quoted(raw)
 
@@ -68,7 +70,7 @@ class Look:
         """Complain about a name that is not among the known, with the nearest of them."""
         from onetool_ipy.core.match import did_you_mean
 
-        near = did_you_mean(name, known)
+        near = "" if self.file.is_full else did_you_mean(name, known)
         listed = ", ".join(sorted(known))
         hint = near or (f"Known: {listed}." if listed and len(listed) < 300 else "")
         self.file.complain(key, what, hint)

@@ -5,12 +5,14 @@ Two weights: an error is something `open_toolbox(path)` must raise; any other pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from onetool_ipy.config.document import Document
 from onetool_ipy.core.model import Problem
 
 __all__ = ["File", "Notes"]
+
+_MOST = 200
 
 
 class Notes:
@@ -33,7 +35,9 @@ class File:
     def __init__(self, shown: str, document: Document, notes: Notes, *, strict: bool) -> None:
         self.shown, self.data, self.lines = shown, document.data, document.lines
         self._notes, self._strict = notes, strict
+        self._noted = 0
         self.faulty = {fault.key for fault in document.faults}
+        self._around_faults = {part for key in self.faulty for part in _prefixes(key)}
         for fault in document.faults:
             self._note(fault.line, fault.key, fault.message, fault.hint, self._weight(fault.key))
 
@@ -48,7 +52,12 @@ class File:
 
     def has_fault_in(self, key: str) -> bool:
         """Whether something at or below the key was left out when the text was parsed."""
-        return bool(self.faulty) and any(f == key or f.startswith((f"{key}.", f"{key}[")) for f in self.faulty)
+        return key in self._around_faults
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is wrong that no more is listed."""
+        return self._noted > _MOST
 
     def _weight(self, key: str) -> bool:
         """One bad tool, server or snippet stops nothing (contract 3); anything else of the main file is an error."""
@@ -56,8 +65,13 @@ class File:
         return self._strict and not (dot and head in ("tools", "servers", "snippets"))
 
     def _note(self, line: int, key: str, message: str, hint: str, error: bool) -> None:
+        self._noted += 1
         shown = "".join(c if c.isprintable() else "?" for c in key[:120])
         text = f"{shown}: {message}" if shown else message
+        if self.is_full and not (error and not self._notes.errors):  # the first error is told, come what may
+            if self._noted > _MOST + 1:
+                return
+            text, hint = f"has more than {_MOST} problems; the others are not listed.", ""
         self._notes.add(Problem(f"{self.shown}:{line}", text, hint), error=error)
 
     def _line(self, key: str) -> int:
@@ -66,3 +80,11 @@ class File:
                 return self.lines[key]
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return 1
+
+
+def _prefixes(key: str) -> Iterator[str]:
+    """The key itself and the key of everything around it."""
+    yield key
+    for index, char in enumerate(key):
+        if char in ".[":
+            yield key[:index]

@@ -55,7 +55,7 @@ def _create(path: Path, text: str, *, mode: int) -> bool:
 
 
 _MAIN = """\
-# onetool_ipy: the settings of this project. Every key is optional; what is commented out shows the default
+# The settings of this project for onetool_ipy. Every key is optional; what is commented out shows the default
 # or an example. Words such as on, yes, no and dates are plain text here; booleans are true and false.
 # ${NAME} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
 # write $${ for a literal ${. After a change, run ot.reload() in the notebook.
@@ -88,7 +88,7 @@ version: 1
 #     description: Search the web for a topic.
 #     params:
 #       topic: {description: What to search for, example: Python}
-#       count: {description: Number of results, default: 5}
+#       count: {description: Number of results, default: 5, type: integer}
 #     body: |
 #       brave.web_search(query="{{ topic }}", count={{ count }})
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from onetool_ipy.core import match, schema, values
+from onetool_ipy.core import schema, values
 from onetool_ipy.core.errors import InvalidArgs, InvalidTool
 
 __all__ = ["Checker", "Converter", "Mask"]
@@ -153,9 +153,7 @@ def _is_misfit(error: Any, place: list[Any]) -> bool:
     return error.kind.name in ("type", "enum", "const") and list(error.instance_path) == place
 
 
-def _violations(
-    error: Any, args: Mapping[str, Any], parameters: Mapping[str, Any], mask: Mask
-) -> list[dict[str, Any]]:
+def _violations(error: Any, args: Mapping[str, Any], parameters: Mapping[str, Any], mask: Mask) -> list[dict[str, Any]]:
     kind, path = error.kind.name, list(error.instance_path)
     if kind == "required" and not path:
         texts = [f"missing argument '{error.kind.as_dict().get('property')}'"]
@@ -204,6 +202,8 @@ def _at(path: list[Any], root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask) -> str:
+    from onetool_ipy.core import match
+
     near = match.suggest(name, [p.name for p in schema.params(parameters)], limit=1)
     shown = values.cut(mask(name), _MAX_SHOWN)
     return f"unknown argument '{shown}'" + (f", did you mean '{near[0]}'?" if near else "")

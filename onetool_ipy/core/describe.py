@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Union
 
 from onetool_ipy.core import docstring, values
 from onetool_ipy.core.checker import Converter
@@ -118,9 +118,9 @@ def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
         fn = fn.func
     if inspect.isroutine(fn):
         return fn
-    if inspect.isclass(fn):
-        return fn.__init__  # type: ignore[misc]  # the annotations of a class are those of its __init__
-    return fn.__call__ if hasattr(type(fn), "__call__") else fn  # noqa: B004 - the bound method itself is wanted
+    own = "__init__" if inspect.isclass(fn) else "__call__"
+    inner: Callable[..., Any] = getattr(fn, own, fn)
+    return inner
 
 
 def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
@@ -210,7 +210,7 @@ def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
         return list if _is_anything(hint) else list[hint]  # type: ignore[valid-type]  # a type known at run time
     if param.default is None and not _is_anything(hint):
         try:
-            return Optional[hint]
+            return Union[hint, None]  # noqa: UP007 - `|` is not defined for every annotation
         except TypeError:  # an annotation that is no type
             return Any
     return hint

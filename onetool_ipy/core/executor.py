@@ -112,7 +112,7 @@ class Executor:
                 found = stop.value
                 if found is not None:  # an answer without running; it may be given to many calls, each with its meta
                     return ToolResult(found.ok, found.data, found.error, dict(found.meta))
-            except Exception as exc:  # what a step refuses, or where it breaks: the call has failed
+            except Exception as exc:  # noqa: BLE001 - what a step refuses, or where it breaks: the call has failed
                 return self._failed(trip, exc)
             else:
                 entered.append(running)
@@ -130,9 +130,9 @@ class Executor:
                 result = stop.value or result
             except CallFailure as exc:
                 result = self._failed(trip, exc)
-            except Exception:
-                _log.exception("A step around '%s' failed; its result stands.", trip.tool)
-            except BaseException as exc:  # Stop: the other steps are still to hear of it
+            except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
+                _log.error("A step around '%s' failed: %s", trip.tool, self._mask(values.safe_repr(exc)))
+            except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
                 interrupt, result = exc, _cancelled(trip)
             if result is not before:
                 _stamp(trip, result, duration_ms)
@@ -145,7 +145,7 @@ class Executor:
     def _invoke(self, trip: Trip) -> ToolResult:
         try:
             return ToolResult(True, self._value(trip))
-        except (Exception, SystemExit) as exc:  # the one place where a tool's fault becomes data
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
             return self._failed(trip, exc)
         except BaseException as exc:
             if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
@@ -155,7 +155,7 @@ class Executor:
     async def _ainvoke(self, trip: Trip) -> ToolResult:
         try:
             return ToolResult(True, await self._avalue(trip))
-        except (Exception, SystemExit) as exc:  # the same place, for async callers
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - the same place, for async callers
             return self._failed(trip, exc)
         except BaseException as exc:
             if is_cancellation(exc) and not _is_being_cancelled():

@@ -1,4 +1,4 @@
-"""Job: a call that runs in the background. Its state, progress, result and cancel; every face that runs something uses it.
+"""Job: a call that runs in the background, with its state, progress, result and cancel.
 
 A job is an `acall` on the background loop, so that Stop and a closed cell do not touch it; a sync tool runs in a worker
 from there. Cancelling gives the call up as a limit would.
@@ -137,8 +137,8 @@ class Job:
             return
         try:
             self._notify(self)
-        except Exception:
-            _log.exception("Who was told of the job '%s' failed.", self.call.name)
+        except Exception as exc:  # noqa: BLE001 - who listens must not break the call
+            _log.error("Who was told of the job '%s' failed: %s", self.call.name, type(exc).__name__)
 
     def _stopped(self) -> ToolResult:
         failure = Failure.of(CallCancelled("The job was cancelled."), self.call.name)

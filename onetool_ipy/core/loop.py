@@ -37,7 +37,7 @@ class Abandoned(BaseException):
 
 def too_late(limit_s: float | None) -> CallTimeout:
     """The failure of a call that ran past its limit."""
-    return CallTimeout(f"No result within {limit_s or 0:g} s.", hint="Give it more time with timeout=, or ask for less.")
+    return CallTimeout(f"No result within {limit_s or 0:g} s.", hint="Give it more time, or ask for less.")
 
 
 class GivenUp:
@@ -75,6 +75,9 @@ Work = Callable[[], Awaitable[Any]]
 
 class Background:
     """One event loop in one daemon thread."""
+
+    _loop: asyncio.AbstractEventLoop | None
+    _thread: threading.Thread | None
 
     def __init__(self, given_up: GivenUp | None = None) -> None:
         self._given_up = given_up or GivenUp()
@@ -174,8 +177,7 @@ class Background:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop = self._thread = None
         self._pid = os.getpid()
 
 

@@ -162,6 +162,12 @@ class ToolSpec(_Frozen):
         return tuple(schema.params(self.parameters))
 
     @cached_property
+    def spelled(self) -> dict[str, str]:
+        """The arguments whose names Python cannot spell, by the names it gives them."""
+        labels = schema.python_names(self.params)
+        return {label: name for name, label in labels.items() if label != name}
+
+    @cached_property
     def signature(self) -> str:
         return schema.signature_text(self.name, self.parameters)
 

@@ -58,9 +58,7 @@ def wire_names(names: Iterable[str]) -> dict[str, str]:
     wire = dict(full)
     bare = {n: _plain(n.partition(".")[2]) for n in known if n.startswith(BARE_PACK + ".")}
     others = Counter([w for n, w in full.items() if n not in bare] + list(bare.values()))
-    for name, short in bare.items():
-        if others[short] == 1:
-            wire[name] = short
+    wire.update({name: short for name, short in bare.items() if others[short] == 1})
     while True:
         counts = Counter(wire.values())
         odd = [n for n, w in wire.items() if len(w) > _MAX_WIRE or (counts[w] > 1 and w != _hashed(n, full[n]))]

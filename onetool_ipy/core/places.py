@@ -176,14 +176,21 @@ class _Scanner:
         char = self.text[pos]
         has_fields = bool(_FIELDS & set(frame.prefix))
         if char == "\\":
-            letter = _NAMED_LETTER.match(self.text, pos) if has_fields and "r" not in frame.prefix else None
-            return letter.end() if letter else min(pos + 2, len(self.text)), kind, "r" not in frame.prefix
+            return self._backslash(pos, has_fields), kind, "r" not in frame.prefix
         if char in "\n\r" and len(frame.quote) == 1:
             self._give_up()
             return pos + 1, kind, True
         if char in "{}" and has_fields:
             return self._brace(pos, char)
         return pos + 1, kind, False
+
+    def _backslash(self, pos: int, has_fields: bool) -> int:
+        """Where an escape ends; a raw string keeps the backslash, yet a quote behind it does not close."""
+        letter = _NAMED_LETTER.match(self.text, pos) if has_fields and "r" not in self.before.prefix else None
+        if letter:
+            return letter.end()
+        is_before_brace = has_fields and self.text[pos + 1 : pos + 2] in ("{", "}")
+        return pos + 1 if is_before_brace else min(pos + 2, len(self.text))
 
     def _brace(self, pos: int, char: str) -> tuple[int, PlaceKind, bool]:
         frame = self.before

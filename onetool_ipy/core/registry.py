@@ -12,13 +12,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onetool_ipy.core import match, names, values
+from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.core.model import Problem, Source, ToolSpec
 
 __all__ = ["Registry", "Session"]
 
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
+Specs = list[ToolSpec]
 
 _log = logging.getLogger("onetool_ipy.core")
 
@@ -33,7 +34,8 @@ class Session:
         return tuple(self.specs.values())
 
     def problems(self) -> Iterable[Problem]:
-        return ()
+        undescribed = [spec.name for spec in self.tools() if spec.description == spec.short_name]
+        return [Problem(name, "has no docstring.", "Say in one what it does.") for name in undescribed]
 
     def refresh(self) -> bool:
         return False
@@ -88,6 +90,8 @@ class Registry:
 
     def missing(self, name: str) -> ToolNotFound:
         """The error for a name that is not there, with the nearest ones."""
+        from onetool_ipy.core import match
+
         near = match.did_you_mean(name, self._index.lookup)
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
@@ -97,11 +101,11 @@ class Registry:
         """All tools in order of registration, or those that an allow-list lets through."""
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
-    def packs(self) -> dict[str, list[ToolSpec]]:
+    def packs(self) -> dict[str, Specs]:
         """Pack name -> its tools, in order of registration."""
         return {pack: specs.copy() for pack, specs in self._index.packs.items()}
 
-    def pack(self, name: str) -> list[ToolSpec] | None:
+    def pack(self, name: str) -> Specs | None:
         """The tools of one pack, or None; on a miss look whether a source has something new."""
         if name not in self._index.packs:
             self.refresh()
@@ -110,7 +114,7 @@ class Registry:
 
     def problems(self) -> tuple[Problem, ...]:
         """What the sources could not offer, and the names that were refused."""
-        said = [p for source in self._sources for p in _guarded(source, source.problems)[0]]
+        said = [p for source in (*self._sources, self.session) for p in _guarded(source, source.problems)[0]]
         return (*said, *self._index.problems)
 
     def register(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
@@ -128,7 +132,7 @@ class Registry:
     def refresh(self) -> bool:
         """Ask every source to look again; rebuild where one found something new."""
         with self._building:
-            changed = [_guarded(source, lambda: [source.refresh()])[0] != [False] for source in self._sources]
+            changed = [_refreshed(source) for source in self._sources]
             if any(changed):
                 self.rebuild()
             return any(changed)
@@ -150,7 +154,7 @@ class Registry:
                         problems.append(_refused(spec, known))
             for problem in problems:
                 if problem not in self._index.problems:
-                    _log.error("%s", problem)
+                    _log.error("%s: %s", problem.where, problem.message)
             self._index = _Index(_lookup(ordered), ordered, packs, tuple(problems))
 
     def close(self) -> None:
@@ -169,10 +173,12 @@ def _guarded(source: Source, ask: Callable[[], Iterable[Any]]) -> tuple[list[Any
     """What a source says; one that breaks its promise not to raise is a problem, and stops no other."""
     try:
         return list(ask()), []
-    except Exception as exc:  # a source runs foreign code
-        place = type(source).__name__
-        _log.exception("The source %s failed.", place)
-        return [], [Problem(place, f"{type(exc).__name__}: {exc}")]
+    except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
+        return [], [Problem(type(source).__name__, f"failed with {type(exc).__name__}: {exc}")]
+
+
+def _refreshed(source: Source) -> bool:
+    return _guarded(source, lambda: [source.refresh()])[0] != [False]
 
 
 def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:

@@ -300,8 +300,7 @@ def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
     if isinstance(value, pandas.DataFrame):
         if value.columns.map(_key).is_unique:
             return (value.to_dict(orient="records"),)
-        split = value.to_dict(orient="split", index=False)
-        return ({"columns": split["columns"], "rows": split["data"]},)
+        return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
     if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
         return (value.tolist(),)
     return None

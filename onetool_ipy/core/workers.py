@@ -54,7 +54,7 @@ class Task:
             return
         try:
             result = self.context.run(self.work)
-        except BaseException as exc:  # whatever a tool raises belongs to the one who waits
+        except BaseException as exc:  # noqa: BLE001 - whatever a tool raises belongs to the one who waits
             self.future.set_exception(exc)
         else:
             self.future.set_result(result)

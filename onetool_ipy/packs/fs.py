@@ -1,7 +1,7 @@
 """Built-in pack `fs`: list a directory, read a text file; confined to the configured roots.
 
 The check is made on what was really opened, after following links, so that no spelling and no race leads out. The
-secrets file, FIFOs and devices are never read.
+secrets file, FIFOs and devices are never opened for reading.
 """
 
 from __future__ import annotations
@@ -9,18 +9,23 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.errors import ExecutionFailed, TooLarge
 
-__all__ = ["Confined", "packs"]
+__all__ = ["Confined", "OutsideRoots", "packs"]
 
 _MAX_ENTRIES = 100_000
+_CHUNK = 1024 * 1024
 
 
 class OutsideRoots(ExecutionFailed):
+    """A path that leads out of the roots, or to the secrets."""
+
     reason = "not_allowed"
     status = 403
 
@@ -29,8 +34,8 @@ def packs(roots: Sequence[Path], secrets_file: Path | None = None) -> list[tuple
     """The pack with its functions, confined to `roots`."""
     confined = Confined(roots, secrets_file)
 
-    @mark(read_only=True, cache_key=confined.stamp)
-    def list_dir(path: str, recursive: bool = False, maxDepth: int = 4) -> list[dict[str, Any]]:  # noqa: N803 (004)
+    @mark(read_only=True, cache_key=confined.listing_stamp)
+    def list_dir(path: str, recursive: bool = False, maxDepth: int = 4) -> list[dict[str, Any]]:  # noqa: N803 - 004
         """List a directory.
 
         Args:
@@ -39,17 +44,17 @@ def packs(roots: Sequence[Path], secrets_file: Path | None = None) -> list[tuple
             maxDepth: How many levels down a recursive listing goes; 1 is the direct children.
 
         Returns:
-            Rows {path, type, size}, sorted by path; type is file, directory, symlink or other.
+            Rows {path, type, size}, sorted by path; type is file, directory, symlink or other, size in bytes for files.
 
         Example:
             %tool fs.list_dir path=.
         """
         if maxDepth < 1:
             raise ExecutionFailed(f"maxDepth must be at least 1, got {maxDepth}.")
-        return sorted(confined.entries(path, maxDepth if recursive else 1), key=lambda row: row["path"])
+        return confined.entries(path, maxDepth if recursive else 1)
 
     @mark(read_only=True, cache_key=confined.stamp)
-    def read_file(path: str, maxBytes: int = 204800) -> str:  # noqa: N803 (004)
+    def read_file(path: str, maxBytes: int = 204800) -> str:  # noqa: N803 - 004
         """Read a text file (UTF-8).
 
         Args:
@@ -76,38 +81,33 @@ class Confined:
         self._roots = tuple(roots)
         self._secrets_file = secrets_file
 
-    def stamp(self, path: str, **_: Any) -> tuple[str, int, int]:
-        """What a cached answer depends on: path, time of change, size."""
-        found = os.stat(path)
-        return (os.path.realpath(path), found.st_mtime_ns, found.st_size)
-
-    def entries(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
-        """The rows of a directory, down to `depth` levels; links are named, not followed."""
-        fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+    def stamp(self, path: str, **_: Any) -> tuple[str, int, int] | None:
+        """What a cached answer depends on: path, time of change, size; None where there is nothing to reuse."""
         try:
-            rows = list(_walk(fd, "" if path in (".", "./") else path.rstrip("/") or "/", depth))
-        finally:
-            os.close(fd)
+            real = os.path.realpath(os.path.expanduser(path))
+            found = os.stat(real)
+        except (OSError, ValueError):
+            return None
+        return (real, found.st_mtime_ns, found.st_size)
+
+    def listing_stamp(self, path: str, recursive: bool = False, **_: Any) -> tuple[str, int, int] | None:
+        """As `stamp`; a directory does not tell what changed further down."""
+        return None if recursive else self.stamp(path)
+
+    def entries(self, path: str, depth: int) -> list[dict[str, Any]]:
+        """The rows of a directory, down to `depth` levels, sorted; links are named, not followed."""
+        rows = list(islice(self._walk(path, depth), _MAX_ENTRIES + 1))
         if len(rows) > _MAX_ENTRIES:
             raise TooLarge(f"'{path}' holds more than {_MAX_ENTRIES:,} entries.", hint="List a smaller part of it.")
-        return iter(rows)
+        return sorted(rows, key=lambda row: row["path"])
 
     def read(self, path: str, limit: int) -> str:
         """The text of a regular file of at most `limit` bytes."""
-        fd = self._open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
+        with self._opened(path, os.O_RDONLY) as fd:
             found = os.fstat(fd)
-            if stat.S_ISDIR(found.st_mode):
-                raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
-            if not stat.S_ISREG(found.st_mode):
-                raise ExecutionFailed(f"'{path}' is not a regular file.")
-            self._refuse_secrets(found, path)
             if found.st_size > limit:
                 raise _over(path, found.st_size, limit)
-            with os.fdopen(os.dup(fd), "rb") as file:
-                data = file.read(limit + 1)
-        finally:
-            os.close(fd)
+            data = _read_up_to(fd, limit + 1)
         if len(data) > limit:
             raise _over(path, len(data), limit)
         try:
@@ -115,22 +115,44 @@ class Confined:
         except UnicodeDecodeError as exc:
             raise ExecutionFailed(f"'{path}' is not UTF-8 text (byte {exc.start}).") from exc
 
-    def _open(self, path: str, flags: int) -> int:
-        """Open a path and make sure that what was opened lies inside a root."""
-        if "\0" in path:
-            raise ExecutionFailed("A path cannot hold a NUL character.")
+    def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
+        shown = "" if path in (".", "./") else path.rstrip("/") or "/"
+        todo = [(path, shown, depth)]
+        while todo:
+            place, label, left = todo.pop()
+            try:
+                with self._opened(place, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
+                    entries = [(entry.name, *_kind(entry)) for entry in found]
+            except ExecutionFailed:
+                if place == path:
+                    raise
+                continue  # gone, or not ours to read: its own row is all there is
+            for name, kind, size in entries:
+                row = os.path.join(label, name)
+                yield {"path": row, "type": kind, "size": size}
+                if kind == "directory" and left > 1:
+                    todo.append((os.path.join(place, name), row, left - 1))
+
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        """Open a path and make sure that what was opened lies inside a root and is what may be read."""
+        if not path or "\0" in path:
+            raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
         real = os.path.realpath(os.path.expanduser(path))
         self._require_inside(real, path)
         try:
-            fd = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+            _require_kind(os.stat(real), flags, path)
+            fd = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as exc:
             raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
         try:
             self._require_inside(_opened_path(fd, real), path)
-        except OutsideRoots:
+            found = os.fstat(fd)
+            _require_kind(found, flags, path)
+            self._refuse_secrets(found, path)
+            yield fd
+        finally:
             os.close(fd)
-            raise
-        return fd
 
     def _require_inside(self, real: str, path: str) -> None:
         for root in self._roots:
@@ -143,6 +165,7 @@ class Confined:
         )
 
     def _refuse_secrets(self, found: os.stat_result, path: str) -> None:
+        """Refuse the secrets file by what it is, not by its name: a hard link is the same file."""
         if self._secrets_file is None:
             return
         try:
@@ -153,24 +176,23 @@ class Confined:
             raise OutsideRoots(f"'{path}' holds secrets and is never read.")
 
 
-def _walk(fd: int, shown: str, depth: int) -> Iterator[dict[str, Any]]:
-    with os.scandir(fd) as found:
-        entries = list(found)
-    for count, entry in enumerate(entries):
-        if count > _MAX_ENTRIES:
-            return
-        label = os.path.join(shown, entry.name) if shown else entry.name
-        kind, size = _kind(entry)
-        yield {"path": label, "type": kind, "size": size}
-        if kind == "directory" and depth > 1:
-            try:
-                child = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-            except OSError:
-                continue  # gone, or not ours to read: its own row is all there is
-            try:
-                yield from _walk(child, label, depth - 1)
-            finally:
-                os.close(child)
+def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
+    """A directory where one is listed, else a regular file; opening anything else could wait or do something."""
+    if flags & os.O_DIRECTORY:
+        if not stat.S_ISDIR(found.st_mode):
+            raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
+    elif stat.S_ISDIR(found.st_mode):
+        raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
+    elif not stat.S_ISREG(found.st_mode):
+        raise ExecutionFailed(f"'{path}' is not a regular file.")
+
+
+def _read_up_to(fd: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    while limit > 0 and (part := os.read(fd, min(limit, _CHUNK))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
 
 
 def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:

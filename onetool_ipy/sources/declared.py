@@ -10,15 +10,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.core import match, names
-from onetool_ipy.core.checker import Checker
+from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import InvalidTool
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
 
 __all__ = ["HTTP_REFUSED", "Declared", "Handlers", "read_definition"]
 
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
-_KINDS = ("mock", "builtin", "internal", "http")
+_KINDS = ("mock", "builtin", "internal")
+_KEYS = ("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only")
+_INNER_KEYS = ("type", "handler", "mock_response")
 _log = logging.getLogger("onetool_ipy.sources")
 
 Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
@@ -26,14 +27,19 @@ Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
 
 
 class Declared:
-    """The `tools:` of the configuration."""
+    """The `tools:` of the configuration, each with the place where it stands."""
 
     def __init__(self, definitions: Sequence[tuple[Mapping[str, Any], str]], handlers: Handlers) -> None:
-        self._definitions = definitions
-        self._handlers = handlers
         self._specs: list[ToolSpec] = []
         self._problems: list[Problem] = []
-        self._read()
+        for data, where in definitions:
+            try:
+                self._specs.append(read_definition(data, handlers, where=where))
+            except InvalidTool as exc:
+                self._problems.append(Problem(where, exc.message, exc.hint))
+            self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
+        for problem in self._problems:
+            _log.error("%s", problem)
 
     def tools(self) -> Iterable[ToolSpec]:
         return self._specs
@@ -47,50 +53,54 @@ class Declared:
     def close(self) -> None:
         return None
 
-    def _read(self) -> None:
-        for data, where in self._definitions:
-            try:
-                self._specs.append(read_definition(data, self._handlers, where=where))
-            except InvalidTool as exc:
-                _log.error("%s: %s", where, exc.message)
-                self._problems.append(Problem(where, exc.message, exc.hint))
-
 
 def read_definition(
     data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config"
 ) -> ToolSpec:
     """Make a ToolSpec of a definition of spec 003, or raise InvalidTool saying what is wrong with it."""
-    name = names.canonical(_text(data, "name"))
-    description = _text(data, "description")
-    if data.get("type", "function") != "function" or "type" not in data:
-        raise InvalidTool(f"'{name}': type must be \"function\", not {data.get('type')!r}.")
-    implementation = data.get("implementation")
-    if not isinstance(implementation, Mapping) or "type" not in implementation:
-        raise InvalidTool(f"'{name}': implementation must be an object with a type: {', '.join(_KINDS[:3])}.")
-    if implementation["type"] == "http":
-        raise InvalidTool(HTTP_REFUSED, hint="Make an HTTP tool in a bundle instead.")
-    _text(data, "handler")
+    name = names.canonical(data.get("name"))
+    description = _text(data, "description", name)
+    if data.get("type") != "function":
+        raise InvalidTool(f"'{name}': type must be \"function\", not {values.safe_repr(data.get('type'), 40)}.")
+    inner = data.get("implementation")
+    if not isinstance(inner, Mapping) or "type" not in inner:
+        raise InvalidTool(f"'{name}': implementation must be an object with a type: {', '.join(_KINDS)}.")
+    if inner["type"] == "http":
+        raise InvalidTool(HTTP_REFUSED, hint=f"'{name}': make an HTTP tool in a bundle instead.")
+    _text(data, "handler", name)
     parameters = _parameters(data, name)
-    run, is_async = _implementation(implementation, name, handlers)
-    return ToolSpec(
+    handler = _handler(inner, name, handlers)
+    spec = ToolSpec(
         name=name,
         description=description,
         parameters=parameters,
-        run=run,
-        is_async=is_async,
-        tags=tuple(str(t) for t in data.get("tags") or ()),
+        run=_mock(inner["mock_response"]) if handler is None else _forward(handler),
+        is_async=handler is not None and handler.is_async,
+        tags=_tags(data, name),
         origin=origin,
         where=where,
-        read_only=implementation["type"] == "mock" or bool(data.get("read_only")),
+        read_only=bool(data.get("read_only", handler is None or handler.read_only)),
+        timeout_s=None if handler is None else handler.timeout_s,
     )
+    try:
+        spec.checker  # noqa: B018 - compiles the schema, or raises
+    except InvalidTool as exc:
+        raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
+    return spec
 
 
-def _text(data: Mapping[str, Any], key: str) -> str:
+def _text(data: Mapping[str, Any], key: str, name: str) -> str:
     value = data.get(key)
     if not isinstance(value, str) or not value.strip():
-        label = data.get("name") if key != "name" and isinstance(data.get("name"), str) else "a tool"
-        raise InvalidTool(f"'{label}': '{key}' is missing or not text." if key != "name" else "A tool needs a name.")
+        raise InvalidTool(f"'{name}': '{key}' is missing or not text.")
     return value
+
+
+def _tags(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = data.get("tags") or ()
+    if not isinstance(found, (list, tuple)) or not all(isinstance(tag, str) for tag in found):
+        raise InvalidTool(f"'{name}': tags must be a list of texts.")
+    return tuple(found)
 
 
 def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -98,33 +108,45 @@ def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(parameters, Mapping):
         raise InvalidTool(f"'{name}': parameters must be a JSON Schema object.")
     if parameters.get("type") != "object":
-        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {parameters.get('type')!r}.")
-    try:
-        Checker(parameters)
-    except InvalidTool as exc:
-        raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
+        shown = values.safe_repr(parameters.get("type"), 40)
+        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {shown}.")
     return dict(parameters)
 
 
-def _implementation(
-    implementation: Mapping[str, Any], name: str, handlers: Handlers
-) -> tuple[Callable[[dict[str, Any]], Any], bool]:
-    kind = implementation["type"]
+def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpec | None:
+    """The tool that does the work; None for a mock."""
+    kind = inner["type"]
     if kind == "mock":
-        if "mock_response" not in implementation:
+        if "mock_response" not in inner:
             raise InvalidTool(f"'{name}': a mock needs implementation.mock_response.")
-        answer = implementation["mock_response"]
-        return (lambda args: copy.deepcopy(answer)), False
-    if kind not in ("builtin", "internal"):
-        raise InvalidTool(f"'{name}': no implementation type {kind!r}. Valid: {', '.join(_KINDS[:3])}.")
-    handler = implementation.get("handler")
-    if not isinstance(handler, str) or not handler:
+        return None
+    if kind not in _KINDS:
+        shown = values.safe_repr(kind, 40)
+        raise InvalidTool(f"'{name}': no implementation type {shown}. Valid: {', '.join(_KINDS)}.")
+    wanted = inner.get("handler")
+    if not isinstance(wanted, str) or not wanted:
         raise InvalidTool(f"'{name}': {kind} needs implementation.handler.")
     known = handlers()[kind]
-    spec = known.get(handler)
-    if spec is None:
-        near = match.did_you_mean(handler, known)
-        raise InvalidTool(
-            f"'{name}': no {kind} handler '{handler}'. {near}".strip(), hint=f"Valid: {', '.join(known)}."
-        )
-    return (lambda args: spec.run(spec.checker.check(args, spec.name))), spec.is_async
+    if wanted not in known:
+        from onetool_ipy.core import match
+
+        near = match.did_you_mean(wanted, known)
+        valid = ", ".join(known) or "none"
+        raise InvalidTool(f"'{name}': no {kind} handler '{wanted}'. {near}".strip(), hint=f"Valid: {valid}.")
+    return known[wanted]
+
+
+def _mock(answer: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda args: copy.deepcopy(answer)  # noqa: ARG005 - a mock takes any arguments
+
+
+def _forward(handler: ToolSpec) -> Callable[[dict[str, Any]], Any]:
+    return lambda args: handler.run(handler.checker.check(args, handler.name))
+
+
+def _unknown_keys(data: Mapping[str, Any]) -> list[str]:
+    inner = data.get("implementation")
+    found: list[tuple[str, tuple[str, ...]]] = [(str(key), _KEYS) for key in data if key not in _KEYS]
+    if isinstance(inner, Mapping) and inner.get("type") in _KINDS:
+        found += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
+    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(known)})." for key, known in found]

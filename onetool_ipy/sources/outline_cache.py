@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy._version import __version__
+from onetool_ipy.sources.outline import Outline
 
 __all__ = ["OutlineCache"]
 
-_FORMAT = f"1 {__version__}"
+_FORMAT = f"2 {__version__}"
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class OutlineCache:
-    """Outlines by key; read once, written once when something is new. Old entries of the same path give way."""
+    """Outlines by key; read once, written once when something is new. Entries nobody asked for give way."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -27,27 +29,35 @@ class OutlineCache:
         self._asked: set[str] = set()
         self._is_new = False
 
-    def get(self, key: str) -> Any | None:
+    def get(self, key: str) -> Outline | None:
+        """The outline under this key, or None."""
         self._asked.add(key)
-        return self._read().get(key)
+        known = self._read().get(key)
+        try:
+            return None if known is None else Outline.from_json(known)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return None
 
-    def put(self, key: str, value: Any) -> None:
+    def put(self, key: str, outline: Outline) -> None:
+        """Keep an outline, until `save` writes it."""
         self._asked.add(key)
-        self._read()[key] = value
+        self._read()[key] = outline.to_json()
         self._is_new = True
 
     def save(self) -> None:
-        """Write what was asked for; where that cannot be, there is no cache."""
+        """Write what was asked for; where that cannot be, there is no cache. No fsync: a torn file is made anew."""
         if not self._is_new:
             return
         self._is_new = False
         entries = {key: value for key, value in self._read().items() if key in self._asked}
         temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         try:
+            text = json.dumps({"format": _FORMAT, "entries": entries})
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temp.write_text(json.dumps({"format": _FORMAT, "entries": entries}), encoding="utf-8")
+            with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
             temp.replace(self._path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError, RecursionError):
             with suppress(OSError):
                 temp.unlink(missing_ok=True)
 
@@ -58,10 +68,14 @@ class OutlineCache:
 
     def _load(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_bytes())
+            with self._path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+                    return {}
+                data = json.loads(file.read())
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
             return {}
-        entries = found.get("entries")
+        entries = data.get("entries")
         return entries if isinstance(entries, dict) else {}

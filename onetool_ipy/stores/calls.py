@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from onetool_ipy.core import values
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem, Step, ToolResult, Trip
-from onetool_ipy.stores.calls_append import Appender
+from onetool_ipy.stores.calls_append import FOLD_BYTES, Appender
 from onetool_ipy.stores.calls_excerpt import excerpt, measure, short_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Calls", "StatsDisabled", "step"]
 
 _MAX_NAME = 200
-_MAX_ID = 8192
 _AT_ONCE = 2 << 20
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -55,13 +54,14 @@ class Calls:
         mask: Callable[[str], str] = str,
         enabled: bool = True,
         keep: Keep | None = None,
+        fold_bytes: int = FOLD_BYTES,
     ) -> None:
         self.folder = folder
         self.enabled = enabled
         self.mask = mask
         self._clock = clock
         self._keep = keep
-        self._file = Appender(folder)
+        self._file = Appender(folder, fold_bytes=fold_bytes)
         self._fault: OneToolError | None = None
         self._dumps: Callable[..., bytes] | None = None
         self._newline = 0
@@ -87,8 +87,9 @@ class Calls:
         text, is_whole = excerpt(args, self.mask, dumps)
         since = self._clock() - _EPOCH
         ts = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds - int(ms * 1000)
-        whole, good = int(is_whole), int(ok)
-        row = (ts, call_id, tool, source, text, whole, good, code, reason, ms, size, handle)
+        if len(call_id) > _MAX_NAME or len(tool) > _MAX_NAME:
+            call_id, tool = call_id[:_MAX_NAME], tool[:_MAX_NAME]
+        row = (ts, call_id, tool, source, text, int(is_whole), int(ok), code, reason, ms, size, handle)
         try:
             line = dumps(row, option=self._newline)
         except TypeError:  # a lone surrogate in a name
@@ -101,7 +102,8 @@ class Calls:
         """Note that the result of a recorded call was stored after all."""
         if self.enabled:
             dumps = self._dumps or self._load()
-            self._file.append(dumps([_clean(call_id), _clean(handle)], option=self._newline))
+            pair = [_clean(call_id[:_MAX_NAME]), _clean(handle[:_MAX_NAME])]
+            self._file.append(dumps(pair, option=self._newline))
 
     def usage(self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None) -> Usage:
         """What the calls of a period add up to. Raises InvalidPeriod, StatsDisabled."""
@@ -250,4 +252,4 @@ def step(calls: Calls) -> Step:
 
 
 def _clean(cell: Any) -> Any:
-    return values.to_json(cell[:_MAX_ID]) if isinstance(cell, str) else cell
+    return values.to_json(cell) if isinstance(cell, str) else cell

@@ -44,12 +44,13 @@ class Appender:
     `left` falls below zero when a fold is due: this file has become long, or there are many files.
     """
 
-    __slots__ = ("_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "left")
+    __slots__ = ("_fold_bytes", "_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "left")
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fold_bytes: int = FOLD_BYTES) -> None:
         self.dropped = 0
         self.fault: StoreError | None = None
-        self.left = FOLD_BYTES
+        self.left = fold_bytes
+        self._fold_bytes = fold_bytes
         self._folder = folder
         self._open: _Open | None = None
         self._pid = 0
@@ -78,7 +79,7 @@ class Appender:
     def release(self) -> None:
         """Let go of the file; it is closed when no thread writes to it any more. The next record opens another."""
         self._open = None
-        self.left = FOLD_BYTES
+        self.left = self._fold_bytes
 
     def is_gone(self) -> bool:
         """Whether somebody deleted the file this process is writing to."""
@@ -109,7 +110,7 @@ class Appender:
         opened = _Open(os.open(self._folder / name, flags, 0o600))
         _hold(opened.fd)
         self._open, self._next_try, self._torn = opened, 0.0, False
-        self.left = FOLD_BYTES if len(_names(self._folder)) < _MANY_FILES else 0
+        self.left = self._fold_bytes if len(_names(self._folder)) < _MANY_FILES else 0
         return opened
 
     def _drop(self, exc: OSError) -> None:
@@ -152,7 +153,8 @@ class Reader:
         A megabyte without a newline is no line of ours; it comes as a block that cannot be read.
         """
         while True:
-            data = os.pread(self._file.fd, _BLOCK, offset) if hasattr(os, "pread") else self._read(offset)
+            os.lseek(self._file.fd, offset, os.SEEK_SET)
+            data = os.read(self._file.fd, _BLOCK)
             end = data.rfind(b"\n") + 1
             if not end and len(data) == _BLOCK:
                 data, end = data[:-1] + b"\n", _BLOCK
@@ -174,10 +176,6 @@ class Reader:
             os.unlink(self.path)
             return True
         return False
-
-    def _read(self, offset: int) -> bytes:
-        os.lseek(self._file.fd, offset, os.SEEK_SET)
-        return os.read(self._file.fd, _BLOCK)
 
 
 def open_readers(folder: Path) -> list[Reader]:

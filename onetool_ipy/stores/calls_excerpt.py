@@ -22,7 +22,7 @@ __all__ = ["MAX_ARGS_BYTES", "excerpt", "measure", "short_text"]
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
-_PLAIN = frozenset((int, float, bool, type(None)))
+_PLAIN = frozenset((int, bool, type(None)))
 _MANY = 64
 _LONG = 1024
 _DEEP = 20
@@ -70,6 +70,9 @@ def _is_small(args: dict[Any, Any]) -> bool:
         if kind is str:
             if len(value) > _LONG:
                 return False
+        elif kind is float:
+            if not math.isfinite(value):
+                return False
         elif kind not in _PLAIN:
             return False
         if type(key) is not str or len(key) > _LONG:
@@ -80,16 +83,16 @@ def _is_small(args: dict[Any, Any]) -> bool:
 def _careful(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:
     """The long way round: a bounded copy, masked text by text, then as a whole, then cut."""
     copy = _Copy(mask)
-    plain = copy.of(args, 0)
-    text = dumps(values.to_json(plain)).decode()
-    masked = mask(text)
-    if masked != text:
-        text = mask(dumps(values.to_json(values.map_text(plain, mask))).decode())
-        copy.is_whole = False
+    found = copy.of(args, 0)
+    plain = values.to_json(found)
+    text = dumps(plain).decode()
+    is_whole = copy.is_whole and plain == found
+    if mask(text) != text:
+        text, is_whole = mask(dumps(values.to_json(values.map_text(plain, mask))).decode()), False
     raw = text.encode()
     if len(raw) > MAX_ARGS_BYTES:
         return raw[:MAX_ARGS_BYTES].decode("utf-8", "ignore"), False
-    return text, copy.is_whole
+    return text, is_whole
 
 
 def _masked_head(text: str, mask: Callable[[str], str]) -> str:

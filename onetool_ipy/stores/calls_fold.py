@@ -83,7 +83,7 @@ def tally_of(row: tuple[Any, ...]) -> Tally:
     try:
         if not _NUMBERS.issuperset(map(type, numbers)):
             raise TypeError(numbers)
-        return Tally(*numbers)._replace(histogram=to_histogram(histogram))
+        return Tally._make((*numbers, to_histogram(histogram)))
     except (ValueError, TypeError) as exc:
         raise Unusable(Path("calls.db"), "damaged") from exc
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["identity", "mend", "set_aside_files"]
 
 _TOGETHER = ("words", "marks", "files", "tallies", "handles")
+_DRAFT = ".calls-draft.db"
 _ASIDE = "calls-damaged-"
 _KEEP_ASIDE = 2
 _WAIT_S = 10.0
@@ -44,7 +45,8 @@ def mend(folder: Path, seen: int | None) -> None:
     with locked(path, _WAIT_S):
         if identity(folder) != seen:
             return
-        draft = folder / f".calls-{os.urandom(6).hex()}.db"
+        draft = folder / _DRAFT
+        _remove(draft)  # of one who was killed here
         try:
             _salvage(path, draft)
             _swap(path, draft)
@@ -53,10 +55,9 @@ def mend(folder: Path, seen: int | None) -> None:
         except Unusable as exc:
             raise StoreError(path, exc.message) from exc
         finally:
-            for leftover in (draft, _journal(draft)):
-                with suppress(OSError):
-                    os.unlink(leftover)
-        _limit_aside(folder)
+            _remove(draft)
+        for old in _aside(folder)[:-_KEEP_ASIDE]:
+            _remove(old)
 
 
 def set_aside_files(folder: Path) -> list[Problem]:
@@ -134,8 +135,7 @@ def _aside(folder: Path) -> list[Path]:
     return [folder / name for name in names if name.startswith(_ASIDE) and name.endswith(".db")]
 
 
-def _limit_aside(folder: Path) -> None:
-    for path in _aside(folder)[:-_KEEP_ASIDE]:
-        for one in (path, _journal(path)):
-            with suppress(OSError):
-                os.unlink(one)
+def _remove(database: Path) -> None:
+    for path in (database, _journal(database)):
+        with suppress(OSError):
+            os.unlink(path)

@@ -182,11 +182,11 @@ class _Table:
     """Whole columns, oldest chunk first and the tail last; the words by number; the handles that came later."""
 
     def __init__(self, words: dict[int, str], handles: dict[str, str]) -> None:
-        self.rows = 0
         self.numbers: dict[str, list[bytes]] = {name: [] for name in _NUMBERS}
         self.call_id: list[str] = []
         self.args: list[str] = []
         self.handle: list[str] = []
+        self.has_handles = False
         self.words = words
         self.handles = handles
 
@@ -194,7 +194,7 @@ class _Table:
         """Put a chunk behind the others; one whose columns are not of one length is left out."""
         rows = len(piece["flags"])
         call_ids, args = lines(piece["call_id"]), lines(piece["args"])
-        handles = lines(piece["handle"]) if piece["handle"].strip(b"\n") else [""] * rows
+        handles = lines(piece["handle"])
         is_whole = all(len(piece[name]) == rows * int(kind[1:]) for name, kind in _NUMBERS.items())
         if not is_whole or not rows == len(call_ids) == len(args) == len(handles):
             return
@@ -203,6 +203,7 @@ class _Table:
         self.call_id += call_ids
         self.args += args
         self.handle += handles
+        self.has_handles = self.has_handles or bool(piece["handle"].strip(b"\n"))
 
 
 def _table(found: Snapshot, wanted: Wanted) -> _Table:
@@ -247,15 +248,15 @@ def _number(numbers: dict[str, int], words: Iterable[str]) -> None:
             numbers[word] = top
 
 
-def _kept(numbers: dict[str, Any], words: dict[int, str], wanted: Wanted) -> np.ndarray[Any, Any]:
-    """Where the wanted calls are, newest first."""
+def _kept(numbers: dict[str, Any], words: dict[int, str], wanted: Wanted) -> slice | np.ndarray[Any, Any]:
+    """Where the wanted calls are, newest first; where they are in order anyway, a slice, which copies nothing."""
     import numpy as np
 
     ts = numbers["ts"]
-    if bool((ts[1:] >= ts[:-1]).all()):
-        keep = np.arange(len(ts) - 1, -1, -1)
-    else:
-        keep = np.argsort(ts, kind="stable")[::-1]
+    is_ordered = bool((ts[1:] >= ts[:-1]).all())
+    if is_ordered and wanted == Wanted():
+        return slice(None, None, -1)
+    keep = (np.arange(len(ts)) if is_ordered else np.argsort(ts, kind="stable"))[::-1]
     if wanted.tool is not None:
         number = next((number for number, word in words.items() if word == wanted.tool), -1)
         keep = keep[numbers["tool"][keep] == number]
@@ -266,10 +267,11 @@ def _kept(numbers: dict[str, Any], words: dict[int, str], wanted: Wanted) -> np.
     return keep if wanted.limit is None else keep[: wanted.limit]
 
 
-def _texts(column: list[str], keep: np.ndarray[Any, Any]) -> Any:
+def _texts(column: list[str], keep: slice | np.ndarray[Any, Any]) -> Any:
     import numpy as np
+    import pandas as pd
 
-    return np.array(column, dtype=object)[keep]
+    return pd.array(np.array(column, dtype=object)[keep], dtype="str", copy=False)
 
 
 def _categories(numbers: np.ndarray[Any, Any], words: dict[int, str]) -> pd.Categorical:
@@ -286,17 +288,15 @@ def _categories(numbers: np.ndarray[Any, Any], words: dict[int, str]) -> pd.Cate
     return pd.Categorical.from_codes(codes[numbers], categories=list(places))
 
 
-def _handles(table: _Table, keep: np.ndarray[Any, Any], call_ids: Any) -> Any:
-    """The handles; None where there is none, which is almost everywhere."""
-    import numpy as np
+def _handles(table: _Table, keep: slice | np.ndarray[Any, Any], call_ids: Any) -> Any:
+    """The handles; missing where there is none, which is almost everywhere."""
+    import pandas as pd
 
-    handles = np.full(len(keep), None, dtype=object)
-    if any(table.handle):
+    handles = pd.array([None], dtype="str").repeat(len(call_ids))
+    if table.has_handles:
         stored = _texts(table.handle, keep)
-        has_one = stored != ""
-        handles[has_one] = stored[has_one]
+        handles[stored != ""] = stored[stored != ""]
     if table.handles:
-        for place, call_id in enumerate(call_ids):
-            if call_id in table.handles:
-                handles[place] = table.handles[call_id]
+        for place in pd.Series(call_ids).isin(list(table.handles)).to_numpy().nonzero()[0]:
+            handles[place] = table.handles[call_ids[place]]
     return handles

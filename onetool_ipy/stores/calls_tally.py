@@ -87,17 +87,18 @@ def percentile(of: Tally, share: float) -> float | None:
     if not of.calls:
         return None
     wanted = max(1, ceil(share * of.calls))
-    passed = list(accumulate(_bins(of.histogram)))
+    first = _first_bin(of.histogram)
+    passed = list(accumulate(_bins(of.histogram >> (first * _BIN_BITS))))
     if not passed or passed[-1] < wanted:
         return of.ms_max
-    return min(max(_middle_ms(bisect_left(passed, wanted)), of.ms_min), of.ms_max)
+    return min(max(_middle_ms(first + bisect_left(passed, wanted)), of.ms_min), of.ms_max)
 
 
 def to_blob(histogram: int) -> bytes:
     """The histogram for the disk: bytes to a bin, the number of the first bin, the bins in use."""
     if histogram <= 0:
         return b""
-    first = ((histogram & -histogram).bit_length() - 1) // _BIN_BITS
+    first = _first_bin(histogram)
     bins = _bins(histogram >> (first * _BIN_BITS))
     top = max(bins)
     width = next(width for width in _WIDTHS if top >> (8 * width) == 0)
@@ -110,9 +111,15 @@ def to_histogram(blob: bytes) -> int:
         return 0
     if len(blob) < 3 or blob[0] not in _WIDTHS:
         raise ValueError("no histogram")
-    bins = array(_WIDTHS[blob[0]])
-    bins.frombytes(blob[3:])
-    return int.from_bytes(array("Q", bins).tobytes(), "little") << (int.from_bytes(blob[1:3], "little") * _BIN_BITS)
+    width, bins = blob[0], blob[3:]
+    wide = bytearray(len(bins) // width * 8)
+    for place in range(width):
+        wide[place::8] = bins[place::width]
+    return int.from_bytes(wide, "little") << (int.from_bytes(blob[1:3], "little") * _BIN_BITS)
+
+
+def _first_bin(histogram: int) -> int:
+    return max(0, (histogram & -histogram).bit_length() - 1) // _BIN_BITS
 
 
 def _bins(histogram: int) -> array[int]:

@@ -260,7 +260,7 @@ def _sync_folder(folder: Path) -> None:
 
 def _open_to_append(path: Path) -> io.FileIO:
     def open_private(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o600)
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o600)  # a pipe nobody reads must not hold us
 
     try:
         return io.FileIO(path, "a", opener=open_private)

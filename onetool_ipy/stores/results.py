@@ -1,9 +1,9 @@
 """Stored results: put a value, get a handle; ask for its lines by number, by pattern, by likeness.
 
 Owns the answers of contract 6 and who may be told what: everything that goes to the disk is masked. What becomes a
-line is in `rows`, the file in `lines`, the folder with its quota and tombstones in `shelf`, what is only kept by
-reference in `kept`. Text and bytes are written at once; `keep` holds other objects until their lines are asked for,
-and what is stored then is what they are then. Handles work in every process of the project once they are written.
+line is in `results_rows`, the file in `results_lines`, the folder with quota and tombstones in `results_shelf`, what is
+only kept by reference in `results_kept`. Text and bytes are written at once; `keep` holds other objects until their
+lines are asked for, and what is stored then is what they are then. Once written, a handle works in every process.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Results:
 
     def store(self, handle: str) -> str:
         """Write what is kept under this handle, so that other processes find it; gives the handle."""
-        kept = self._kept.find(handle)
+        kept = self._find_kept(handle)
         if kept is None:
             with self._open(handle):
                 return handle
@@ -114,7 +114,7 @@ class Results:
             raise ValueError(f"offset must be >= 1 (1-indexed), got {offset}")
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        if self._kept.find(handle) is not None:
+        if self._find_kept(handle) is not None:
             self.store(handle)
         with self._open(handle) as file:
             if not search:
@@ -123,7 +123,7 @@ class Results:
 
     def describe(self, handle: str) -> Json:
         """One row of `list`; lines and bytes are None while the value is only kept in memory."""
-        kept = self._kept.find(handle)
+        kept = self._find_kept(handle)
         if kept is not None:
             return self._kept_row(handle, kept)
         with self._open(handle) as file:
@@ -136,6 +136,8 @@ class Results:
 
     def delete(self, handle: str) -> bool:
         """Remove a result, and say whether it was there."""
+        if not is_handle(handle):
+            return False
         self._outlines.pop(handle, None)
         return self._kept.drop(handle) | self._shelf.delete(handle)
 
@@ -163,15 +165,19 @@ class Results:
             writer.finish({"tool": tool, "call_id": call_id, "created": created_ns, "expires": expires_ns})
             draft.set_time(self._shelf.next_rank(expires_ns))
             draft.publish()
-        except BaseException:  # also an interrupt: nothing half may stay
+        except BaseException:  # also an interrupt: nothing may stay that nobody has the handle of
             draft.discard()
+            self._shelf.delete(handle)
             raise
         self._shelf.added(handle, draft.size)
         return handle
 
-    def _open(self, handle: str) -> LineFile:
+    def _find_kept(self, handle: str) -> Kept | None:
         if not is_handle(handle):
             raise HandleNotFound(handle)
+        return self._kept.find(handle)
+
+    def _open(self, handle: str) -> LineFile:
         path = self._shelf.path(handle)
         try:
             file = LineFile(path, self._outlines.get(handle))

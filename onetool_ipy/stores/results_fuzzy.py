@@ -9,8 +9,8 @@ Each word of the query looks for the word of a line that is most like it, upper 
 
 and a line's score is the mean over the query's words, by their length. So a short word is found in a long line. A word
 of 4 to 7 letters may have one letter wrong, missing, too much, or swapped with its neighbour; a longer one two letters,
-or one swap; a shorter one none. Lines are found with one RE2 expression that no such word can escape, then scored with rapidfuzz.
-After 1.5 s the search answers with what it has and says how many lines that were.
+or one swap; a shorter one none. Lines are found with one RE2 expression that no such word can escape, then scored with
+rapidfuzz. After 1.5 s the search answers with what it has and says how many lines that were.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from onetool_ipy.stores.results_lines import Chunk, LineFile
-from onetool_ipy.stores.results_search import InvalidPattern, compile_re2
+from onetool_ipy.stores.results_search import InvalidPattern, compile_re2, finder
 
 __all__ = ["Similar", "find_similar"]
 
@@ -33,7 +33,7 @@ _MAX_QUERY = 200
 _MAX_KNOWN = 100_000
 _NEWLINE = b"\n"
 _WORD = re.compile(r"\w+")
-_LETTER = r"[\pL\pN\pM_]"
+_LETTER = r"[0-9A-Za-z_\x{80}-\x{10FFFF}]"
 
 Scores = tuple[float, ...]
 
@@ -84,7 +84,7 @@ class _Wanted:
         self._known: dict[bytes, Scores] = {}
         self._weights = [len(word) / sum(map(len, self.words)) for word in self.words]
         ways = sorted({way for word in self.words for way in _ways(word)})
-        self.expression = compile_re2(f"(?i){_LETTER}*(?:{'|'.join(ways)}){_LETTER}*", query)
+        self.find = finder(compile_re2(f"(?i){_LETTER}*(?:{'|'.join(ways)}){_LETTER}*", query))
 
     def scores(self, word: bytes) -> Scores:
         """How like each word of the query this word of the text is."""
@@ -138,10 +138,11 @@ def _swap(word: str, place: int) -> str:
 def _scored_lines(file: LineFile, chunk: Chunk, wanted: _Wanted) -> Iterator[tuple[int, int]]:
     """The lines of a chunk that have a similar word, by number from 0, with their scores."""
     data, at, number = chunk.data, 0, -1
-    count, scores_of = data.count, wanted.scores
+    count, find, scores_of = data.count, wanted.find, wanted.scores
     best: Scores | None = None
-    for match in wanted.expression.finditer(data):
-        start, end = match.span()
+    end = 0
+    while (span := find(data, end))[0] >= 0:
+        start, end = span
         if number < 0:
             number = file.number_at(chunk.offset)
         ahead = count(_NEWLINE, at, start)

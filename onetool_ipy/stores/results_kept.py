@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-__all__ = ["Kept", "KeptResults"]
+from onetool_ipy.config.value import Value
+
+__all__ = ["Kept", "KeptResults", "estimate"]
 
 _MOST = 32
 _MOST_BYTES = 256 * 1024 * 1024
@@ -23,8 +24,7 @@ _HEAVY = 16 * 1024 * 1024
 _SAMPLE = 50
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class Kept(Value):
     """An object and what is known of the call that gave it; `get` gives it, or None if its owner let go of it."""
 
     get: Callable[[], Any]

@@ -21,11 +21,11 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from onetool_ipy.config.value import Value
 from onetool_ipy.stores.files import Draft, StoreError
 
 __all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "Outline", "show"]
@@ -83,8 +83,7 @@ class LineWriter:
         self._draft.write(index + words + _TAIL.pack(self._size, len(index), len(words), check, _MARK))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Outline:
+class Outline(Value):
     """What is known of a file without its data; `identity` tells whether a path still holds that file."""
 
     size: int

@@ -1,6 +1,6 @@
 """The folder of stored results: handles and their files, what has expired, what the quota removes.
 
-    <handle>.lines      a result (see `lines`); its time of change is set to when it expires
+    <handle>.lines      a result (see `results_lines`); its time of change is set to when it expires
     <handle>.expired    a tombstone, empty: the result was kept for its time
     <handle>.evicted    a tombstone: the result was removed to make room
 
@@ -175,8 +175,6 @@ class Shelf:
 
     def delete(self, handle: str) -> bool:
         """Remove a result or its tombstone without a trace, and say whether there was a result."""
-        if not is_handle(handle):
-            return False
         for gone in _TOMBSTONES:
             with suppress(OSError):
                 os.unlink(self.folder / f"{handle}.{gone}")

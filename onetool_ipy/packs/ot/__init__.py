@@ -1,3 +1,30 @@
-"""placeholder"""
-def functions(desk):
-    return []
+"""`ot`, the pack about the toolbox itself (spec 001): catalog, help, state, usage.
+
+Each function gives a plain value that prints as YAML flow text. It gets what it reports on as a `Desk`, not as the
+Toolbox class. Where 001 wants an error text returned, `ot.*` in Python returns it; see `edge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onetool_ipy.packs.ot.catalog import Catalog
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.guide import Guide
+
+__all__ = ["Desk", "functions"]
+
+
+def functions(desk: Desk) -> list[Callable[..., Any]]:
+    """The tools of the pack, for this desk."""
+    catalog, guide = Catalog(desk), Guide(desk)
+    return [
+        catalog.tools,
+        catalog.packs,
+        catalog.aliases,
+        catalog.snippets,
+        guide.help,
+        catalog.config,
+        catalog.version,
+    ]

@@ -1,0 +1,325 @@
+"""A snippet's body, rendered: sandboxed, strict, and bounded in steps, size and time.
+
+The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters. While it is rendered a
+mark stands for each value; then the value is written for the place where its mark came to stand, and that place is
+checked again. So the shape of the code is the author's alone. jinja2 is imported when a snippet is first expanded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.core import literals
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.literals import MAX_TEXT, Json, Unwritable
+from onetool_ipy.core.places import Place, places
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+
+__all__ = ["MAX_STEPS", "MAX_TIME_S", "TemplateProblem", "render", "undeclared"]
+
+MAX_STEPS = 100_000
+"""Turns that all loops of one expansion may take together."""
+MAX_TIME_S = 1.0
+
+_FILTERS = """
+    abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr
+    reverse round select selectattr sort title trim truncate unique upper urlencode wordcount
+"""
+_METHODS = """
+    capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items keys lower lstrip
+    partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title
+    upper values
+"""
+_STATEMENTS = frozenset(("Template", "Output", "TemplateData", "For", "If", "Assign", "With"))
+_STAND_IN = "\ue000"
+
+
+class TemplateProblem(OneToolError):
+    """A body that cannot be expanded."""
+
+
+def render(body: str, values: Mapping[str, Any]) -> str:
+    """Expand a body with these values, each written for where it stands. Raise TemplateProblem."""
+    import jinja2
+    from jinja2.exceptions import SecurityError
+
+    job = _Job(body)
+    try:
+        env = job.environment()
+        tree = _restricted(env.parse(body))
+        template = env.from_string(tree)
+        rendered = job.collect(template.generate(dict(values)))
+    except jinja2.UndefinedError as exc:
+        raise TemplateProblem(f"{exc.message}.") from exc
+    except jinja2.TemplateSyntaxError as exc:
+        raise TemplateProblem(f"line {exc.lineno}: {exc.message}.") from exc
+    except SecurityError as exc:
+        raise TemplateProblem(f"not allowed: {exc}.") from exc
+    except Unwritable as exc:
+        raise TemplateProblem(f"a value {exc}.") from exc
+    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as exc:
+        raise TemplateProblem(f"{type(exc).__name__}: {exc}") from exc
+    except RecursionError as exc:
+        raise TemplateProblem("it is nested too deeply.") from exc
+    return _fill(*job.parts(rendered))
+
+
+def undeclared(body: str) -> set[str]:
+    """The names that a body uses and does not set. Raise TemplateProblem where it cannot be read."""
+    import jinja2
+    from jinja2 import meta
+
+    env = _Job(body).environment()
+    try:
+        return meta.find_undeclared_variables(_restricted(env.parse(body))) - set(env.globals)
+    except jinja2.TemplateSyntaxError as exc:
+        raise TemplateProblem(f"line {exc.lineno}: {exc.message}.") from exc
+
+
+class _Job:
+    """One expansion: its sandbox, its budget, and the values that marks stand for."""
+
+    def __init__(self, body: str) -> None:
+        self._values: list[Any] = []
+        self._steps = 0
+        self._deadline = time.monotonic() + MAX_TIME_S
+        number = 0
+        while f"{_STAND_IN}{number}:" in body:
+            number += 1
+        self._head = f"{_STAND_IN}{number}:"
+
+    def environment(self) -> Any:
+        import jinja2
+        from jinja2.exceptions import SecurityError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        job, methods = self, frozenset(_METHODS.split())
+
+        class Sandbox(ImmutableSandboxedEnvironment):
+            intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+                _require_small(operator, left, right)
+                return super().call_binop(context, operator, left, right)
+
+            def is_safe_callable(self, obj: Any) -> bool:
+                owner = getattr(obj, "__self__", None)
+                if isinstance(owner, str | dict | list | tuple):
+                    return getattr(obj, "__name__", "") in methods
+                return obj is self.globals.get("range")
+
+        def refuse(*_args: Any) -> Any:
+            raise SecurityError("a snippet loads no other template")
+
+        env = Sandbox(
+            undefined=jinja2.StrictUndefined,
+            finalize=jinja2.pass_context(lambda _context, value: job.mark(value)),
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            cache_size=0,
+            loader=jinja2.FunctionLoader(refuse),
+        )
+        known = env.filters
+        env.filters = {name: known[name] for name in _FILTERS.split()}
+        env.filters.update(join=_join, replace=_replace, string=literals.as_text, sum=_sum, tojson=_to_json)
+        env.filters.update(indent=_indent, _counted=self.counted)
+        env.globals = {"range": env.globals["range"]}
+        return env
+
+    def counted(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Go through items on the budget of this expansion."""
+        for item in items:
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                raise Unwritable(f"is made by more than {MAX_STEPS:,} turns of its loops")
+            self._check_time()
+            yield item
+
+    def mark(self, value: Any) -> str:
+        """Keep a value and give the mark that stands for it."""
+        import jinja2
+
+        if isinstance(value, jinja2.Undefined):
+            return str(value)  # a strict one raises here
+        self._check_time()
+        self._values.append(value)
+        return f"{self._head}{len(self._values) - 1}\ue001"
+
+    def collect(self, chunks: Iterable[str]) -> str:
+        parts: list[str] = []
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            if size > MAX_TEXT:
+                raise Unwritable(f"would make the code longer than {MAX_TEXT:,} characters")
+            parts.append(chunk)
+        return "".join(parts)
+
+    def parts(self, rendered: str) -> tuple[list[str], list[Any]]:
+        """The author's texts and the values between them."""
+        pieces = re.split(f"{re.escape(self._head)}([0-9]+)\ue001", rendered)
+        return pieces[::2], [self._values[int(number)] for number in pieces[1::2]]
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise Unwritable(f"takes more than {MAX_TIME_S:g} s to make")
+
+
+def _restricted(tree: nodes.Template) -> nodes.Template:
+    """Refuse the statements a snippet may not use, and count the turns of the others' loops."""
+    import jinja2
+    from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
+
+    for node in (tree, *tree.find_all(nodes.Stmt)):
+        if type(node).__name__ not in _STATEMENTS or (isinstance(node, nodes.For) and node.recursive):
+            kind = type(node).__name__
+            raise jinja2.TemplateSyntaxError(f"'{kind}' is not for snippets; use if, for and set", node.lineno)
+
+    class Bounded(NodeTransformer):
+        def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 (the visitor's own naming)
+            self.generic_visit(node)
+            node.iter = nodes.Filter(node.iter, "_counted", [], [], None, None, lineno=node.lineno)
+            return node
+
+        def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802
+            self.generic_visit(node)
+            listed = nodes.List(node.nodes, lineno=node.lineno)
+            return nodes.Filter(listed, "join", [], [], None, None, lineno=node.lineno)
+
+    return Bounded().visit(tree)  # type: ignore[no-any-return]  # the visitor is untyped
+
+
+def _fill(texts: list[str], values: list[Any]) -> str:
+    """Write each value for its place, then make sure that every place is still what it was."""
+    found = places(_STAND_IN.join(texts), _offsets(texts))
+    written = []
+    for i, (value, place) in enumerate(zip(values, found, strict=True)):
+        before = _line_before(texts[: i + 1])
+        after = texts[i + 1] or (_STAND_IN if i + 1 < len(values) else "")
+        try:
+            written.append(literals.write(value, place, before, after))
+        except Unwritable as exc:
+            raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
+    _verify(texts, written, values, found)
+    return "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
+
+
+def _verify(texts: list[str], written: list[str], values: list[Any], expected: list[Place]) -> None:
+    """The proof that no value broke out: where each begins and ends, the text around is what it was."""
+    edges: list[int] = []
+    at = 0
+    for text, value in zip(texts, written, strict=False):
+        edges += [at + len(text), at + len(text) + len(value)]
+        at = edges[-1]
+    whole = "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
+    for i, place in enumerate(places(whole, edges)):
+        if place != expected[i // 2]:
+            raise TemplateProblem(
+                f"{_shown(values[i // 2])} would change how the code around it is read.",
+                hint="Put blanks around the placeholder, or give it a variable of its own.",
+            )
+
+
+def _offsets(texts: list[str]) -> list[int]:
+    found = []
+    at = 0
+    for text in texts[:-1]:
+        at += len(text)
+        found.append(at)
+        at += 1
+    return found
+
+
+def _line_before(texts: list[str]) -> str:
+    """What stands before a value, back to the start of its line."""
+    parts: list[str] = []
+    for text in reversed(texts):
+        start = max(text.rfind("\n"), text.rfind("\r")) + 1
+        parts.append(text[start:])
+        if start:
+            break
+        parts.append(_STAND_IN)
+    else:
+        parts.pop()
+    return "".join(reversed(parts))
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = literals.as_text(value)
+    except Unwritable:
+        text = type(value).__name__
+    cut = text if len(text) <= 40 else text[:37] + "..."
+    return f"'{''.join(c if c.isprintable() else '?' for c in cut)}'"
+
+
+# What the sandbox of Jinja leaves open: results that are far larger than what they are made from.
+
+
+def _require_small(operator: str, left: Any, right: Any) -> None:
+    if operator == "%" and isinstance(left, str | bytes):
+        raise Unwritable("is formatted with '%', which is not for snippets; use '~'")
+    sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
+    if operator == "+":
+        _require(sum(sizes))
+    elif operator == "*" and sizes:
+        count = right if isinstance(right, int) else left
+        _require(sizes[0] * max(count, 0) if isinstance(count, int) else 0)
+    elif isinstance(left, int) and isinstance(right, int):
+        bits = left.bit_length() * max(right, 1) if operator == "**" else left.bit_length() + right.bit_length()
+        _require(bits if operator in ("*", "**") else 0)
+
+
+def _require(size: int) -> None:
+    if size > MAX_TEXT:
+        raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
+
+
+def _join(items: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
+    if attribute is not None:
+        raise Unwritable("is joined by an attribute, which is not for snippets; use map(attribute=...)")
+    texts: list[str] = []
+    size = 0
+    for item in items:
+        texts.append(literals.as_text(item))
+        size += len(texts[-1]) + len(d)
+        _require(size)
+    return literals.as_text(d).join(texts)
+
+
+def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
+    whole = literals.as_text(text)
+    _require(len(whole) + whole.count(old) * len(new))
+    return whole.replace(old, new, count)
+
+
+def _indent(text: Any, width: int = 4, first: bool = False) -> str:
+    lines = literals.as_text(text).split("\n")
+    pad = " " * max(0, min(int(width), 80))
+    _require(len(pad) * len(lines))
+    padded = [pad + line if line and (i or first) else line for i, line in enumerate(lines)]
+    return "\n".join(padded)
+
+
+def _sum(items: Iterable[Any], start: float = 0) -> float:
+    total = start
+    for item in items:
+        if not isinstance(item, int | float):
+            raise Unwritable("is the sum of something that is not a number")
+        total += item
+    return total
+
+
+def _to_json(value: Any) -> Json:
+    literals.literal(value)  # bounded, and plain
+    text = Json(json.dumps(value, ensure_ascii=False))
+    text.value = value
+    return text

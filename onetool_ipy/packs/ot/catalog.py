@@ -1,0 +1,184 @@
+"""What there is: `ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version` (spec 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.errors import CallFailure
+from onetool_ipy.core.match import contains
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.packs.ot import snippets_text
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.edge import choice, worded
+from onetool_ipy.render.shown import Listing, Record, Text
+
+__all__ = ["INFO", "Catalog", "exact", "pack_text", "tool_row"]
+
+INFO = ("list", "min", "full")
+
+
+class Catalog:
+    """The listing functions, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark(read_only=True)
+    @worded
+    def tools(self, pattern: str = "", info: str = "min") -> Any:
+        """List the tools.
+
+        Args:
+            pattern: Only tools with this text in their name, whatever the case.
+            info: list (names), min (name and description) or full (signature, args, returns, example, source).
+
+        Returns:
+            Names or rows, sorted by name.
+
+        Example:
+            ot.tools(pattern="search")
+        """
+        choice("info", info, INFO, "ot.tools(info='min')")
+        found = sorted((s for s in self._desk.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
+        if info == "list":
+            return Listing(spec.name for spec in found)
+        if info == "min":
+            return Listing({"name": spec.name, "description": spec.summary} for spec in found)
+        return Listing(tool_row(exact(spec)) for spec in found)
+
+    @mark(read_only=True)
+    @worded
+    def packs(self, pattern: str = "", info: str = "min") -> Any:
+        """List the packs.
+
+        Args:
+            pattern: Only packs with this text in their name, whatever the case.
+            info: list (names), min (name, source, tool_count) or full (instructions and tools, as text).
+
+        Returns:
+            Names, rows, or text at full.
+
+        Example:
+            ot.packs(pattern="brave", info="full")
+        """
+        choice("info", info, INFO, "ot.packs(info='min')")
+        found = {n: s for n, s in sorted(self._desk.registry.packs().items()) if contains(pattern, n)}
+        if info == "list":
+            return Listing(found)
+        if info == "min":
+            return Listing({"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in found.items())
+        return Text("\n\n".join(pack_text(self._desk, name, specs) for name, specs in found.items()))
+
+    @mark(read_only=True)
+    @worded
+    def aliases(self, pattern: str = "", info: str = "min") -> Any:
+        """List the aliases.
+
+        Args:
+            pattern: Only aliases with this text in their name or target.
+            info: list (names), min (`name -> target`) or full ({name, target}).
+
+        Returns:
+            Names, lines or rows, sorted by name.
+
+        Example:
+            ot.aliases()
+        """
+        choice("info", info, INFO, "ot.aliases(info='min')")
+        known = sorted(self._desk.config.settings.aliases.items())
+        found = [(name, target) for name, target in known if contains(pattern, name) or contains(pattern, target)]
+        if info == "list":
+            return Listing(name for name, _ in found)
+        if info == "min":
+            return Listing(f"{name} -> {target}" for name, target in found)
+        return Listing({"name": name, "target": target} for name, target in found)
+
+    @mark(read_only=True)
+    @worded
+    def snippets(self, pattern: str = "", info: str = "min") -> Any:
+        """List the snippets.
+
+        Args:
+            pattern: Only snippets with this text in their name or description.
+            info: list (names), min (`name: description`) or full (definition, example and expansion, as text).
+
+        Returns:
+            Names, lines, or text at full.
+
+        Example:
+            ot.snippets(pattern="pkg", info="full")
+        """
+        choice("info", info, INFO, "ot.snippets(info='min')")
+        found = [
+            (name, data)
+            for name, data in snippets_text.known(self._desk)
+            if contains(pattern, name) or contains(pattern, str(data.get("description", "")))
+        ]
+        if info == "list":
+            return Listing(name for name, _ in found)
+        if info == "min":
+            return Listing(f"{name}: {data.get('description', '')}".rstrip() for name, data in found)
+        return Text("\n\n".join(snippets_text.page(name, data) for name, data in found))
+
+    @mark(read_only=True)
+    @worded
+    def config(self) -> Any:
+        """Show the key values of the configuration: aliases, snippets and servers.
+
+        Returns:
+            {aliases, snippets, servers}
+
+        Example:
+            ot.config()
+        """
+        settings = self._desk.config.settings
+        described = {n: {"description": d.get("description", "")} for n, d in snippets_text.known(self._desk)}
+        return Record(aliases=dict(settings.aliases), snippets=described, servers=list(settings.servers))
+
+    @mark(read_only=True)
+    def version(self) -> Any:
+        """Tell the version of onetool_ipy.
+
+        Returns:
+            The version, such as 1.0.0.
+
+        Example:
+            ot.version()
+        """
+        return Text(__version__)
+
+
+def exact(spec: ToolSpec) -> ToolSpec:
+    """The tool as its code has it; where that cannot be loaded, as its text says."""
+    try:
+        return spec.live() if spec.live is not None else spec
+    except CallFailure:
+        return spec
+
+
+def tool_row(spec: ToolSpec) -> Mapping[str, Any]:
+    """A tool with every field of 001 that it has."""
+    row: dict[str, Any] = {
+        "name": spec.name,
+        "signature": spec.signature,
+        "description": spec.description,
+        "source": spec.source,
+    }
+    more = {"args": list(spec.args), "returns": spec.returns, "example": spec.example}
+    return {**row, **{key: value for key, value in more.items() if value}}
+
+
+def pack_text(desk: Desk, name: str, specs: list[ToolSpec]) -> str:
+    """A pack's page: its name, source, instructions and tools."""
+    said = desk.config.prompts.get(name, "").strip()
+    lines = [f"## {name}", "", f"source: {_kind(specs)}"]
+    if said:
+        lines += ["", said]
+    return "\n".join([*lines, "", *(f"- {spec.name}: {spec.summary}" for spec in specs)])
+
+
+def _kind(specs: list[ToolSpec]) -> str:
+    return specs[0].source.partition(":")[0]

@@ -1,0 +1,186 @@
+"""`ot.help`: one entrance to tools, packs, snippets and aliases (spec 001).
+
+An exact name gives its page, in the order tool, pack, `$snippet`, alias; anything else is searched by `core.match`, and
+the hits are grouped by what they are, best first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onetool_ipy.core import match
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.packs.ot import snippets_text
+from onetool_ipy.packs.ot.catalog import INFO, exact, pack_text
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.edge import choice, worded
+from onetool_ipy.render.shown import Text
+
+__all__ = ["Guide", "documentation_url"]
+
+_URL = "https://onetool.beycom.online/reference/tools/{slug}/"
+_SLUGS = {
+    "brave": "brave-search",
+    "code": "code-search",
+    "db": "database",
+    "ground": "grounding-search",
+    "llm": "transform",
+    "web": "web-fetch",
+}
+_LIMIT = 10
+_OVERVIEW = """# onetool_ipy
+
+## Discovery
+- ot.tools() - tools; ot.tools(pattern="search")
+- ot.packs() - packs; ot.packs(pattern="fs", info="full")
+- ot.aliases() - other names for tools
+- ot.snippets() - parameterised pieces of code
+- ot.help(query="...") - a page, or a search that forgives typos
+
+## Info levels
+- list - names only
+- min - name and description (default)
+- full - everything there is
+
+## Examples
+- ot.help(query="fs.read_file")
+- ot.help(query="read a file")
+- %tool fs.read_file path=README.md
+- x = %tool time.now
+
+## Tips
+- %tool alone shows the packs and what to type next.
+- A result is an object: x.data, x.ok, x.error, x.meta.
+- Tab completes names, arguments and values; %tool NAME? shows a tool's page."""
+
+
+class Guide:
+    """The help function, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._made: tuple[Any, match.Index] | None = None
+
+    @mark(read_only=True)
+    @worded
+    def help(self, query: str = "", info: str = "min") -> Any:
+        """Find out how to use something: a tool, a pack, a $snippet, an alias, or anything you can describe.
+
+        Args:
+            query: A name, or words; typos are forgiven. Empty gives an overview.
+            info: list (names), min (names and descriptions, or an exact hit's page) or full (every field).
+
+        Returns:
+            A page of text.
+
+        Example:
+            ot.help(query="read file")
+        """
+        choice("info", info, INFO, "ot.help(query='brave', info='min')")
+        asked = query.strip()
+        if not asked:
+            return Text(_OVERVIEW)
+        page = self._exact(asked, info)
+        return Text(page if page is not None else self._search(asked, info))
+
+    def _exact(self, query: str, info: str) -> str | None:
+        registry, settings = self._desk.registry, self._desk.config.settings
+        spec = registry.find(query)
+        if spec is not None:
+            return spec.name if info == "list" else _tool_page(exact(spec), info)
+        packs = registry.packs()
+        if query in packs:
+            names = "\n".join(s.name for s in packs[query])
+            return names if info == "list" else self._pack_page(query, packs[query])
+        snippets = dict(snippets_text.known(self._desk))
+        if query.startswith("$") and query[1:] in snippets:
+            return query[1:] if info == "list" else snippets_text.page(query[1:], snippets[query[1:]])
+        alias = query.removeprefix("$")
+        if alias in settings.aliases:
+            return alias if info == "list" else _alias_page(alias, settings.aliases[alias])
+        return None
+
+    def _pack_page(self, name: str, specs: list[ToolSpec]) -> str:
+        page = pack_text(self._desk, name, specs).replace("## ", "# ", 1)
+        return f"{page}\n\nDocs: {documentation_url(name)}"
+
+    def _search(self, query: str, info: str) -> str:
+        hits = self._index().search(query, limit=4 * _LIMIT)
+        groups: dict[str, list[match.Hit]] = {"Tools": [], "Packs": [], "Snippets": [], "Aliases": []}
+        for hit in hits:
+            groups[hit.item.value[0]].append(hit)
+        if not hits:
+            shown = query if len(query) <= 80 else query[:77] + "..."
+            return f"No matches found for '{shown}'. Browse with ot.tools() or ot.packs()."
+        if info == "list":
+            return "\n".join(hit.item.name for group in groups.values() for hit in group[:_LIMIT])
+        lines = [f"# Results for '{query}'"]
+        for title, group in groups.items():
+            if group:
+                lines += ["", f"## {title}", *(self._hit(hit, info) for hit in group[:_LIMIT])]
+        return "\n".join(lines)
+
+    def _hit(self, hit: match.Hit, info: str) -> str:
+        kind, thing = hit.item.value
+        if info == "full" and kind == "Tools":
+            return _tool_page(exact(thing), "full").replace("# ", "### ", 1)
+        return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
+
+    def _index(self) -> match.Index:
+        """The index of what there is now; made again when anything of it changed."""
+        registry, config = self._desk.registry, self._desk.config
+        stamp = (tuple(map(id, registry.list())), id(config))
+        if self._made is None or self._made[0] != stamp:
+            self._made = (stamp, match.Index(self._entries()))
+        return self._made[1]
+
+    def _entries(self) -> Iterable[match.Entry]:
+        registry, config = self._desk.registry, self._desk.config
+        for spec in registry.list():
+            yield match.entry_of(spec)._replace(value=("Tools", spec))
+        for name, specs in registry.packs().items():
+            said = config.prompts.get(name) or f"{len(specs)} tools: {', '.join(s.short_name for s in specs[:8])}"
+            yield match.Entry(name, said, value=("Packs", specs))
+        for name, data in snippets_text.known(self._desk):
+            yield match.Entry(f"${name}", str(data.get("description", "")), value=("Snippets", data))
+        for name, target in config.settings.aliases.items():
+            yield match.Entry(name, f"alias of {target}", value=("Aliases", target))
+
+
+def documentation_url(pack: str) -> str:
+    """Where a pack is documented."""
+    return _URL.format(slug=_SLUGS.get(pack, pack))
+
+
+def _tool_page(spec: ToolSpec, info: str) -> str:
+    lines = [f"# {spec.name}", "", spec.description, "", f"Signature: {spec.signature}"]
+    if spec.args:
+        lines += ["", "Args:", *(f"- {line}" for line in _typed_args(spec))]
+    if spec.returns:
+        lines += ["", f"Returns: {spec.returns}"]
+    if spec.example:
+        lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
+    if info == "full":
+        facts: Mapping[str, Any] = {
+            "Source": spec.source,
+            "Tags": ", ".join(spec.tags),
+            "Read-only": "yes" if spec.read_only else "no",
+            "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
+            "Defined in": spec.where,
+        }
+        lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
+    return "\n".join([*lines, "", f"Docs: {documentation_url(spec.pack)}"])
+
+
+def _typed_args(spec: ToolSpec) -> Iterable[str]:
+    from onetool_ipy.core import schema
+
+    for param in schema.params(spec.parameters):
+        kind = schema.type_text(param.schema, spec.parameters)
+        yield f"{param.name} ({kind}{'' if param.required else ', optional'}): {param.description}".rstrip(": ")
+
+
+def _alias_page(name: str, target: str) -> str:
+    return f"# {name}\n\nAlias of {target}\n\nUse: ${name} key=value, or ot.help(query='{target}') for its arguments."

@@ -1,0 +1,67 @@
+"""Rows and texts -> HTML for a cell. Everything that comes from outside is escaped, here and nowhere else.
+
+Self-contained and without script; colours come from JupyterLab's variables with fallbacks, so that the same output is
+good in light, in dark and as a static page.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onetool_ipy.core import values
+
+__all__ = ["escape", "note", "pre", "table"]
+
+_MAX_CELL = 300
+_LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
+_SOFT = "var(--jp-ui-font-color2,#777)"
+_TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
+_CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
+_HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
+_PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;max-height:32em;overflow:auto"
+_WRAP = "max-height:32em;overflow:auto"
+
+
+def escape(text: str) -> str:
+    """Text that is safe inside an element and inside a quoted attribute; unprintable characters are shown."""
+    shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    return html.escape(shown, quote=True)
+
+
+def pre(text: str) -> str:
+    """Text as it stands, wrapped, at most a screen high."""
+    return f'<pre style="{_PRE}">{escape(text)}</pre>'
+
+
+def note(text: str) -> str:
+    """A small line below an output."""
+    return f'<div style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as a table; the columns are those of all rows in the order they are first met."""
+    names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
+    head = "".join(f'<th style="{_HEAD}">{escape(str(name))}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{_cell(row.get(name, ""))}</td>' for name in names) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else json.dumps(values.to_json(value), ensure_ascii=False)
+    )
+    shown = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+    return escape(shown)

@@ -1,0 +1,81 @@
+"""Listing, Record, Text: plain values that print as YAML flow text and show as a table or text in a notebook.
+
+They are a list, a dict and a str for every other purpose. Text and HTML are made from the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.render import html
+from onetool_ipy.render.flow import flow
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+
+__all__ = ["ErrorText", "Listing", "Record", "Text"]
+
+
+class Listing(list[Any]):
+    """Rows, or names."""
+
+    def __repr__(self) -> str:
+        return flow(list(self))
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return html.note("nothing")
+        return html.table(self._rows()) + html.note(f"{len(self):,} row" + ("s" if len(self) != 1 else ""))
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self._rows())
+
+    def _rows(self) -> list[Mapping[str, Any]]:
+        return [row if isinstance(row, Mapping) else {"name": row} for row in self]
+
+
+class Record(dict[str, Any]):
+    """One object. `.df` is the table it holds under one of its keys, else its own keys and values."""
+
+    def __repr__(self) -> str:
+        return flow(dict(self))
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return html.table([{"": key, "value": value} for key, value in self.items()])
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The list of rows inside, as a pandas DataFrame."""
+        import pandas as pd
+
+        for value in self.values():
+            if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+                return pd.DataFrame(value)
+        return pd.DataFrame([{"key": key, "value": value} for key, value in self.items()])
+
+
+class Text(str):
+    """Text that prints bare."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html.pre(str(self))
+
+
+class ErrorText(Text):
+    """A text that says what went wrong, where 001 wants it returned."""
+
+    __slots__ = ()

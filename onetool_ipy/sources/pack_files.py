@@ -1,0 +1,307 @@
+"""Pack files: outlined as text, imported at the first call of one of their tools, read again after an edit.
+
+A broken file is a Problem with its reason and stops nothing else. Whether a file changed is asked at every call, by
+its times, size and number; one that changed a moment ago is compared by its text, since a file system's clock ticks
+in milliseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from onetool_ipy.core import current
+from onetool_ipy.core.errors import InvalidTool, ToolNotFound, Unavailable
+from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.sources.functions import spec_of
+from onetool_ipy.sources.outline import Outline, ToolOutline
+from onetool_ipy.sources.outline_cache import OutlineCache
+
+__all__ = ["PackFile", "PackFiles"]
+
+_MAX_BYTES = 5_000_000
+_YOUNG_NS = 100_000_000
+_log = logging.getLogger("onetool_ipy.sources")
+
+_Stamp = tuple[int, int, int, int]
+
+
+class _Loaded(NamedTuple):
+    """The tools of a file as its code has them; `outline` is that of the text that was run."""
+
+    outline: Outline
+    specs: dict[str, ToolSpec]
+    faults: dict[str, str]
+
+
+class PackFile:
+    """One Python file of tools. `module` names it where it is part of an installed package, to be imported as such."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        origin: Origin = "file",
+        pack: str = "",
+        module: str = "",
+        cache: OutlineCache | None = None,
+    ) -> None:
+        self.path = path
+        self._origin: Origin = origin
+        self._stem = pack or path.stem
+        self._module = module
+        self._cache = cache
+        self._stamp: _Stamp | None = None
+        self._text: bytes | None = None
+        self._is_young = False
+        self._outline = Outline(self._stem, error="The file is gone.")
+        self._told = self._outline
+        self._loaded: _Loaded | None = None
+        self._fault = ""
+        self._looking = threading.Lock()
+        self._importing = threading.RLock()
+        self.refresh()
+
+    @property
+    def pack(self) -> str:
+        return self._outline.pack
+
+    def refresh(self) -> bool:
+        """Outline the file again if it changed; True where that is not yet known to who asked last."""
+        self._look()
+        changed = self._told is not self._outline
+        self._told = self._outline
+        return changed
+
+    def tools(self) -> Iterator[ToolSpec]:
+        loaded = self._loaded
+        known = loaded.specs if loaded is not None and loaded.outline is self._outline else {}
+        for tool in self._outline.tools:
+            yield known.get(tool.name) or self._sketch(tool)
+
+    def problems(self) -> Iterator[Problem]:
+        outline = self._outline
+        if outline.error:
+            yield Problem(str(self.path), outline.error, "Its tools are not offered until it is fixed.")
+        if self._fault:
+            yield Problem(str(self.path), self._fault, "The next call of one of its tools reads it again.")
+        if self._loaded is not None and self._loaded.outline is outline:
+            for name, reason in self._loaded.faults.items():
+                yield Problem(str(self.path), f"'{name}' {reason}")
+        for fault in outline.faults:
+            yield Problem(f"{self.path}:{fault.line}", fault.message, fault.hint)
+        for tool in outline.tools:
+            if not tool.documented:
+                yield Problem(f"{self.path}:{tool.line}", f"'{tool.name}' has no docstring.", "Say what it does.")
+
+    def _sketch(self, tool: ToolOutline) -> ToolSpec:
+        return ToolSpec(
+            name=tool.name,
+            description=tool.description,
+            parameters=tool.parameters,
+            positional=tool.positional,
+            run=lambda args: self._live(tool.name).run(args),
+            is_async=tool.is_async,
+            returns=tool.returns,
+            example=tool.example,
+            tags=tool.tags,
+            origin=self._origin,
+            read_only=tool.read_only,
+            timeout_s=tool.timeout_s,
+            where=f"{self.path}:{tool.line}",
+            live=partial(self._live, tool.name),
+        )
+
+    def _live(self, name: str) -> ToolSpec:
+        """The tool as the file has it now; imports it where that is needed."""
+        self._look()
+        loaded = self._loaded
+        if loaded is None or loaded.outline is not self._outline:
+            with self._importing:
+                loaded = self._loaded
+                if loaded is None or loaded.outline is not self._outline:
+                    loaded = self._loaded = self._load()
+        spec = loaded.specs.get(name)
+        if spec is not None:
+            return spec
+        if name in loaded.faults:
+            raise Unavailable(f"The tool '{name}' of '{self.path}' {loaded.faults[name]}")
+        raise ToolNotFound(f"The tool '{name}' is no longer in '{self.path}'.")
+
+    def _look(self) -> None:
+        """Outline the file anew if its text is another one."""
+        if self._stat() == self._stamp and not self._is_young:
+            return
+        with self._looking:
+            stamp = self._stat()
+            self._is_young = stamp is not None and time.time_ns() - stamp[1] < _YOUNG_NS
+            outline, self._text = self._outlined(stamp)
+            self._stamp = stamp
+            if outline is self._outline:
+                return
+            self._outline, self._fault = outline, ""
+        if outline.error:
+            _log.error("%s: %s", self.path, outline.error)
+
+    def _outlined(self, stamp: _Stamp | None) -> tuple[Outline, bytes | None]:
+        """The outline of the file and, where it was read for it, its text."""
+        if stamp is None:
+            return Outline(self._stem, error="The file is gone."), None
+        key = f"{self.path}|{stamp}"
+        if self._cache is not None and not self._is_young and (known := self._cache.get(key)) is not None:
+            return known, None
+        if stamp[2] > _MAX_BYTES:
+            error = f"The file has {stamp[2]:,} bytes; a pack file has at most {_MAX_BYTES:,}."
+            return Outline(self._stem, error=error), None
+        try:
+            text = self.path.read_bytes()
+        except OSError as exc:
+            return Outline(self._stem, error=f"{type(exc).__name__}: {exc.strerror}"), None
+        outline = self._outline
+        if text != self._text:
+            from onetool_ipy.sources.outline_text import read_outline
+
+            outline = read_outline(text, pack=self._stem, filename=str(self.path))
+        if self._cache is not None and not self._is_young:
+            self._cache.put(key, outline)
+        return outline, text
+
+    def _load(self) -> _Loaded:
+        outline = self._outline
+        if outline.error:
+            raise Unavailable(f"The pack file '{self.path}' cannot be used: {outline.error}")
+        outer = current.scope()
+        inside = outer or current.Scope(current.toolbox())
+        token = current.enter(inside._replace(importing=True))
+        try:
+            module = self._import_installed() if self._module else self._run_file(outline)
+        except (Exception, SystemExit) as exc:
+            self._fault = f"fails when it is imported: {type(exc).__name__}: {exc}"
+            _log.error("%s fails when it is imported: %s", self.path, type(exc).__name__)
+            raise Unavailable(
+                f"The pack file '{self.path}' {self._fault}", hint="Fix the file; the next call reads it again."
+            ) from exc
+        finally:
+            current.leave(token)
+        self._fault = ""
+        return self._described(module, outline)
+
+    def _run_file(self, outline: Outline) -> types.ModuleType:
+        """Run the file as a module of its own. Compiled here, since cached bytecode may be older than an edit."""
+        import hashlib
+
+        text = self._text if self._text is not None else self.path.read_bytes()
+        key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
+        module = types.ModuleType(f"onetool_pack_{outline.pack}_{key}")
+        module.__file__ = str(self.path)
+        before = sys.modules.get(module.__name__)
+        sys.modules[module.__name__] = module
+        try:
+            exec(compile(text, str(self.path), "exec", dont_inherit=True), module.__dict__)
+        except BaseException:
+            if before is None:
+                sys.modules.pop(module.__name__, None)
+            else:
+                sys.modules[module.__name__] = before
+            raise
+        return module
+
+    def _import_installed(self) -> types.ModuleType:
+        """Import the module by its own name; run it again where it was edited since."""
+        import importlib
+
+        module = importlib.import_module(self._module)
+        return module if self._loaded is None else importlib.reload(module)
+
+    def _described(self, module: types.ModuleType, outline: Outline) -> _Loaded:
+        loaded = _Loaded(outline, {}, {})
+        for tool in outline.tools:
+            fn = getattr(module, tool.function, None)
+            if not callable(fn):
+                loaded.faults[tool.name] = "is not there after the import, or is no function."
+                continue
+            try:
+                spec = spec_of(fn, pack=outline.pack, origin=self._origin, where=f"{self.path}:{tool.line}")
+            except InvalidTool as exc:
+                loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
+                continue
+            live = partial(self._live, tool.name)
+            loaded.specs[tool.name] = spec.replace(name=tool.name, live=live)
+        return loaded
+
+    def _stat(self) -> _Stamp | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+class PackFiles:
+    """The pack files of a project: every file that the patterns of `tools_dir` find, relative to `root`."""
+
+    def __init__(self, root: Path, patterns: Sequence[str], *, cache: OutlineCache | None = None) -> None:
+        self._root = root
+        self._patterns = tuple(patterns)
+        self._cache = cache
+        self._files: dict[Path, PackFile] = {}
+        self._problems: list[Problem] = []
+        self.refresh()
+
+    def pack_names(self) -> list[str]:
+        """The packs of these files, each once."""
+        return list(dict.fromkeys(file.pack for file in self._files.values()))
+
+    def tools(self) -> Iterator[ToolSpec]:
+        for file in self._files.values():
+            yield from file.tools()
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self._problems
+        for file in self._files.values():
+            yield from file.problems()
+
+    def refresh(self) -> bool:
+        """Look for new, changed and removed files."""
+        found = self._found()
+        changed = found != list(self._files)
+        files: dict[Path, PackFile] = {}
+        for path in found:
+            known = self._files.get(path)
+            if known is None:
+                known = PackFile(path, cache=self._cache)
+            elif known.refresh():
+                changed = True
+            files[path] = known
+        self._files = files
+        if self._cache is not None:
+            self._cache.save()
+        return changed
+
+    def close(self) -> None:
+        return None
+
+    def _found(self) -> list[Path]:
+        self._problems = []
+        paths = [path for pattern in self._patterns for path in self._matching(pattern)]
+        return [p for p in dict.fromkeys(paths) if p.suffix == ".py" and not p.name.startswith("_") and p.is_file()]
+
+    def _matching(self, pattern: str) -> list[Path]:
+        """The files a pattern finds; a folder stands for the files in it."""
+        place = self._root / Path(pattern).expanduser()
+        try:
+            if place.is_dir():
+                return sorted(place.glob("*.py"))
+            base = Path(place.anchor)
+            return sorted(base.glob(str(place.relative_to(base))))
+        except (ValueError, NotImplementedError, OSError, RuntimeError) as exc:
+            self._problems.append(Problem("tools_dir", f"'{pattern}' is not a pattern for files: {exc}"))
+            return []

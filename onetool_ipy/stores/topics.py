@@ -1,0 +1,215 @@
+"""Topics: messages appended to the files that the configuration names, one YAML document for each.
+
+A document begins with `---`, ends with `...`, and its texts are always quoted, so that whatever a message holds, every
+document loads back equal, and one that a kill cut off is known as such (it has no closing quote) and removed before
+the next is written. A topic's file lies inside `.onetool/`, after links are resolved, and is neither a link itself nor
+one of the files that have a meaning there: a message may come from a model, and must never become code or settings.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from onetool_ipy.config.settings import Topic
+from onetool_ipy.stores.files import StoreError, append, locked, make_folder
+
+__all__ = ["NO_TOPIC", "Topics", "document", "matches"]
+
+NO_TOPIC = "SKIP: no matching topic"
+
+_OURS = frozenset(("onetool.yaml", "prompts.yaml", "secrets.yaml", "snippets.yaml", ".gitignore"))
+_OUR_FOLDERS = frozenset(("tools", "bundles"))
+_LOCK = ".notify"
+_LOCK_WAIT_S = 5.0
+_START, _END = b"---\n", b"\n...\n"
+_BLOCK = 1 << 20
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
+_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+_NOT_PLAIN = re.compile("[^ !#-\\[\\]-~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+"""What is written as an escape inside quotes: quotes, backslashes, and all that YAML or an editor might change."""
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+
+
+class Topics:
+    """Where messages go. `folder` is the `.onetool/` of the project."""
+
+    def __init__(
+        self,
+        topics: Sequence[Topic],
+        folder: Path | None,
+        *,
+        clock: Callable[[], datetime.datetime],
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self._topics = tuple(topics)
+        self._folder = folder
+        self._clock = clock
+        self._mask = mask
+
+    def notify(self, topic: str, message: str) -> str:
+        """Append a message to the file of the first topic that matches, and say where it went.
+
+        The answer comes when the message is on disk. Raises StoreError, naming the path, when it cannot be.
+        """
+        found = next((one for one in self._topics if matches(one.pattern, topic)), None)
+        if found is None or self._folder is None:
+            return NO_TOPIC
+        path = _place(self._folder, found.file)
+        data = document(self._clock(), self._mask(topic), self._mask(message))
+        try:
+            with locked(self._folder / _LOCK, _LOCK_WAIT_S):
+                _add(path, data)
+        except StoreError as exc:
+            if exc.path == path:
+                raise
+            raise StoreError(path, exc.reason, hint=exc.hint) from exc
+        return f"OK: {topic} -> {found.file}"
+
+
+def matches(pattern: str, topic: str) -> bool:
+    """Whether a topic is meant by a pattern: `*` stands for any text without `:`, all else for itself."""
+    wanted, given = pattern.split(":"), topic.split(":")
+    return len(wanted) == len(given) and all(map(_part_matches, wanted, given))
+
+
+def document(ts: datetime.datetime, topic: str, message: str) -> bytes:
+    """One message as a YAML document."""
+    text = f"---\nts: {ts.isoformat()}\ntopic: {_quoted(topic)}\nmessage: {_quoted(message)}\n...\n"
+    return text.encode("utf-8")
+
+
+def _part_matches(pattern: str, text: str) -> bool:
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for piece in middle:
+        place = text.find(piece, place, end)
+        if place < 0:
+            return False
+        place += len(piece)
+    return True
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted YAML scalar; a message of several lines stays several lines."""
+    lines = [_NOT_PLAIN.sub(_escape, line) for line in text.split("\n")]
+    shown = [lines[0], *(f"\\ {line[1:]}" if line.startswith(" ") else line for line in lines[1:])]
+    return '"' + "\\n\\\n  ".join(shown) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _place(folder: Path, file: str) -> Path:
+    """The file of a topic. Raises StoreError for one that lies elsewhere, or has another meaning."""
+    path = folder / file
+    try:
+        home = os.path.realpath(folder)
+        parent = os.path.realpath(path.parent)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+    hint = "Give the topic a file of its own inside `.onetool/`, such as `file: notes.yaml`."
+    if os.path.commonpath((home, parent)) != home or path.name in ("", "..") or "\0" in file:
+        raise StoreError(path, "a topic's file must lie inside the .onetool folder", hint=hint)
+    inner = Path(parent, path.name).relative_to(home)
+    words = [word.lower() for word in inner.parts]
+    if words[-1].endswith(".py") or words[0] in _OUR_FOLDERS or (len(words) == 1 and words[0] in _OURS):
+        raise StoreError(path, "this file has another meaning", hint=hint)
+    return Path(parent, path.name)
+
+
+def _add(path: Path, data: bytes) -> None:
+    """Append a document to a file whose last one is whole; called with the lock held."""
+    make_folder(path.parent)
+    try:
+        fd = os.open(path, _FLAGS, 0o600)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StoreError(path, "it is not a plain file")
+        size = _cut_torn(fd)
+        data = _separator(fd, size) + data
+        try:
+            append(fd, data, sync=True)
+        except BaseException:  # also an interrupt: what is not answered for must not stay
+            with suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+    except StoreError as exc:
+        raise StoreError(path, exc.reason, hint=exc.hint) from exc
+    except OSError as exc:
+        raise StoreError.of(path, exc) from exc
+    finally:
+        os.close(fd)
+
+
+def _separator(fd: int, size: int) -> bytes:
+    return b"" if size == 0 or _read(fd, size - 1, 1) == b"\n" else b"\n"
+
+
+def _cut_torn(fd: int) -> int:
+    """Remove a document of ours that a kill cut off, and give the size of the file.
+
+    What a person wrote or changed is never removed: only a text that begins as ours do, and is no document.
+    """
+    size = os.fstat(fd).st_size
+    start = _last_end(fd, size)
+    if start == size or not _is_torn(_read(fd, start, size - start)):
+        return size
+    os.ftruncate(fd, start)
+    return start
+
+
+def _last_end(fd: int, size: int) -> int:
+    """Where the last whole document ends, or 0."""
+    place = size
+    while place > 0:
+        begin = max(0, place - _BLOCK)
+        found = _read(fd, begin, place - begin + len(_END) - 1 if place < size else place - begin).rfind(_END)
+        if found >= 0:
+            return begin + found + len(_END)
+        place = begin
+    return 0
+
+
+def _read(fd: int, offset: int, count: int) -> bytes:
+    os.lseek(fd, offset, os.SEEK_SET)
+    pieces = []
+    while count > 0 and (piece := os.read(fd, count)):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+def _is_torn(data: bytes) -> bool:
+    if _START.startswith(data):
+        return True
+    if not data.startswith(b"---\nts: "[: len(data)]):
+        return False
+    import yaml
+
+    try:
+        loaded = list(yaml.safe_load_all(data.decode("utf-8", "replace")))
+    except (yaml.YAMLError, ValueError):
+        return True
+    return len(loaded) == 1 and (not isinstance(loaded[0], dict) or loaded[0].get("message") is None)

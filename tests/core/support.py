@@ -1,0 +1,113 @@
+"""A project of one's own for a test: files below a temporary folder, and toolboxes opened on it that are closed after."""
+
+from __future__ import annotations
+
+import datetime
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.core import values
+from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.loop import Background, GivenUp
+from onetool_ipy.core.model import Step, ToolCall, ToolResult, ToolSpec
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.workers import Workers
+from onetool_ipy.sources.functions import spec_of
+
+NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
+
+
+def short(value: object) -> str:
+    """An id for a case of a table, whatever the value is."""
+    return values.safe_repr(value, 50)
+
+
+class Project:
+    """A folder with a `.onetool/` in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / ".onetool"
+        self.env = {"HOME": str(root / "home"), "ONETOOL_STATE": str(root / "state")}
+        self.boxes: list[Toolbox] = []
+        self.home.mkdir(parents=True)
+
+    def write(self, name: str, text: str, *, mode: int | None = None) -> Path:
+        """Write a file; `name` is relative to `.onetool/`."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        if mode is not None:
+            path.chmod(mode)
+        return path
+
+    def open(self, config: str = "version: 1", **options: Any) -> Toolbox:
+        """Open a toolbox on this project; `config` is its onetool.yaml."""
+        path = self.write("onetool.yaml", config)
+        box = open_toolbox(path, **{"env": self.env, "clock": lambda: NOON, **options})
+        self.boxes.append(box)
+        return box
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """An empty project; its toolboxes are closed after the test."""
+    made = Project(tmp_path / "project")
+    yield made
+    for box in made.boxes:
+        box.close()
+
+
+class Bench:
+    """An executor with a few functions as tools, without files or configuration."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any) -> None:
+        given_up = GivenUp()
+        self.background = Background(given_up)
+        self.workers = Workers(given_up)
+        self.registry = Registry()
+        for fn in functions:
+            self.add(fn)
+        self.executor = Executor(
+            self.registry, steps=steps, background=self.background, workers=self.workers, **options
+        )
+
+    def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
+        spec = fn if isinstance(fn, ToolSpec) else spec_of(fn, pack="t", origin="cell")
+        return self.registry.register(spec)
+
+    def call(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
+        return self.executor.call(_call(name, args, source), **options)
+
+    async def acall(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
+        return await self.executor.acall(_call(name, args, source), **options)
+
+    def close(self) -> None:
+        self.background.close()
+        self.workers.close()
+
+
+def _call(name: Any, args: Any, source: Any) -> ToolCall:
+    return ToolCall("id-1", name, {} if args is None else args, source)
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+def bench() -> Iterator[MakeBench]:
+    """Make benches: `bench(fn, ..., steps=[...])`; all are closed after the test."""
+    made: list[Bench] = []
+
+    def make(*functions: Callable[..., Any], steps: Sequence[Step] = (), **options: Any) -> Bench:
+        made.append(Bench(functions, steps, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

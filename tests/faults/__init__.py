@@ -1,0 +1,1 @@
+"""Faults made on purpose: killed writers, full disks, failing calls of the system, interrupts."""

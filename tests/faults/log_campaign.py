@@ -1,0 +1,344 @@
+"""Campaigns against the call log and the topics: `python -m tests.faults.log_campaign NAME JSON` prints what it counted.
+
+Runs in a process of its own, since it forks. A worker tells its parent of each thing it was promised (an ack comes when
+`record`, `notify` has returned); the parent kills it at a random moment and counts whether that was inside the store.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy.config.settings import Topic
+from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.topics import Topics
+
+Ack = Callable[[str], None]
+Work = Callable[[Ack, mmap.mmap], None]
+
+
+def clock() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that only record, with arguments of some kilobytes, so that a write crosses pages."""
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        log = Calls(Path(folder), clock=clock)
+        text = "x" * 3900
+        for number in range(10**9):
+            call_id = f"{os.getpid()}-{number}"
+            busy[0] = 1
+            log.record(call_id, "a.b", "python", {"q": text}, ok=True, ms=1.0, size=1)
+            busy[0] = 0
+            ack(call_id)
+
+    acked, landed = campaign(work, rounds, seed)
+    return {"landed": landed, "killed": rounds, **_checked(folder, acked)}
+
+
+def fold_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that record a little and fold; only a kill inside the fold counts as landed."""
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        log = Calls(Path(folder), clock=clock)
+        for number in range(10**9):
+            call_id = f"{os.getpid()}-{number}"
+            log.record(call_id, f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0, size=1)
+            ack(call_id)
+            if number % 7 == 6:
+                busy[0] = 1
+                log.fold()
+                busy[0] = 0
+
+    acked, landed = campaign(work, rounds, seed)
+    return {"landed": landed, "killed": rounds, **_checked(folder, acked)}
+
+
+def mend_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that find the database damaged and mend it."""
+    log = Calls(Path(folder), clock=clock)
+    for number in range(3000):
+        log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0)
+    log.fold()
+    database = Path(folder) / "calls.db"
+    good = database.read_bytes()
+    chance = random.Random(seed)
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        busy[0] = 1
+        ack("begun")
+        Calls(Path(folder), clock=clock).usage()
+        Calls(Path(folder), clock=clock).frame()
+        busy[0] = 0
+        ack("mended")
+        signal.pause()
+
+    landed, totals = 0, set()
+    for _ in range(rounds):
+        place = chance.randrange(4096, len(good) - 200)
+        database.write_bytes(good[:place] + bytes(200) + good[place + 200 :])
+        _, inside = campaign(work, 1, chance.randrange(10**6))
+        landed += inside
+        totals.add(log.usage().total_calls)
+        log.frame()
+        database.write_bytes(good)
+    names = os.listdir(folder)
+    return {
+        "landed": landed,
+        "killed": rounds,
+        "totals": sorted(totals),
+        "drafts": sum("draft" in name for name in names),
+        "aside": sum("damaged" in name and name.endswith(".db") for name in names),
+    }
+
+
+def in_place_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """The control: a log that is rewritten in place. Counts how often a kill left it unreadable."""
+    path = Path(folder) / "usage.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        rows: list[Any] = [["a.b", "python", {"q": "x" * 100}]] * 2000
+        for number in range(10**9):
+            rows = [*rows[1:], [number]]
+            busy[0] = 1
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(rows, file)
+            busy[0] = 0
+            ack(str(number))
+
+    corrupt = landed = 0
+    for number in range(rounds):
+        _, inside = campaign(work, 1, seed + number)
+        landed += inside
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            corrupt += 1
+    return {"landed": landed, "killed": rounds, "corrupt": corrupt}
+
+
+def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that notify, with messages of some kilobytes."""
+    import yaml
+
+    topics = _topics(folder)
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        for number in range(10**9):
+            message = f"{os.getpid()}-{number} " + "---\n" * 3000
+            busy[0] = 1
+            topics.notify("t", message)
+            busy[0] = 0
+            ack(message.split()[0])
+
+    acked, landed = campaign(work, rounds, seed)
+    topics.notify("t", "last")
+    text = (Path(folder) / "notes.yaml").read_text(encoding="utf-8")
+    found = [one["message"] for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    whole = [message for message in found[:-1] if message.endswith(" " + "---\n" * 3000)]
+    names = [message.split()[0] for message in whole]
+    return {
+        "landed": landed,
+        "killed": rounds,
+        "acked": len(acked),
+        "lost": len(set(acked) - set(names)),
+        "doubled": len(names) - len(set(names)),
+        "broken": len(found) - 1 - len(whole),
+        "last": found[-1],
+    }
+
+
+def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
+    """Many processes record and fold at once; some look at the same time."""
+
+    def work(worker: int) -> None:
+        log = Calls(Path(folder), clock=clock, fold_bytes=20_000)
+        for number in range(each):
+            log.record(
+                f"{worker}-{number}", f"w.t{worker}", "python", {"n": number}, ok=number % 4 != 0, ms=1.0, size=3
+            )
+            if worker % 4 == 0 and number % 100 == 50:
+                usage = log.usage()
+                own = next(row.calls for row in usage.tools if row.tool == f"w.t{worker}")
+                assert own == number + 1, f"{own} of {number + 1}"
+
+    codes = together(work, processes)
+    usage = Calls(Path(folder), clock=clock).usage()
+    rows = Calls(Path(folder), clock=clock).history(limit=None)
+    return {
+        "codes": codes,
+        "total": usage.total_calls,
+        "failures": usage.failures,
+        "size": usage.output_chars,
+        "by_tool": sorted({row.calls for row in usage.tools}),
+        "tools": len(usage.tools),
+        "rows": len(rows),
+        "distinct": len({row.call_id for row in rows}),
+        "problems": [str(one) for one in Calls(Path(folder), clock=clock).problems()],
+        "files": len(list(Path(folder).glob("*.jsonl"))),
+    }
+
+
+def many_counters(folder: str, processes: int, each: int) -> dict[str, Any]:
+    """The control: a counter that each process reads, raises and writes back."""
+    path = Path(folder) / "count"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("0", encoding="ascii")
+
+    def work(_worker: int) -> None:
+        for _ in range(each):
+            path.write_text(str(int(path.read_text(encoding="ascii") or "0") + 1), encoding="ascii")
+
+    together(work, processes)
+    return {"total": int(path.read_text(encoding="ascii") or "0")}
+
+
+def many_notes(folder: str, processes: int, each: int) -> dict[str, Any]:
+    """Many processes notify the same topic at once."""
+    import yaml
+
+    def work(worker: int) -> None:
+        topics = _topics(folder)
+        for number in range(each):
+            topics.notify("t", f"{worker} {number}\n---\n" + "y" * 500)
+
+    codes = together(work, processes)
+    text = (Path(folder) / "notes.yaml").read_text(encoding="utf-8")
+    found = [one["message"] for one in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    return {"codes": codes, "documents": len(found), "distinct": len(set(found))}
+
+
+def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """One worker that records, folds, looks and notifies, and is interrupted again and again."""
+    topics = _topics(folder)
+
+    def work(ack: Ack, busy: mmap.mmap) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        log = Calls(Path(folder) / "calls", clock=clock, fold_bytes=3000)
+        number = 0
+        while True:
+            try:
+                while True:
+                    number += 1
+                    busy[0] = 1
+                    log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0, size=1)
+                    busy[0] = 0
+                    ack(f"id{number}")
+                    busy[0] = 1
+                    if number % 5 == 0:
+                        log.usage()
+                    if number % 9 == 0:
+                        topics.notify("t", str(number))
+                    busy[0] = 0
+            except KeyboardInterrupt:
+                pass
+
+    acked, landed = campaign(work, 1, seed, interrupts=rounds)
+    topics.notify("t", "last")
+    import yaml
+
+    notes = list(yaml.safe_load_all((Path(folder) / "notes.yaml").read_text(encoding="utf-8")))
+    bad_notes = sum(set(note) != {"ts", "topic", "message"} for note in notes)
+    return {"landed": landed, "bad_notes": bad_notes, **_checked(str(Path(folder) / "calls"), acked)}
+
+
+def campaign(work: Work, rounds: int, seed: int, *, interrupts: int = 0) -> tuple[list[str], int]:
+    """Fork a worker, let it go on for a random while, kill it; again and again. What was acked, and how many kills
+    (or interrupts) came while the worker was busy in the store."""
+    chance = random.Random(seed)
+    acked: list[str] = []
+    landed = 0
+    for _ in range(rounds):
+        busy = mmap.mmap(-1, mmap.PAGESIZE)
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _run_worker(work, writer, busy)
+        os.close(writer)
+        with open(reader, "rb", buffering=0) as pipe:
+            data = pipe.read(1)  # until it is under way
+            for _ in range(max(1, interrupts)):
+                data += _wait(pipe, chance)
+                landed += busy[0]
+                os.kill(pid, signal.SIGINT if interrupts else signal.SIGKILL)
+            if interrupts:
+                data += _wait(pipe, chance)
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            while more := pipe.read(65_536):
+                data += more
+        acked += data.decode().split("\n")[:-1]
+    return acked, landed
+
+
+def together(work: Callable[[int], None], processes: int) -> list[int]:
+    """Run the workers at once; their exit codes."""
+    pids = []
+    for worker in range(processes):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                work(worker)
+                code = 0
+            except BaseException as exc:
+                print(f"worker {worker}: {type(exc).__name__}: {exc}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(code)
+        pids.append(pid)
+    return sorted({os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids})
+
+
+def _run_worker(work: Work, writer: int, busy: mmap.mmap) -> None:
+    try:
+        work(lambda text: None if os.write(writer, f"{text}\n".encode()) else None, busy)
+    except BaseException as exc:
+        print(f"worker: {type(exc).__name__}: {exc}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(1)
+
+
+def _wait(pipe: Any, chance: random.Random) -> bytes:
+    """Some acks more, then a random moment of nothing."""
+    data = b"".join(pipe.read(64) for _ in range(chance.randrange(1, 4)))
+    for _ in range(chance.randrange(20_000)):
+        pass
+    return data
+
+
+def _topics(folder: str) -> Topics:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=clock)
+
+
+def _checked(folder: str, acked: list[str]) -> dict[str, Any]:
+    """What the log holds, seen twice: as it was left, and after one more fold."""
+    log = Calls(Path(folder), clock=clock)
+    before = log.usage().total_calls
+    log.fold()
+    names = [row.call_id for row in log.history(limit=None)]
+    return {
+        "acked": len(acked),
+        "lost": len(set(acked) - set(names)),
+        "doubled": len(names) - len(set(names)),
+        "extra": len(set(names) - set(acked)),
+        "totals_agree": before == log.usage().total_calls == len(names) == len(log.frame()),
+        "problems": [str(one) for one in log.problems()],
+        "files": len(list(Path(folder).glob("*.jsonl"))),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -1,0 +1,111 @@
+"""kill -9 in the middle of a write: what was acknowledged is there, nothing half is, nothing piles up.
+
+Small counts here; `make soak` kills thousands. Each campaign counts the kills that really landed in a write (a temp
+file was left) and runs a careless writer beside ours, which must be caught: otherwise the test could not see anything.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.stores.files import sweep
+from onetool_ipy.stores.results import Results
+from tests.faults.actors import Stage, acknowledged, text_of
+
+LINES = 40_000
+FEW, MANY = 15, 2_000
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    process = Stage()
+    yield process
+    process.close()
+
+
+def kill_after(stage: Stage, pid: int, delay_s: float) -> None:
+    time.sleep(delay_s)  # the moment of the kill is what the test is about
+    os.kill(pid, signal.SIGKILL)
+    assert stage.wait(pid) == -signal.SIGKILL
+
+
+def temps(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if name.endswith(".tmp")] if folder.exists() else []
+
+
+def campaign(stage: Stage, tmp_path: Path, kills: int) -> None:
+    dice = random.Random(4)
+    folder, acks = tmp_path / "results", tmp_path / "acks"
+    landed = 0
+    for kill in range(kills):
+        pid = stage.start("put", folder=str(folder), acks=str(acks), seed=f"k{kill}", lines=LINES)
+        kill_after(stage, pid, dice.uniform(0.005, 0.12))
+        landed += bool(temps(folder))
+        results = Results(folder)
+        known = {one["handle"]: one["seed"] for one in acknowledged(acks)}
+        stored = {row["handle"] for row in results.list()}
+        assert known.keys() <= stored, "acknowledged, and not there"
+        assert len(stored - known.keys()) <= 1, "at most the one that was about to be acknowledged"
+        for handle in stored:
+            check_whole(results, handle, known.get(handle))
+        results.reap()
+        assert temps(folder) == []
+        for handle in stored:
+            results.delete(handle)
+        acks.unlink(missing_ok=True)
+    assert landed >= kills // 4, f"only {landed} of {kills} kills landed in a write"
+
+
+def check_whole(results: Results, handle: str, seed: str | None) -> None:
+    found = results.query(handle, search=f"^{seed or 'k'}.* x{{53}}$", limit=1)
+    assert found["total_lines"] == found["matched"] == LINES
+
+
+def test_killed_put_loses_nothing_and_leaves_nothing_half(stage: Stage, tmp_path: Path) -> None:
+    campaign(stage, tmp_path, FEW)
+
+
+@pytest.mark.soak
+def test_killed_put_loses_nothing_in_thousands(stage: Stage, tmp_path: Path) -> None:
+    campaign(stage, tmp_path, MANY)
+
+
+def test_careless_put_is_caught_half_written(stage: Stage, tmp_path: Path) -> None:
+    """The control of the campaign above."""
+    dice = random.Random(4)
+    expected = len(text_of("k0-0", LINES))
+    corrupt = 0
+    for kill in range(FEW):
+        folder = tmp_path / str(kill)
+        folder.mkdir()
+        pid = stage.start("put_carelessly", folder=str(folder), acks=str(tmp_path / "acks"), seed="k0", lines=LINES)
+        kill_after(stage, pid, dice.uniform(0.005, 0.12))
+        corrupt += any(path.stat().st_size < expected for path in folder.iterdir())
+
+    assert corrupt > 0
+
+
+@pytest.mark.parametrize(("actor", "is_careful"), [("rewrite", True), ("rewrite_carelessly", False)])
+def test_file_written_whole_is_old_or_new(stage: Stage, tmp_path: Path, actor: str, is_careful: bool) -> None:
+    dice = random.Random(5)
+    path = tmp_path / "whole"
+    path.write_bytes(text_of("0", LINES).encode())
+    landed = torn = 0
+    for _ in range(FEW):
+        pid = stage.start(actor, path=str(path), lines=LINES)
+        kill_after(stage, pid, dice.uniform(0.005, 0.08))
+        data = path.read_bytes()
+        torn += data != text_of(chr(data[0]) if data else "", LINES).encode()
+        landed += bool(temps(tmp_path))
+        sweep(tmp_path)
+        assert temps(tmp_path) == []
+
+    assert (torn == 0) == is_careful
+    assert not is_careful or landed >= FEW // 4

@@ -1,0 +1,7 @@
+"""Fixtures of this room."""
+
+from __future__ import annotations
+
+from tests.core.support import bench, project
+
+__all__ = ["bench", "project"]

@@ -1,0 +1,470 @@
+"""The call log as its users see it: what is recorded comes back, in sums and in rows, whoever folded it when."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.config.settings import Stats
+from onetool_ipy.stores.calls import Calls, StatsDisabled
+from onetool_ipy.stores.calls_fold import Keep
+from onetool_ipy.stores.calls_usage import PERIODS, InvalidPeriod, Savings, savings
+
+START = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
+HOUR = datetime.timedelta(hours=1)
+DAY = datetime.timedelta(days=1)
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def calls(tmp_path: Path, clock: Clock) -> Iterator[Calls]:
+    log = Calls(tmp_path / "calls", clock=clock)
+    yield log
+    log.close()
+
+
+def note(log: Calls, tool: str = "a.b", number: int = 0, **changes: Any) -> None:
+    given: dict[str, Any] = {"ok": True, "ms": 0.0, "size": 0, **changes}
+    log.record(f"id{number}", tool, "python", {"n": number}, **given)
+
+
+@pytest.fixture(params=["appended", "folded", "half"])
+def settle(request: pytest.FixtureRequest) -> Any:
+    """The same calls in the append file, in the database, and in both: no answer may differ."""
+    state = {"notes": 0}
+
+    def settled(log: Calls) -> None:
+        state["notes"] += 1
+        if request.param == "folded" or (request.param == "half" and state["notes"] % 2):
+            log.fold()
+
+    return settled
+
+
+@pytest.mark.spec("001/Runtime Statistics/Get all-time stats")
+def test_usage_adds_up_all_calls(calls: Calls, settle: Any) -> None:
+    """Every field of the scenario: total, success rate, both estimates, and the breakdown by tool."""
+    for number in range(10):
+        note(calls, "geo.code" if number < 7 else "web.find", number, ms=2.0, size=100, ok=number != 3)
+        settle(calls)
+
+    usage = calls.usage()
+
+    assert (usage.total_calls, usage.failures, usage.success_rate, usage.output_chars) == (10, 1, 90.0, 1000)
+    assert [(row.tool, row.calls, row.failures) for row in usage.tools] == [("geo.code", 7, 1), ("web.find", 3, 0)]
+    assert usage.tools[0].success_rate == 85.71
+    assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
+    assert usage.tools[0].last_called == START - datetime.timedelta(milliseconds=2)
+    assert savings(usage, Stats()) == Savings(context_saved=10 * 30_000 - 250, time_saved_ms=40_000)
+
+
+def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: Calls) -> None:
+    usage = calls.usage()
+
+    assert (usage.total_calls, usage.failures, usage.success_rate, usage.tools) == (0, 0, None, ())
+    assert not calls.folder.exists(), "looking must not make a folder"
+
+
+def test_savings_are_never_negative(calls: Calls) -> None:
+    note(calls, size=10_000_000)
+
+    assert savings(calls.usage(), Stats()).context_saved == 0
+    assert savings(calls.usage(), Stats(chars_per_token=0)).context_saved == 30_000
+
+
+@pytest.mark.spec("001/Runtime Statistics/Filter by period")
+@pytest.mark.parametrize(("period", "days"), [("day", 1), ("week", 7), ("month", 30)])
+def test_a_period_is_exact_to_the_microsecond(calls: Calls, clock: Clock, settle: Any, period: Any, days: int) -> None:
+    """One call right before the edge, one on it, one right after, and some in every bucket up to now."""
+    edge = START - days * DAY
+    step = datetime.timedelta(microseconds=1)
+    moments = [edge - step, edge, edge + step, edge + HOUR, edge + 23 * HOUR, START - HOUR, START]
+    for number, clock.now in enumerate(moments):
+        note(calls, number=number, size=1)
+        settle(calls)
+    clock.now = START
+
+    usage = calls.usage(period=period)
+
+    assert usage.total_calls == 6
+    assert usage.since == edge
+    assert usage.output_chars == 6
+    assert sum(span.calls for span in calls.series(period=period)) == 6
+
+
+@pytest.mark.spec("001/Runtime Statistics/Filter by period")
+def test_periods_are_those_of_the_spec() -> None:
+    assert PERIODS == ("day", "week", "month", "all")
+
+
+@pytest.mark.parametrize("minute", range(0, 60, 7))
+def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, minute: int) -> None:
+    """Calls every 37 minutes over 40 days, edges at many places within the hour, and on full hours and days."""
+    log = Calls(tmp_path / "calls", clock=clock)
+    moments = [START - 40 * DAY + number * datetime.timedelta(minutes=37) for number in range(1557)]
+    for number, clock.now in enumerate(moments):
+        note(log, number=number)
+    log.fold()
+    now = START.replace(minute=minute, second=0, microsecond=0)
+    for asked in (now, now.replace(minute=0), now.replace(hour=0, minute=0)):
+        for period, days in (("day", 1), ("week", 7), ("month", 30)):
+            expected = sum(moment >= asked - days * DAY for moment in moments)
+            assert log.usage(period=period, now=asked).total_calls == expected  # type: ignore[arg-type]  # a Period
+
+
+@pytest.mark.spec("001/Runtime Statistics/Filter by tool")
+def test_a_tool_filters_everything(calls: Calls, settle: Any) -> None:
+    for number in range(6):
+        note(calls, ("brave.search", "geo.code")[number % 2], number, ok=number > 1, size=10, ms=float(number))
+        settle(calls)
+
+    for period in PERIODS:
+        usage = calls.usage(tool="brave.search", period=period)
+
+        assert (usage.total_calls, usage.failures, usage.output_chars) == (3, 1, 30)
+        assert [row.tool for row in usage.tools] == ["brave.search"]
+        assert sum(span.calls for span in calls.series(tool="brave.search", period=period)) == 3
+    assert calls.usage(tool="nobody.knows").total_calls == 0
+
+
+@pytest.mark.spec("001/Runtime Statistics/Stats disabled")
+def test_disabled_statistics_record_nothing_and_say_so(tmp_path: Path, clock: Clock) -> None:
+    log = Calls(tmp_path / "calls", clock=clock, enabled=False)
+    note(log)
+    log.attach("id0", "r_1")
+
+    for question in (log.usage, log.series, log.history, log.frame):
+        with pytest.raises(StatsDisabled, match="disabled"):
+            question()
+    assert not log.folder.exists()
+    assert log.problems() == []
+
+
+@pytest.mark.spec("001/Runtime Statistics/Invalid period")
+@pytest.mark.parametrize("period", ["invalid", "", "Day", "year"])
+def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: Calls, period: Any) -> None:
+    for question in (calls.usage, calls.series):
+        with pytest.raises(InvalidPeriod) as caught:
+            question(period=period)
+        assert isinstance(caught.value, ValueError)
+        assert str(caught.value) == (
+            f"Invalid period '{period}'. Valid: day, week, month, all. Example: ot.stats(period='day')"
+        )
+
+
+def test_rows_come_newest_first_with_all_their_fields(calls: Calls, clock: Clock, settle: Any) -> None:
+    calls.record("c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, size=7, handle="r_9")
+    settle(calls)
+    clock.now = START + HOUR
+    calls.record("c2", "geo.code", "rest", {}, ok=False, ms=250.0, code="execution_error", reason="timeout", size=3)
+    settle(calls)
+
+    newest, oldest = calls.history()
+
+    assert (newest.call_id, newest.ok, newest.code, newest.reason) == ("c2", False, "execution_error", "timeout")
+    assert newest.ts == START + HOUR - datetime.timedelta(milliseconds=250), "a call is dated when it began"
+    assert (oldest.call_id, oldest.tool, oldest.source, oldest.args) == ("c1", "geo.code", "model", '{"q":"x"}')
+    assert (oldest.arguments, oldest.is_whole, oldest.ms, oldest.bytes) == ({"q": "x"}, True, 1.5, 7)
+    assert (oldest.handle, newest.handle, oldest.code, oldest.reason) == ("r_9", None, None, None)
+
+
+def test_history_filters_and_limits(calls: Calls, clock: Clock, settle: Any) -> None:
+    for number in range(20):
+        clock.now = START + number * HOUR
+        note(calls, ("a.b", "c.d")[number % 2], number, ok=number % 5 != 0)
+        settle(calls)
+
+    assert [row.call_id for row in calls.history(limit=3)] == ["id19", "id18", "id17"]
+    assert [row.call_id for row in calls.history(tool="a.b", ok=False)] == ["id10", "id0"]
+    assert [row.call_id for row in calls.history(since=START + 18 * HOUR)] == ["id19", "id18"]
+    assert [row.call_id for row in calls.history(limit=0)] == []
+    assert len(calls.history(limit=None)) == 20
+    assert calls.history(tool="no.such") == []
+
+
+def test_a_frame_has_the_same_rows_as_history(calls: Calls, clock: Clock, settle: Any) -> None:
+    for number in range(30):
+        clock.now = START - number % 7 * HOUR
+        changes = {"ok": False, "code": "invalid_args", "reason": "schema"} if number % 4 == 0 else {}
+        note(
+            calls,
+            f"p.t{number % 3}",
+            number,
+            size=number,
+            ms=number / 4,
+            handle="r_5" if number == 6 else "",
+            **changes,
+        )
+        settle(calls)
+    calls.attach("id7", "r_7")
+
+    for wish in ({}, {"limit": 5}, {"tool": "p.t1"}, {"ok": False}, {"since": START - 2 * HOUR}, {"tool": "no.such"}):
+        rows = calls.history(**{"limit": None, **wish})
+        frame = calls.frame(**wish)
+
+        assert sorted(frame["call_id"]) == sorted(row.call_id for row in rows)
+        assert frame["ts"].is_monotonic_decreasing
+        by_id = {row.call_id: row for row in rows}
+        for found in frame.to_dict("records"):
+            row = by_id[found["call_id"]]
+            assert (found["ts"], found["tool"], found["source"], found["args"]) == (
+                row.ts,
+                row.tool,
+                row.source,
+                row.args,
+            )
+            assert (found["ok"], found["ms"], found["bytes"]) == (row.ok, row.ms, row.bytes)
+            for name in ("code", "reason", "handle"):
+                assert found[name] == getattr(row, name) or (getattr(row, name) is None and found[name] != found[name])
+    names = ["ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "ms", "bytes", "handle"]
+    assert list(calls.frame()) == names
+    assert str(calls.frame()["ts"].dtype) == "datetime64[us, UTC]"
+
+
+def test_a_frame_of_an_empty_log_has_its_columns(calls: Calls) -> None:
+    frame = calls.frame()
+
+    assert len(frame) == 0
+    assert "p95_ms" not in frame
+    assert "tool" in frame
+
+
+def test_a_handle_that_comes_later_belongs_to_its_call(calls: Calls, settle: Any) -> None:
+    note(calls, number=1)
+    settle(calls)
+    calls.attach("id1", "r_42")
+    settle(calls)
+
+    assert calls.history()[0].handle == "r_42"
+    assert calls.frame()["handle"][0] == "r_42"
+    assert calls.usage().total_calls == 1
+
+
+def test_counts_and_recent_tools(calls: Calls, clock: Clock, settle: Any) -> None:
+    for number, tool in enumerate(["a.a", "b.b", "a.a", "c.c", "a.a", "b.b"]):
+        clock.now = START + number * HOUR
+        note(calls, tool, number)
+        settle(calls)
+
+    assert calls.count_of("a.a") == (3, START + 4 * HOUR)
+    assert calls.count_of("x.y") == (0, None)
+    assert calls.recent_tools() == ["b.b", "a.a", "c.c"]
+    assert calls.recent_tools(1) == ["b.b"]
+
+
+def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: Calls, clock: Clock, settle: Any) -> None:
+    for hours in (1, 2, 2, 30, 30, 30):
+        clock.now = START - hours * HOUR
+        note(calls, ok=hours != 1, ms=10.0)
+        settle(calls)
+    clock.now = START
+
+    week = calls.series(period="week")
+    month = calls.series(period="month")
+
+    assert [(span.calls, span.failures) for span in week] == [(3, 0), (2, 0), (1, 1)]
+    assert [span.calls for span in month] == [3, 3]
+    assert month == calls.series()
+    assert week[0].start == (START - 31 * HOUR).replace(minute=0, second=0, microsecond=0) + HOUR
+    assert (week[0].p50_ms, week[0].p95_ms) == (10.0, 10.0)
+
+
+def test_a_clock_set_back_loses_nothing(calls: Calls, clock: Clock, settle: Any) -> None:
+    """Calls from before the clock was set back are dated in the future; they count in every period."""
+    note(calls, number=1)
+    settle(calls)
+    clock.now = START - DAY
+    note(calls, number=2)
+    settle(calls)
+
+    assert [calls.usage(period=period).total_calls for period in PERIODS] == [2, 2, 2, 2]
+    assert [row.call_id for row in calls.history()] == ["id1", "id2"]
+    assert calls.usage().tools[0].last_called == START
+
+
+@pytest.mark.parametrize("year", [1, 1969, 9999])
+def test_a_clock_far_off_breaks_nothing(calls: Calls, clock: Clock, settle: Any, year: int) -> None:
+    clock.now = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
+    note(calls)
+    settle(calls)
+
+    assert calls.usage().total_calls == 1
+    assert calls.history()[0].ts.year == year
+    clock.now = START
+    assert calls.usage(period="day").total_calls == int(year > 2026)
+
+
+def test_folding_twice_changes_nothing(calls: Calls) -> None:
+    for number in range(100):
+        note(calls, number=number)
+    calls.fold()
+    before = (calls.usage(), calls.history(limit=None))
+
+    calls.fold()
+
+    assert (calls.usage(), calls.history(limit=None)) == before
+
+
+def test_a_process_folds_by_itself_and_keeps_one_short_file(tmp_path: Path, clock: Clock) -> None:
+    log = Calls(tmp_path / "calls", clock=clock, fold_bytes=10_000)
+    for number in range(1000):
+        note(log, number=number)
+
+    files = list(log.folder.glob("*.jsonl"))
+
+    assert len(files) == 1
+    assert files[0].stat().st_size <= 10_000
+    assert log.usage().total_calls == 1000
+
+
+def test_many_short_processes_leave_few_files(tmp_path: Path, clock: Clock) -> None:
+    """Each command of the command line is a process of its own, with one call."""
+    for number in range(200):
+        log = Calls(tmp_path / "calls", clock=clock)
+        note(log, number=number)
+        log.close()
+
+    assert len(os.listdir(tmp_path / "calls")) < 80
+    assert Calls(tmp_path / "calls", clock=clock).usage().total_calls == 200
+
+
+def test_the_newest_calls_are_kept_and_the_sums_for_ever(tmp_path: Path, clock: Clock) -> None:
+    log = Calls(tmp_path / "calls", clock=clock, keep=Keep(calls=3000))
+    for number in range(12_000):
+        note(log, number=number, size=1)
+        if number % 1000 == 999:
+            log.fold()
+
+    rows = log.history(limit=None)
+
+    assert log.usage().total_calls == log.usage().output_chars == 12_000
+    assert 3000 <= len(rows) <= 3000 + 2 * 2048
+    assert {row.call_id for row in rows} >= {f"id{number}" for number in range(9000, 12_000)}
+
+
+def test_where_rows_were_dropped_the_hour_at_the_edge_counts_whole(tmp_path: Path, clock: Clock) -> None:
+    log = Calls(tmp_path / "calls", clock=clock, keep=Keep(calls=1))
+    edge = START - DAY
+    for number in range(4200):
+        clock.now = edge + (number - 100) * datetime.timedelta(milliseconds=1)
+        note(log, number=number)
+        if number % 2100 == 2099:
+            log.fold()
+    clock.now = START
+
+    assert log.usage(period="day").total_calls == 4200
+    assert log.usage().total_calls == 4200
+
+
+def test_names_without_end_are_counted_together(tmp_path: Path, clock: Clock) -> None:
+    """A model that asks for a new wrong name each time must not make the log grow for ever."""
+    log = Calls(tmp_path / "calls", clock=clock)
+    for number in range(10_500):
+        note(log, f"wrong.name{number}", number, ok=False, code="tool_not_found")
+    log.fold()
+
+    usage = log.usage()
+
+    assert usage.total_calls == usage.failures == 10_500
+    assert len(usage.tools) <= 10_000
+    assert usage.tools[0].tool == "(other)"
+
+
+def test_threads_share_one_log(tmp_path: Path, clock: Clock) -> None:
+    log = Calls(tmp_path / "calls", clock=clock, fold_bytes=20_000)
+
+    def work(thread: int) -> None:
+        for number in range(500):
+            note(log, f"t.{thread}", thread * 1000 + number)
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {row.tool: row.calls for row in log.usage().tools} == {f"t.{thread}": 500 for thread in range(8)}
+    assert len({row.call_id for row in log.history(limit=None)}) == 4000
+    assert len(list(log.folder.glob("*.jsonl"))) <= 2
+
+
+def test_a_forked_child_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    code = """
+import datetime, os, sys
+from pathlib import Path
+from onetool_ipy.stores.calls import Calls
+log = Calls(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
+log.record("parent", "a.b", "python", {}, ok=True, ms=0.0)
+pid = os.fork()
+log.record("child" if pid == 0 else "parent2", "a.b", "python", {}, ok=True, ms=0.0)
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+print(len(list(log.folder.glob("*.jsonl"))), sorted(row.call_id for row in log.history()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "calls")], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.split(maxsplit=1) == ["2", "['child', 'parent', 'parent2']\n"], done.stderr
+
+
+def test_files_are_for_their_owner_alone(calls: Calls) -> None:
+    note(calls)
+    calls.fold()
+    note(calls)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in calls.folder.iterdir()}
+
+    assert set(modes.values()) == {0o600}
+    assert calls.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_deleted_under_a_running_process_is_made_again(calls: Calls, tmp_path: Path) -> None:
+    note(calls, number=1)
+    for path in calls.folder.iterdir():
+        path.unlink()
+    calls.folder.rmdir()
+    calls.usage()
+    note(calls, number=2)
+
+    assert [row.call_id for row in calls.history()] == ["id2"]
+
+
+def test_recording_loads_neither_sqlite_nor_pandas(tmp_path: Path) -> None:
+    code = """
+import datetime, sys
+from pathlib import Path
+import onetool_ipy.stores.calls as calls, onetool_ipy.stores.topics
+early = [name for name in ("orjson", "sqlite3", "pandas", "yaml") if name in sys.modules]
+log = calls.Calls(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
+log.record("id", "a.b", "python", {}, ok=True, ms=0.0)
+print(early, [name for name in ("sqlite3", "pandas", "yaml", "numpy") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "calls")], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.strip() == "[] []", done.stderr

@@ -1,0 +1,166 @@
+"""The step around a call: every trip leaves one record, whatever became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onetool_ipy
+from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.model import ToolCall, ToolResult, Trip
+from onetool_ipy.stores.calls import Calls, step
+
+KEY = "s3cr3t-of-the-house"
+
+
+class Bench:
+    """A real registry and executor with nothing but the call log around a call."""
+
+    def __init__(self, folder: Path, *, enabled: bool = True, more: Any = ()) -> None:
+        self.box = onetool_ipy.open_toolbox(env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
+        self.log = Calls(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
+        self.executor = Executor(
+            self.box.registry,
+            steps=[step(self.log), *more],
+            background=self.box.background,
+            workers=self.box.workers,
+        )
+
+    def call(self, name: Any, args: Any, **options: Any) -> ToolResult:
+        return self.executor.call(ToolCall(self.box.new_id(), name, args), **options)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+
+    @onetool_ipy.tool("nb.fail")
+    def fail() -> None:
+        """Fail."""
+        raise RuntimeError("no")
+
+    @onetool_ipy.tool("nb.stop")
+    def stop() -> None:
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
+    @onetool_ipy.tool("nb.inner")
+    def inner() -> Any:
+        """Call another tool."""
+        return made.call("tools.echo", {"message": "hi"}).unwrap()
+
+    @onetool_ipy.tool("nb.slow")
+    async def slow() -> None:
+        """Take too long."""
+        await asyncio.Event().wait()
+
+    for function in (fail, stop, inner, slow):
+        made.box.adopt(function)
+    yield made
+    made.box.close()
+
+
+def test_a_call_is_recorded_with_what_it_gave(bench: Bench) -> None:
+    result = bench.call("tools.echo", {"message": "hello"})
+
+    (row,) = bench.log.history()
+    assert (row.tool, row.source, row.ok, row.code) == ("tools.echo", "python", True, None)
+    assert (row.call_id, row.ms) == (result.meta["call_id"], result.meta["duration_ms"])
+    assert (row.arguments, row.bytes) == ({"message": "hello"}, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "code", "reason"),
+    [
+        ("no.such", {}, "tool_not_found", None),
+        ("tools.echo", {}, "invalid_args", "schema"),
+        ("tools.echo", "no object", "invalid_args", "schema"),
+        ("nb.fail", {}, "execution_error", None),
+        ("nb.slow", {}, "execution_error", "timeout"),
+    ],
+)
+def test_a_failed_call_is_recorded_with_its_code(bench: Bench, name: str, args: Any, code: str, reason: Any) -> None:
+    bench.call(name, args, timeout_s=0.05 if name == "nb.slow" else None)
+
+    (row,) = bench.log.history()
+    assert (row.tool, row.ok, row.code, row.reason) == (name, False, code, reason)
+    assert row.bytes > 0
+    assert bench.log.usage().failures == 1
+
+
+def test_a_call_that_is_not_allowed_is_recorded(bench: Bench) -> None:
+    bench.call("tools.echo", {"message": 1}, allow=["time.*"])
+
+    assert bench.log.history()[0].reason == "not_allowed"
+
+
+def test_a_call_that_was_stopped_is_recorded(bench: Bench) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        bench.call("nb.stop", {})
+
+    (row,) = bench.log.history()
+    assert (row.tool, row.ok, row.reason) == ("nb.stop", False, "cancelled")
+
+
+def test_a_call_inside_a_call_counts_too(bench: Bench) -> None:
+    bench.call("nb.inner", {})
+
+    assert {row.tool: row.calls for row in bench.log.usage().tools} == {"nb.inner": 1, "tools.echo": 1}
+
+
+async def test_an_async_call_is_recorded(bench: Bench) -> None:
+    await bench.executor.acall(ToolCall("x1", "tools.echo", {"message": "hi"}))
+
+    assert bench.log.history()[0].call_id == "x1"
+
+
+def test_a_call_that_another_step_answers_is_recorded(tmp_path: Path) -> None:
+    def answer(_trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+        return ToolResult(True, "cached", meta={"handle": "r_3"})
+        yield
+
+    bench = Bench(tmp_path, more=[answer])
+
+    bench.call("tools.echo", {"message": "hi"})
+
+    assert (bench.log.history()[0].bytes, bench.log.history()[0].handle) == (6, "r_3")
+    bench.box.close()
+
+
+@pytest.mark.parametrize("name", ["x" * 100_000, f"a.{KEY}", "a\nb.c", "\ud800.x", "", 7, None])
+def test_a_name_that_is_none_is_recorded_harmlessly(bench: Bench, name: Any) -> None:
+    bench.call(name, {"q": KEY})
+
+    (row,) = bench.log.history()
+    assert row.code == "tool_not_found"
+    assert len(row.tool) <= 200
+    assert KEY not in row.tool + row.args
+    assert "\n" not in row.tool
+    assert not any(KEY.encode() in path.read_bytes() for path in bench.log.folder.iterdir())
+
+
+def test_a_foreign_call_id_is_recorded_harmlessly(bench: Bench) -> None:
+    for call_id in ("line\nbreak", "x" * 10_000, "\ud800"):
+        bench.executor.call(ToolCall(call_id, "tools.echo", {"message": 1}))
+    bench.log.fold()
+
+    assert [len(row.call_id) <= 200 for row in bench.log.history()] == [True] * 3
+    assert len(bench.log.frame()) == 3
+
+
+def test_nothing_is_recorded_where_statistics_are_off(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, enabled=False)
+
+    assert bench.call("tools.echo", {"message": 1}).ok
+    assert not bench.log.folder.exists()
+    bench.box.close()

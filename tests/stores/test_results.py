@@ -1,0 +1,495 @@
+"""Stored results as their users see them: handles, pages, how long they live, who can read them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.stores.files import StoreError
+from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results
+from onetool_ipy.stores.results_shelf import new_handle
+from tests.stores.shelf import SECRET, START, Clock, lines, names, open_results
+
+NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))
+KEYS = ["lines", "total_lines", "returned", "offset", "has_more"]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def results(tmp_path: Path, clock: Clock) -> Results:
+    return open_results(tmp_path, clock)
+
+
+@pytest.mark.spec("001/Query Stored Results/Basic query with defaults")
+def test_query_gives_the_first_hundred_lines(results: Results) -> None:
+    handle = results.put(NUMBERED)
+
+    assert lines(results, handle) == [f"line {number}" for number in range(1, 101)]
+
+
+@pytest.mark.spec("001/Query Stored Results/Query with offset and limit")
+def test_query_offset_and_limit_choose_the_lines(results: Results) -> None:
+    handle = results.put(NUMBERED)
+
+    assert lines(results, handle, offset=101, limit=50) == [f"line {number}" for number in range(101, 151)]
+
+
+@pytest.mark.spec("001/Query Stored Results/Query response format")
+def test_query_answers_with_these_keys_and_no_others(results: Results) -> None:
+    handle = results.put(NUMBERED)
+
+    found = results.query(handle, offset=499, limit=2)
+
+    assert list(found) == KEYS
+    assert found == {
+        "lines": ["line 499", "line 500"],
+        "total_lines": 500,
+        "returned": 2,
+        "offset": 499,
+        "has_more": False,
+    }
+
+
+@pytest.mark.spec("001/Query Stored Results/1-indexed offset")
+def test_query_offset_starts_at_one(results: Results) -> None:
+    handle = results.put("first\nsecond\n")
+
+    assert lines(results, handle, offset=1, limit=1) == ["first"]
+
+
+@pytest.mark.spec("001/Query Stored Results/Offset validation")
+@pytest.mark.parametrize("offset", [0, -1, -(10**12)])
+def test_query_refuses_an_offset_below_one(results: Results, offset: int) -> None:
+    handle = results.put("x")
+
+    with pytest.raises(ValueError, match=rf"^offset must be >= 1 \(1-indexed\), got {offset}$"):
+        results.query(handle, offset=offset)
+
+
+@pytest.mark.spec("001/Query Stored Results/Limit validation")
+@pytest.mark.parametrize("limit", [0, -1])
+def test_query_refuses_a_limit_below_one(results: Results, limit: int) -> None:
+    handle = results.put("x")
+
+    with pytest.raises(ValueError, match=rf"^limit must be >= 1, got {limit}$"):
+        results.query(handle, limit=limit)
+
+
+@pytest.mark.parametrize("offset", [501, 10**12, 10**30])
+def test_query_past_the_end_is_empty(results: Results, offset: int) -> None:
+    handle = results.put(NUMBERED)
+
+    found = results.query(handle, offset=offset, limit=10**30)
+
+    assert found == {"lines": [], "total_lines": 500, "returned": 0, "offset": offset, "has_more": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("\n\n", ["", ""]),
+        ("a", ["a"]),
+        ("a\n", ["a"]),
+        ("a\n\nb", ["a", "", "b"]),
+        ("a\r\nb\rc", ["a\r", "b\rc"]),
+        ("a\u2028b\u2029c\x0bd\x0ce\x85f", ["a\u2028b\u2029c\x0bd\x0ce\x85f"]),
+        ("\ufeffa\x00b", ["\ufeffa\x00b"]),
+        ("é€😀", ["é€😀"]),
+        ("a\ud800b\udfff", ["a\\ud800b\\udfff"]),
+    ],
+    ids=["empty", "newline", "newlines", "one", "ended", "blank", "CR", "separators", "BOM+NUL", "wide", "surrogates"],
+)
+def test_lines_end_at_newline_only_and_text_stays_as_it_is(results: Results, text: str, expected: list[str]) -> None:
+    handle = results.put(text)
+
+    found = results.query(handle)
+
+    assert found["lines"] == expected
+    assert found["total_lines"] == len(expected)
+
+
+@pytest.mark.parametrize("width", [0, 1, 7, 100, 5_000, 16_384, 16_385, 40_000])
+def test_every_line_of_a_large_result_is_found_by_number(results: Results, width: int) -> None:
+    """Lines that are shorter than, longer than and exactly as long as a block of the index."""
+    count = min(30_000, 6_000_000 // (width + 1))
+    expected = [f"{number:06d}"[: min(width, 6)] + "x" * max(0, width - 6) for number in range(count)]
+    handle = results.put("".join(f"{line}\n" for line in expected))
+
+    for first in {0, 1, count // 3, count // 2, count - 3, count - 1}:
+        found = results.query(handle, offset=first + 1, limit=3)
+
+        shown = [line.partition(" ... [cut")[0] for line in found["lines"]]
+        assert shown == [line[:16_384] for line in expected[first : first + 3]]
+        assert found["total_lines"] == count
+
+
+def test_all_lines_come_back_page_by_page(results: Results) -> None:
+    text = [f"{'é' * (number % 700)}{number}" for number in range(5_000)]
+    handle = results.put("\n".join(text))
+
+    back: list[str] = []
+    while (found := results.query(handle, offset=len(back) + 1, limit=777))["returned"]:
+        back += found["lines"]
+        assert found["has_more"] == (len(back) < 5_000)
+
+    assert back == text
+
+
+def test_very_long_line_is_cut_with_a_mark_and_its_neighbours_are_not(results: Results) -> None:
+    handle = results.put("before\n" + "é" * 500_000 + "\nafter")
+
+    first, long, last = lines(results, handle)
+
+    assert (first, last) == ("before", "after")
+    assert long == "é" * 8_192 + " ... [cut: line of 1,000,000 bytes]"
+    assert lines(results, handle, offset=3) == ["after"]
+
+
+def test_answer_ends_at_32_mib_and_says_that_there_is_more(results: Results) -> None:
+    handle = results.put(("y" * 9_999 + "\n") * 6_000)
+
+    found = results.query(handle, limit=10**9)
+
+    assert 32 * 1024 * 1024 <= sum(map(len, found["lines"])) < 36 * 1024 * 1024
+    assert found["returned"] == len(found["lines"])
+    assert found["has_more"]
+    rest = results.query(handle, offset=found["returned"] + 1, limit=10**9)
+    assert found["returned"] + rest["returned"] == 6_000
+
+
+BAD_HANDLES = {
+    "climbing": "../../etc/passwd",
+    "root": "/",
+    "absolute": "/etc/passwd",
+    "empty": "",
+    "dot": ".",
+    "NUL": "abc\0def",
+    "newline": "abcdefghjkmn\n",
+    "upper case": "ABCDEFGHJKMN",
+    "other digits": "a٠١٢٣٤٥٦٧٨٩b",
+    "huge": "a" * 10_000_000,
+    "surrogate": "\ud800" * 12,
+    "with suffix": "abcdefghjkmn.lines",
+    "never given": "abcdefghjkmn",
+    "number": 123456789012,
+    "nothing": None,
+    "list": ["abcdefghjkmn"],
+}
+
+
+@pytest.mark.spec("001/Query Stored Results/Invalid handle")
+@pytest.mark.parametrize("handle", BAD_HANDLES.values(), ids=BAD_HANDLES.keys())
+def test_unknown_handle_is_not_found(results: Results, handle: Any) -> None:
+    results.put("something else")
+
+    for ask in (results.query, results.describe, results.store):
+        with pytest.raises(HandleNotFound, match="Handle not found") as caught:
+            ask(handle)
+        assert len(str(caught.value)) < 200
+    assert results.delete(handle) is False
+
+
+def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from onetool_ipy.stores.results import HandleNotFound
+        from tests.stores.shelf import open_results
+        from tests.stores.test_results import BAD_HANDLES
+        results = open_results(Path(sys.argv[1]))
+        touched = []
+        sys.addaudithook(lambda event, args: touched.append(str(args[0])) if event in ("open", "os.remove") else None)
+        for handle in BAD_HANDLES.values():
+            try:
+                results.query(handle)
+            except HandleNotFound:
+                results.delete(handle)
+        open("/dev/null").close()
+        print(*(path for path in touched if not path.startswith(sys.argv[1])))
+        """
+
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == ["/dev/null"], done.stderr  # which the code opened itself, as a control
+
+
+def test_handles_are_short_safe_and_all_different() -> None:
+    given = {new_handle() for _ in range(20_000)}
+
+    assert len(given) == 20_000
+    assert all(len(handle) == 12 and handle.isalnum() and handle.islower() and handle[0].isalpha() for handle in given)
+
+
+@pytest.mark.spec("001/Query Stored Results/Expired handle")
+def test_expired_handle_says_so_every_time_and_in_every_process(results: Results, clock: Clock, tmp_path: Path) -> None:
+    handle = results.put("x")
+    clock.forward(days=1, seconds=-1)
+    assert lines(results, handle) == ["x"]
+    clock.forward(seconds=1)
+
+    for _ in range(2):
+        with pytest.raises(HandleExpired, match="expired"):
+            results.query(handle)
+    with pytest.raises(HandleExpired):
+        open_results(tmp_path, clock).query(handle)
+    assert names(results) == [f"{handle}.expired"]
+
+
+def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(results: Results, clock: Clock) -> None:
+    old = results.put("old")
+    clock.forward(hours=23)
+    young = results.put("young")
+    clock.forward(hours=1)
+
+    removed = results.reap()
+
+    assert removed == 1
+    assert names(results) == sorted([f"{old}.expired", f"{young}.lines"])
+    with pytest.raises(HandleExpired):
+        results.query(old)
+
+
+def test_clock_set_back_a_day_loses_nothing_and_revives_nothing(results: Results, clock: Clock) -> None:
+    gone = results.put("gone")
+    clock.forward(days=1)
+    with pytest.raises(HandleExpired):
+        results.query(gone)
+    kept = results.put("kept")
+    clock.forward(days=-1)
+
+    results.reap()
+
+    assert lines(results, kept) == ["kept"]
+    with pytest.raises(HandleExpired):
+        results.query(gone)
+
+
+def test_clock_set_back_does_not_make_new_results_the_first_to_go(tmp_path: Path, clock: Clock) -> None:
+    results = open_results(tmp_path, clock, max_bytes=4_000)
+    old = [results.put("a" * 1_000) for _ in range(3)]
+    clock.forward(days=-1)
+
+    new = [results.put("b" * 1_000) for _ in range(2)]
+
+    assert [lines(results, handle) for handle in new] == [["b" * 1_000]] * 2
+    with pytest.raises(HandleExpired):
+        results.query(old[0])
+
+
+def test_folder_copied_without_its_times_keeps_its_results(results: Results) -> None:
+    handle = results.put("x")
+    os.utime(results.folder / f"{handle}.lines", (0, 0))
+
+    assert results.reap() == 0
+    assert lines(results, handle) == ["x"]
+
+
+def test_tombstones_go_after_thirty_days(results: Results, clock: Clock) -> None:
+    handle = results.put("x")
+    clock.forward(days=2)
+    results.reap()
+    clock.forward(days=31)
+    results.reap()
+
+    assert names(results) == []
+    with pytest.raises(HandleNotFound):
+        results.query(handle)
+
+
+def test_quota_removes_the_oldest_first_and_never_the_newest(tmp_path: Path, clock: Clock) -> None:
+    results = open_results(tmp_path, clock, max_bytes=5_000)
+    handles = []
+    for number in range(8):
+        clock.forward(seconds=1)
+        handles.append(results.put(str(number) * 1_000))
+
+    left = [row["handle"] for row in results.list()]
+
+    assert left == handles[:-5:-1]
+    assert sum(path.stat().st_size for path in results.folder.glob("*.lines")) <= 5_000
+    with pytest.raises(HandleExpired, match="make room"):
+        results.query(handles[0])
+
+
+def test_result_larger_than_the_quota_is_still_readable(tmp_path: Path) -> None:
+    results = open_results(tmp_path, max_bytes=1_000)
+    small = results.put("small")
+
+    large = results.put("x" * 50_000)
+
+    assert results.query(large)["total_lines"] == 1
+    with pytest.raises(HandleExpired):
+        results.query(small)
+
+
+def test_list_tells_what_there_is_newest_first(results: Results, clock: Clock) -> None:
+    first = results.put("a\nb\n", tool="demo.text")
+    clock.forward(seconds=1)
+    second = results.keep([{"a": 1}], tool="demo.rows")
+
+    rows = results.list()
+
+    assert rows == [
+        {
+            "handle": second,
+            "tool": "demo.rows",
+            "created": START + timedelta(seconds=1),
+            "lines": None,
+            "bytes": None,
+            "expires": START + timedelta(days=1, seconds=1),
+        },
+        {
+            "handle": first,
+            "tool": "demo.text",
+            "created": START,
+            "lines": 2,
+            "bytes": 4,
+            "expires": START + timedelta(days=1),
+        },
+    ]
+    assert results.describe(first) == rows[1]
+    assert results.describe(second) == rows[0]
+
+
+def test_list_of_a_new_project_is_empty_and_makes_no_folder(results: Results) -> None:
+    assert results.list() == []
+    assert results.reap() == 0
+    assert not results.folder.exists()
+
+
+def test_deleted_handle_is_not_found(results: Results) -> None:
+    handle, kept = results.put("x"), results.keep(["y"])
+
+    assert results.delete(handle)
+    assert results.delete(kept)
+
+    assert not results.delete(handle)
+    assert names(results) == []
+    for one in (handle, kept):
+        with pytest.raises(HandleNotFound):
+            results.query(one)
+
+
+def test_handle_works_in_another_process(results: Results, tmp_path: Path) -> None:
+    handle = results.put("über\n")
+    code = (
+        "import sys; from pathlib import Path; from tests.stores.shelf import open_results\n"
+        "print(ascii(open_results(Path(sys.argv[1])).query(sys.argv[2])['lines']))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), handle], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.strip() == ascii(["über"]), done.stderr
+
+
+def test_secrets_never_reach_the_disk(results: Results) -> None:
+    """As text, in rows, in keys, in bytes, and wherever a stream of text is cut."""
+    filler = "x" * 1_013
+    text = "\n".join(f"{filler}{SECRET}{filler}" for _ in range(2_000))
+    handles = [
+        results.put(text),
+        results.put(text.encode()),
+        results.put((SECRET * 3 + " ") * 30_000),
+        results.put([{SECRET: SECRET}] * 20_000),
+        results.put({"headers": {"Authorization": f"Bearer {SECRET}"}}),
+        results.put_lines(f"{number} {SECRET}" for number in range(20_000)),
+    ]
+
+    on_disk = {path.stem: path.read_bytes() for path in results.folder.iterdir()}
+
+    assert set(on_disk) == set(handles)
+    assert [handle for handle, data in on_disk.items() if SECRET.encode() in data] == []
+    assert all(b"***" in data for data in on_disk.values())
+    assert results.query(handles[0])["lines"][0] == f"{filler}***{filler}"
+    assert results.query(handles[0])["total_lines"] == 2_000
+
+
+def test_secret_across_every_possible_cut_is_hidden(results: Results) -> None:
+    """The pieces of a stream are shifted by one character until every position was at a border."""
+    size = 256 * 1024
+    for shift in range(0, len(SECRET) + 1, 3):
+        text = "a" * (size - shift) + SECRET + "b" * size + SECRET + "c" * (size - 7)
+
+        handle = results.put(text)
+
+        assert SECRET.encode() not in (results.folder / f"{handle}.lines").read_bytes()
+        assert results.query(handle, search=r"a\*\*\*b+\*\*\*c")["matched"] + results.query(handle)["total_lines"] >= 1
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[:20],
+    "end missing": lambda data: data[:-1],
+    "half": lambda data: data[: len(data) // 2],
+    "start missing": lambda data: data[100:],
+    "longer": lambda data: data + b"x",
+    "index flipped": lambda data: data[:8_900] + bytes([data[8_900] ^ 255]) + data[8_901:],
+    "zeros": lambda data: bytes(len(data)),
+    "text": lambda data: b"hello\n" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_file_costs_only_itself(results: Results, damage: Callable[[bytes], bytes]) -> None:
+    broken, good = results.put("x" * 99 + "\n" + "y" * 8_790), results.put("good")
+    path = results.folder / f"{broken}.lines"
+    path.write_bytes(damage(path.read_bytes()))
+
+    with pytest.raises(DamagedResult, match=f"{broken}.*damaged"):
+        results.query(broken)
+
+    assert lines(results, good) == ["good"]
+    assert [row["handle"] for row in results.list()] == [good]
+    assert lines(results, results.put("new")) == ["new"]
+    results.reap()
+    assert lines(results, good) == ["good"]
+
+
+def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(results: Results) -> None:
+    handle = results.put(NUMBERED)
+    results.query(handle)
+    path = results.folder / f"{handle}.lines"
+    path.write_bytes(path.read_bytes()[:1_000])
+
+    with pytest.raises(DamagedResult):
+        results.query(handle, offset=400)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_no_file_of_ours_is_an_error_and_no_wait(results: Results, tmp_path: Path, kind: str) -> None:
+    handle = results.put("x")
+    path = results.folder / f"{handle}.lines"
+    (tmp_path / "elsewhere").write_bytes(path.read_bytes())
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(path)
+
+    with pytest.raises(StoreError, match=handle):
+        results.query(handle)
+    assert results.list() == []
+
+
+def test_errors_are_of_the_house_and_say_what_to_do() -> None:
+    for error in (HandleNotFound("x"), HandleExpired("x"), DamagedResult(Path("/x"), "short")):
+        assert isinstance(error, OneToolError)
+        assert error.hint
