@@ -110,8 +110,8 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
     """The packs of the project itself: those that a notebook gets as names."""
     found = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
-        name = definition.data.get("name")
-        if isinstance(name, str):
+        name = definition.name
+        if isinstance(name, str) and name:
             found.append(name.partition(".")[0] if "." in name else "config")
     return tuple(dict.fromkeys(found))
 

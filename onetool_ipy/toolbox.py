@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import inspect
 
     from onetool_ipy.core.jobs import Job
+    from onetool_ipy.core.shortcuts import Shortcuts
+    from onetool_ipy.core.snippets import Snippet
 
 __all__ = ["PackProxy", "Parts", "ToolProxy", "Toolbox", "raise_failure"]
 
@@ -84,10 +86,13 @@ class Toolbox:
         self.workers = Workers(given_up)
         self.dress: Callable[[BaseException], None] | None = None
         self.on_adopt: Callable[[ToolSpec], None] | None = None
+        self.on_reload: Callable[[], None] | None = None
         self._build = build
         self._swap = threading.Lock()
         self._problem: Problem | None = None
         self._is_closed = False
+        self._snippets: dict[str, Snippet] = {}
+        self._shortcuts: tuple[Config, Shortcuts] | None = None
         self.parts = build(self)
         current.opened(self)
 
@@ -104,9 +109,28 @@ class Toolbox:
         return self.parts.executor
 
     @property
-    def ot(self) -> PackProxy:
+    def shortcuts(self) -> Shortcuts:
+        """Aliases and snippets: those of the files, and those of this session over them."""
+        known = self._shortcuts
+        if known is None or known[0] is not self.config:
+            from onetool_ipy.core.shortcuts import read_shortcuts
+
+            settings = self.config.settings
+            found = read_shortcuts(settings.aliases, settings.snippets)
+            for snippet in self._snippets.values():
+                found = found.with_snippet(snippet)
+            known = self._shortcuts = (self.config, found)
+        return known[1]
+
+    def add_snippet(self, snippet: Snippet) -> None:
+        """Keep a snippet for this session; it survives a reload."""
+        self._snippets[snippet.name] = snippet
+        self._shortcuts = None
+
+    @property
+    def ot(self) -> OtProxy:
         """The pack about the toolbox itself."""
-        return PackProxy(self, "ot")
+        return OtProxy(self, "ot")
 
     def call(
         self,
@@ -161,7 +185,11 @@ class Toolbox:
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
-        found = [*self.config.problems, *self.registry.problems()]
+        known = self.registry
+        found = [*self.config.problems, *known.problems()]
+        if self.config.settings.aliases or self.config.settings.snippets:
+            names = [spec.name for spec in known.list()]
+            found += self.shortcuts.problems(lambda name: known.get(name) is not None, names)
         if self._problem is not None:
             found.append(self._problem)
         return [Problem(*(self.mask(text) for text in problem)) for problem in found]
@@ -186,6 +214,8 @@ class Toolbox:
                 raise InvalidConfig(exc.message, hint=_KEPT, problems=problems) from exc
             old, self.parts, self._problem = self.parts, fresh, None
         old.close()
+        if self.on_reload is not None:
+            self.on_reload()
 
     def close(self) -> None:
         """Let go of threads and sources; may be called twice. A call after it is refused."""
@@ -290,17 +320,13 @@ class ToolProxy:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         result = self._box.call(self._spec.name, self._bind(args, kwargs), source=_caller())
-        if result.error is not None:
-            raise_failure(self._box, result)
-        return result.data
+        return result.data if result.error is None else self._failed(result)
 
     async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without blocking the event loop."""
         __tracebackhide__ = True
         result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=_caller())
-        if result.error is not None:
-            raise_failure(self._box, result)
-        return result.data
+        return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
         return f"<tool {self._spec.signature}>"
@@ -317,6 +343,10 @@ class ToolProxy:
                 raise _misused(spec, f"the argument '{name}' was given twice")
             bound[name] = value
         return bound
+
+    def _failed(self, result: ToolResult) -> Any:
+        __tracebackhide__ = True
+        raise_failure(self._box, result)
 
     def _current(self) -> ToolSpec:
         """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
@@ -335,6 +365,26 @@ class ToolProxy:
         if rest is not None and len(args) > len(fixed):
             bound[rest] = list(args[len(fixed) :])
         return bound
+
+
+class OtProxy(PackProxy):
+    """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
+
+    def _find(self, tool: str) -> ToolProxy | None:
+        found = super()._find(tool)
+        return None if found is None else OtTool(self._box, found._spec)
+
+
+class OtTool(ToolProxy):
+    """A tool of the `ot` pack."""
+
+    def _failed(self, result: ToolResult) -> Any:
+        from onetool_ipy.packs.ot.edge import Returned
+        from onetool_ipy.render.shown import ErrorText
+
+        if result.error is not None and isinstance(result.error.exception, Returned):
+            return ErrorText(result.error.message)
+        return super()._failed(result)
 
 
 def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import Paths
-from onetool_ipy.config.secrets import Secrets
-from onetool_ipy.config.settings import Definition, Model, Settings, Topic
-
 if TYPE_CHECKING:
+    from onetool_ipy.config.load import Config, load_config
+    from onetool_ipy.config.paths import Paths
+    from onetool_ipy.config.secrets import Secrets
+    from onetool_ipy.config.settings import Definition, Model, Settings, Topic
     from onetool_ipy.config.template import init_project
 
 __all__ = [
@@ -29,11 +28,24 @@ __all__ = [
     "load_config",
 ]
 
+_HOMES = {
+    "Config": "load",
+    "Definition": "settings",
+    "Model": "settings",
+    "Paths": "paths",
+    "Secrets": "secrets",
+    "Settings": "settings",
+    "Topic": "settings",
+    "init_project": "template",
+    "load_config": "load",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Load the template's long texts only for those who ask for them."""
-    if name == "init_project":
-        from onetool_ipy.config.template import init_project
+    """Load each part when it is first asked for: `%load_ext` only looks whether there is anything to read."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return init_project
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

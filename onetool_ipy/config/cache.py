@@ -1,5 +1,8 @@
 """The warm cache: parsed documents as JSON, so that a load needs no YAML.
 
+A head line with key and checksum, a line with the documents, then the tools one after the other: a load reads their
+names and places, and a tool is unpacked when it is looked at.
+
 Keyed by the content of the files, our version and a format number; whatever is not exactly what `store` wrote is
 ignored and written anew. It holds text as it stands in the files: no `${NAME}` is filled, and secrets.yaml is not in
 it. It lives in the user's own state directory, never where `state_dir:` points: a project could ship its own there.
@@ -11,18 +14,17 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy._version import __version__
-from onetool_ipy.config.document import Document
+from onetool_ipy.config.document import Document, Fault, Packed
 
 __all__ = ["cache_key", "fetch", "store"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MAX_BYTES = 64 * 1024 * 1024
-_WORTH_ORJSON = 400_000
 
 
 def cache_key(files: Mapping[str, bytes]) -> str:
@@ -46,8 +48,9 @@ def fetch(path: Path, key: str) -> dict[str, Document] | None:
         return None
     if head != _head(key, body):
         return None
+    index, _, tools = body.partition(b"\n")
     try:
-        return {name: Document.from_json(raw) for name, raw in _loads(body).items()}
+        return {name: _document(raw, tools) for name, raw in json.loads(index).items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -61,7 +64,9 @@ def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
 
     temp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        body = orjson.dumps({name: document.to_json() for name, document in documents.items()})
+        tools: list[bytes] = []
+        index = {name: _packed(document, tools, orjson.dumps) for name, document in documents.items()}
+        body = b"\n".join((orjson.dumps(index), b"".join(tools)))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, TypeError, ValueError):
@@ -74,14 +79,33 @@ def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
         temp.unlink(missing_ok=True)
 
 
-def _loads(body: bytes) -> Any:
-    """Both read the same; orjson is faster once there is enough to make up for its import."""
-    if len(body) < _WORTH_ORJSON:
-        return json.loads(body)
-    import orjson
-
-    return orjson.loads(body)
-
-
 def _head(key: str, body: bytes) -> bytes:
     return f"onetool_ipy {key} {zlib.crc32(body):08x}\n".encode()
+
+
+def _packed(document: Document, tools: list[bytes], dumps: Callable[[Any], bytes]) -> list[Any]:
+    """The document for the index; its tools go into the list, and their places into the index."""
+    data, faults = dict(document.data), [[f.line, f.key, f.message, f.hint] for f in document.faults]
+    if isinstance(data.get("tools"), list):
+        places: list[Any] = []
+        end = sum(map(len, tools))
+        for item in data["tools"]:
+            if not isinstance(item, dict):
+                places.append({"item": item})
+                continue
+            tools.append(dumps(item))
+            start, end = end, end + len(tools[-1])
+            name = item.get("name")
+            places.append([name if isinstance(name, str) else "", start, end])
+        data["tools"] = places
+    return [data, document.lines, faults]
+
+
+def _document(raw: Any, tools: bytes) -> Document:
+    """The document back; raise ValueError, TypeError or KeyError for anything else."""
+    data, lines, faults = raw
+    if not isinstance(data, dict) or not isinstance(lines, dict):
+        raise TypeError("not a document")
+    if isinstance(data.get("tools"), list):
+        data["tools"] = [Packed(tools, *p) if isinstance(p, list) else p["item"] for p in data["tools"]]
+    return Document(data, lines, [Fault(*fault) for fault in faults])

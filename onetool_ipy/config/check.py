@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from onetool_ipy.config.document import quoted
+from onetool_ipy.config.document import Packed, quoted
 from onetool_ipy.config.entries import model, server, snippet, topic
 from onetool_ipy.config.kinds import Kind, boolean, host, number, text, texts, whole
 from onetool_ipy.config.look import Get, Look
@@ -144,7 +144,7 @@ def _tools(file: File, items: list[Any]) -> tuple[Definition, ...]:
     out = []
     for index, data in enumerate(items):
         key = f"tools[{index}]"
-        if isinstance(data, dict):
+        if isinstance(data, dict | Packed):
             out.append(Definition(data, f"{file.shown}:{file.lines.get(key, 1)}"))
         elif key not in file.faulty:
             file.complain(key, f"{quoted(data)} is not 'key: value' lines.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from onetool_ipy.config.value import Value
 
-__all__ = ["Document", "Fault", "NotYaml", "quoted"]
+__all__ = ["Document", "Fault", "NotYaml", "Packed", "quoted"]
 
 
 class Fault(Value):
@@ -28,17 +28,21 @@ class Document(Value):
     lines: dict[str, int]
     faults: list[Fault]
 
-    def to_json(self) -> list[Any]:
-        """The document as the cache keeps it."""
-        return [self.data, self.lines, [[f.line, f.key, f.message, f.hint] for f in self.faults]]
 
-    @classmethod
-    def from_json(cls, raw: Any) -> Document:
-        """The document back; raise ValueError or TypeError for anything else."""
-        data, lines, faults = raw
-        if not isinstance(data, dict) or not isinstance(lines, dict):
-            raise TypeError("not a document")
-        return cls(data, lines, [Fault(*fault) for fault in faults])
+class Packed:
+    """A mapping that is still JSON text, part of a larger one; `name` is what it holds under that key, if text."""
+
+    __slots__ = ("_end", "_start", "_text", "name")
+
+    def __init__(self, text: bytes, name: str, start: int, end: int) -> None:
+        self.name, self._text, self._start, self._end = name, text, start, end
+
+    def unpack(self) -> dict[str, Any]:
+        """The mapping."""
+        import orjson
+
+        found: dict[str, Any] = orjson.loads(self._text[self._start : self._end])
+        return found
 
 
 class NotYaml(Exception):

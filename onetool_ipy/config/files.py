@@ -130,7 +130,7 @@ def _documents(contents: Mapping[str, bytes], key: str, paths: Paths, shown: str
 
 def _cache_place(paths: Paths) -> Path:
     name = hashlib.sha256(str(paths.config_file or paths.onetool_dir).encode("utf-8", "replace"))
-    return paths.state / "caches" / f"config-{name.hexdigest()[:12]}.json"
+    return paths.state / "cache" / f"config-{name.hexdigest()[:12]}.json"
 
 
 def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:

@@ -6,15 +6,17 @@ Every path is absolute; the project's path is real (links resolved), since the k
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onetool_ipy.config.value import Value
-from onetool_ipy.core.model import Problem
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.model import Problem
 
 __all__ = [
     "CONFIG_ENV",
@@ -107,6 +109,8 @@ def _state_base(env: Mapping[str, str], home: Path) -> Path:
 
 def _project_key(project: Path) -> str:
     """A folder name for this project: readable, and different for every path."""
+    import hashlib
+
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:12]
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in project.name)
     return f"{name[:40] or 'root'}-{digest}"
@@ -152,5 +156,7 @@ def _usable(folder: str, problems: list[Problem]) -> bool:
     if not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid():
         return True
     hint = f"If you trust it, name it in ${CONFIG_ENV}, or make yourself its owner."
+    from onetool_ipy.core.model import Problem
+
     problems.append(Problem(folder, "refused, since another user owns it.", hint))
     return False

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.config.value import Value
+
+if TYPE_CHECKING:
+    from onetool_ipy.config.document import Packed
 
 __all__ = [
     "Ask",
@@ -31,21 +34,39 @@ Provider = Literal["openai", "ollama", "gemini", "anthropic"]
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
-_set = object.__setattr__
 
-
-class Definition(Value):
+class Definition:
     """One entry as written (a tool, server, snippet or pack's settings), and the `file:line` it stands at.
 
-    `data` is plain: dicts, lists, text, numbers, booleans, None. Nobody changes it.
+    `data` is plain: dicts, lists, text, numbers, booleans, None. Nobody changes it. A tool from the warm cache is
+    unpacked when it is first looked at; `name` and `where` are there before.
     """
 
-    data: dict[str, Any]
-    where: str
+    __slots__ = ("_data", "where")
 
-    def __init__(self, data: dict[str, Any], where: str) -> None:
-        _set(self, "data", data)  # by hand, since there may be thousands
-        _set(self, "where", where)
+    def __init__(self, data: dict[str, Any] | Packed, where: str) -> None:
+        self._data, self.where = data, where
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The entry."""
+        if not isinstance(self._data, dict):
+            self._data = self._data.unpack()
+        return self._data
+
+    @property
+    def name(self) -> str:
+        """What stands under `name`, where that is text."""
+        if not isinstance(self._data, dict):
+            return self._data.name
+        found = self._data.get("name")
+        return found if isinstance(found, str) else ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Definition) and (self.data, self.where) == (other.data, other.where)
+
+    def __hash__(self) -> int:
+        return hash(self.where)
 
     def __repr__(self) -> str:
         return f"Definition({', '.join(self.data)} at {self.where})"

@@ -210,6 +210,7 @@ def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask) -> str:
 
 
 def _invalid(tool: str, found: list[dict[str, Any]], parameters: Mapping[str, Any]) -> InvalidArgs:
+    found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
     shown = "; ".join(str(f["message"]) for f in found[:3])
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     usage = f"Usage: {schema.signature_text(tool, parameters)}"

@@ -14,7 +14,7 @@ from weakref import ref
 if TYPE_CHECKING:
     from onetool_ipy.core.model import ToolCall, ToolSpec
 
-__all__ = ["Scope", "closed", "enter", "leave", "opened", "require", "scope", "toolbox"]
+__all__ = ["Scope", "closed", "enter", "expect", "leave", "opened", "require", "scope", "toolbox"]
 
 
 class Scope(NamedTuple):
@@ -36,6 +36,7 @@ class Scope(NamedTuple):
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
 _opened: list[ref[Any]] = []
 _default: list[Any] = []
+_expected: list[Callable[[], Any]] = []
 
 
 def scope() -> Scope | None:
@@ -52,7 +53,7 @@ def toolbox() -> Any | None:
         box = known()
         if box is not None:
             return box
-    return None
+    return _expected[-1]() if _expected else None
 
 
 def require() -> Any:
@@ -80,6 +81,11 @@ def opened(box: Any) -> None:
     """Remember a toolbox as the newest open one."""
     _opened[:] = [known for known in _opened if known() is not None and known() is not box]
     _opened.append(ref(box))
+
+
+def expect(opener: Callable[[], Any] | None) -> None:
+    """Let a toolbox be opened by the first code that asks for one; None takes that back."""
+    _expected[:] = [] if opener is None else [opener]
 
 
 def closed(box: Any) -> None:

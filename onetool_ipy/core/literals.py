@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from onetool_ipy.core.places import Place
@@ -92,42 +92,53 @@ def as_text(value: Any) -> str:
 
 def literal(value: Any) -> str:
     """The Python literal of a value made of plain things: text, numbers, booleans, None, lists and dicts."""
-    parts: list[str] = []
-    size = 0
-    for part in _parts(value, 0):
-        size += len(part)
-        if size > MAX_TEXT:
+    return _Writer().write(value)
+
+
+class _Writer:
+    """Writes one literal, with a limit on its size: lists that hold each other twice grow beyond any memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._left = MAX_TEXT
+
+    def write(self, value: Any) -> str:
+        self._add(value, 0)
+        return "".join(self._parts)
+
+    def _put(self, text: str) -> None:
+        self._left -= len(text) + 4
+        if self._left < 0:
             raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
-        parts.append(part)
-    return "".join(parts)
+        self._parts.append(text)
 
-
-def _parts(value: Any, depth: int) -> Iterator[str]:
-    if depth > 100:
-        raise Unwritable("is nested too deeply")
-    if isinstance(value, Json | Typed):
-        value = value.value
-    if isinstance(value, Name):
-        yield str(value)
-    elif value is None or isinstance(value, bool | str | bytes | int | float):
-        yield _scalar(value)
-    elif isinstance(value, Mapping):
-        yield "{"
-        for i, (key, item) in enumerate(value.items()):
-            yield ", " if i else ""
-            yield from _parts(key, depth + 1)
-            yield ": "
-            yield from _parts(item, depth + 1)
-        yield "}"
-    elif isinstance(value, list | tuple):
-        opened, closed = "[]" if isinstance(value, list) else "()"
-        yield opened
-        for i, item in enumerate(value):
-            yield ", " if i else ""
-            yield from _parts(item, depth + 1)
-        yield "," + closed if isinstance(value, tuple) and len(value) == 1 else closed
-    else:
-        raise Unwritable(f"is a {type(value).__name__}, which has no literal; give its name, with 'type: name'")
+    def _add(self, value: Any, depth: int) -> None:
+        if depth > 100:
+            raise Unwritable("is nested too deeply")
+        if isinstance(value, Json | Typed):
+            value = value.value
+        if isinstance(value, Name):
+            self._put(str(value))
+        elif value is None or isinstance(value, bool | str | bytes | int | float):
+            self._put(_scalar(value))
+        elif isinstance(value, Mapping):
+            self._put("{")
+            for i, (key, item) in enumerate(value.items()):
+                self._put(", " if i else "")
+                self._add(key, depth + 1)
+                self._put(": ")
+                self._add(item, depth + 1)
+            self._put("}")
+        elif isinstance(value, list | tuple):
+            opened, closed = "[]" if isinstance(value, list) else "()"
+            self._put(opened)
+            for i, item in enumerate(value):
+                self._put(", " if i else "")
+                self._add(item, depth + 1)
+            self._put("," + closed if isinstance(value, tuple) and len(value) == 1 else closed)
+        else:
+            kind = type(value).__name__
+            raise Unwritable(f"is a {kind}, which has no literal; give its name, with 'type: name'")
 
 
 def _scalar(value: str | bytes | int | float | None) -> str:

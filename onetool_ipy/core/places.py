@@ -176,7 +176,8 @@ class _Scanner:
         char = self.text[pos]
         has_fields = bool(_FIELDS & set(frame.prefix))
         if char == "\\":
-            return self._backslash(pos, has_fields), kind, "r" not in frame.prefix
+            end = self._backslash(pos, has_fields)
+            return end, kind, "r" not in frame.prefix or self.text[end - 1] in "\"'\\"
         if char in "\n\r" and len(frame.quote) == 1:
             self._give_up()
             return pos + 1, kind, True

@@ -58,15 +58,15 @@ def render(body: str, values: Mapping[str, Any]) -> str:
     except jinja2.UndefinedError as exc:
         raise TemplateProblem(f"{exc.message}.") from exc
     except jinja2.TemplateSyntaxError as exc:
-        raise TemplateProblem(f"line {exc.lineno}: {exc.message}.") from exc
+        raise TemplateProblem(f"Line {exc.lineno}: {exc.message}.") from exc
     except SecurityError as exc:
-        raise TemplateProblem(f"not allowed: {exc}.") from exc
+        raise TemplateProblem(f"Not allowed: {str(exc).rstrip('.')}.") from exc
     except Unwritable as exc:
-        raise TemplateProblem(f"a value {exc}.") from exc
+        raise TemplateProblem(f"A value {exc}.") from exc
     except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as exc:
         raise TemplateProblem(f"{type(exc).__name__}: {exc}") from exc
     except RecursionError as exc:
-        raise TemplateProblem("it is nested too deeply.") from exc
+        raise TemplateProblem("It is nested too deeply.") from exc
     return _fill(*job.parts(rendered))
 
 
@@ -79,7 +79,7 @@ def undeclared(body: str) -> set[str]:
     try:
         return meta.find_undeclared_variables(_restricted(env.parse(body))) - set(env.globals)
     except jinja2.TemplateSyntaxError as exc:
-        raise TemplateProblem(f"line {exc.lineno}: {exc.message}.") from exc
+        raise TemplateProblem(f"Line {exc.lineno}: {exc.message}.") from exc
 
 
 class _Job:
@@ -112,7 +112,15 @@ class _Job:
                 owner = getattr(obj, "__self__", None)
                 if isinstance(owner, str | dict | list | tuple):
                     return getattr(obj, "__name__", "") in methods
-                return obj is self.globals.get("range")
+                return obj is _range
+
+            def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
+                if isinstance(obj, jinja2.Undefined):
+                    return str(obj)  # a strict one raises here, and says what it is
+                if not self.is_safe_callable(obj):
+                    name = getattr(obj, "__name__", type(obj).__name__)
+                    raise SecurityError(f"'{name}' may not be called; use a filter")
+                return super().call(context, obj, *args, **kwargs)
 
         def refuse(*_args: Any) -> Any:
             raise SecurityError("a snippet loads no other template")
@@ -130,7 +138,7 @@ class _Job:
         env.filters = {name: known[name] for name in _FILTERS.split()}
         env.filters.update(join=_join, replace=_replace, string=literals.as_text, sum=_sum, tojson=_to_json)
         env.filters.update(indent=_indent, _counted=self.counted)
-        env.globals = {"range": env.globals["range"]}
+        env.globals = {"range": _range}
         return env
 
     def counted(self, items: Iterable[Any]) -> Iterator[Any]:
@@ -138,7 +146,7 @@ class _Job:
         for item in items:
             self._steps += 1
             if self._steps > MAX_STEPS:
-                raise Unwritable(f"is made by more than {MAX_STEPS:,} turns of its loops")
+                raise TemplateProblem(f"Its loops take more than {MAX_STEPS:,} turns.")
             self._check_time()
             yield item
 
@@ -158,7 +166,7 @@ class _Job:
         for chunk in chunks:
             size += len(chunk)
             if size > MAX_TEXT:
-                raise Unwritable(f"would make the code longer than {MAX_TEXT:,} characters")
+                raise _too_long()
             parts.append(chunk)
         return "".join(parts)
 
@@ -169,7 +177,7 @@ class _Job:
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
-            raise Unwritable(f"takes more than {MAX_TIME_S:g} s to make")
+            raise TemplateProblem(f"It takes more than {MAX_TIME_S:g} s to expand.")
 
 
 def _restricted(tree: nodes.Template) -> nodes.Template:
@@ -200,7 +208,8 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
 def _fill(texts: list[str], values: list[Any]) -> str:
     """Write each value for its place, then make sure that every place is still what it was."""
     found = places(_STAND_IN.join(texts), _offsets(texts))
-    written = []
+    written: list[str] = []
+    size = 0
     for i, (value, place) in enumerate(zip(values, found, strict=True)):
         before = _line_before(texts[: i + 1])
         after = texts[i + 1] or (_STAND_IN if i + 1 < len(values) else "")
@@ -208,6 +217,9 @@ def _fill(texts: list[str], values: list[Any]) -> str:
             written.append(literals.write(value, place, before, after))
         except Unwritable as exc:
             raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
+        size += len(written[-1])
+        if size > MAX_TEXT:
+            raise _too_long()
     _verify(texts, written, values, found)
     return "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
 
@@ -253,15 +265,25 @@ def _line_before(texts: list[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    try:
-        text = literals.as_text(value)
-    except Unwritable:
-        text = type(value).__name__
+    if isinstance(value, list | tuple | dict):
+        return f"A {type(value).__name__}"
+    text = literals.as_text(value) if isinstance(value, str | int | float) else type(value).__name__
     cut = text if len(text) <= 40 else text[:37] + "..."
     return f"'{''.join(c if c.isprintable() else '?' for c in cut)}'"
 
 
+def _too_long() -> TemplateProblem:
+    return TemplateProblem(f"The code would be longer than {MAX_TEXT:,} characters.")
+
+
 # What the sandbox of Jinja leaves open: results that are far larger than what they are made from.
+
+
+def _range(*args: int) -> range:
+    numbers = range(*args)
+    if len(numbers) > MAX_STEPS:
+        raise TemplateProblem(f"A range is longer than {MAX_STEPS:,}.")
+    return numbers
 
 
 def _require_small(operator: str, left: Any, right: Any) -> None:

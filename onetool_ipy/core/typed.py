@@ -7,6 +7,7 @@ Loaded with pydantic, when a function first asks for one of these. A type that p
 from __future__ import annotations
 
 import typing
+import warnings
 from typing import Any
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
@@ -40,7 +41,9 @@ def schema_of(hint: Any, name: str, defs: dict[str, Any]) -> tuple[dict[str, Any
 def _of_class(hint: Any) -> Converter | None:
     """How to check a type that has no JSON form; None where that cannot be told."""
     try:
-        return _Class(TypeAdapter(hint, config=_ANY_CLASS), hint)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about annotations that are no types: anything goes there
+            return _Class(TypeAdapter(hint, config=_ANY_CLASS), hint)
     except Exception:  # noqa: BLE001 - what pydantic cannot take in any way is let through as it is
         return None
 

@@ -66,8 +66,9 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
     if not allow_private:
         for address in checked:
             if not is_public(address):
+                place = f"The host '{host}' is at '{address}', which" if host != address else f"'{address}'"
                 raise HostNotAllowed(
-                    f"The host '{host}' is at '{address}', which is not a public address.",
+                    f"{place} is not a public address.",
                     hint="Set http.allow_private: true to reach private networks.",
                 )
     return checked

@@ -33,7 +33,7 @@ class Intake:
         self._unpack = _unpacker(headers.get("content-encoding", ""))
         said = headers.get("content-length", "")
         if said.isascii() and said.isdigit() and int(said) > limit:
-            raise self._too_large(f"{int(said):,} bytes")
+            raise self._too_large(f"has {int(said):,} bytes")
 
     def feed(self, chunk: bytes) -> bytes:
         """The next piece, unpacked."""
@@ -42,8 +42,22 @@ class Intake:
             out.append(piece)
             self._total += len(piece)
             if self._total > self._limit:
-                raise self._too_large("more")
+                raise self._too_large("has no end in sight")
         return b"".join(out)
+
+    def sip(self, chunk: bytes) -> bytes:
+        """The next piece, cut where the limit is reached; empty from then on."""
+        out: list[bytes] = []
+        for piece in () if self.is_full() else self._pieces(chunk):
+            out.append(piece[: self._limit - self._total])
+            self._total += len(out[-1])
+            if self.is_full():
+                break
+        return b"".join(out)
+
+    def is_full(self) -> bool:
+        """Whether there is room for nothing more."""
+        return self._total >= self._limit
 
     def finish(self) -> None:
         """Say that there is no more; raises where the packed data is cut off."""
@@ -58,7 +72,7 @@ class Intake:
 
     def _too_large(self, size: str) -> TooLarge:
         return TooLarge(
-            f"The response has {size}; at most {self._limit:,} bytes are taken.",
+            f"The response {size}; at most {self._limit:,} bytes are taken.",
             hint="Ask for less, or raise http.max_response_bytes.",
         )
 

@@ -8,15 +8,16 @@ a secret is not handed on to another host.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
 
-from onetool_ipy.core.errors import CallFailure, ExecutionFailed, TooLarge
+from onetool_ipy.core.errors import CallFailure, ExecutionFailed
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.net.body import ACCEPTED, Intake
-from onetool_ipy.net.faults import Broken, Mask, late, masked, quiet_logs, translated
+from onetool_ipy.net.faults import Mask, late, masked, quiet_logs, translated
 from onetool_ipy.net.outgoing import headers_of
 from onetool_ipy.net.reply import Reply
 from onetool_ipy.net.road import Road
@@ -125,20 +126,22 @@ class _Sending:
 
     def _all(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
         intake = Intake(headers, self._max_bytes)
-        return b"".join(self._pieces(response, intake.feed)) + (intake.finish() or b"")
+        body = b"".join(self._pieces(response, intake.feed))
+        intake.finish()
+        return body
 
     def _some(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
         """The beginning of an error's body, as far as it can be read."""
         parts: list[bytes] = []
-        try:
+        with suppress(ExecutionFailed, httpx.TransportError):  # the status is what counts
             intake = Intake({**headers, "content-length": ""}, _ERROR_BYTES)
-            for piece in self._pieces(response, intake.feed):
+            for piece in self._pieces(response, intake.sip):
                 parts.append(piece)
-        except (TooLarge, Broken, ExecutionFailed, httpx.TransportError):
-            pass  # the status is what counts
+                if intake.is_full():
+                    break
         return b"".join(parts)
 
-    def _pieces(self, response: httpx.Response, feed: Callable[[bytes], bytes]) -> Any:
+    def _pieces(self, response: httpx.Response, feed: Callable[[bytes], bytes]) -> Iterator[bytes]:
         for chunk in response.stream:  # type: ignore[union-attr]  # a sync client's stream
             self._check_time()
             yield feed(chunk)

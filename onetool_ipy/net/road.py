@@ -75,8 +75,8 @@ class Road:
         """Send, and wait for the whole reply, whatever its status. Raises a CallFailure where there is none."""
         request = self._request(method, url, headers, params, content, json)
         if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
-            work = self._alone(request, rules)
-            reply: Reply = self._workers.run(lambda: asyncio.run(work), rules.timeout_s + 1, "own")
+            limit_s = rules.timeout_s + 1
+            reply: Reply = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
             return reply
         found: Reply = self._background.run(lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s)
         return found
@@ -113,11 +113,13 @@ class Road:
     ) -> Stream:
         """A reply that is read as it comes: `with road.stream(...) as reply: for line in reply.lines(): ...`.
 
-        `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it.
+        `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it; there is
+        one try, since part of it may have been read.
         """
         from onetool_ipy.net.stream import Stream
 
         request = self._request(method, url, headers, params, content, json)
+        rules = rules.replace(tries=1)
         return Stream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
 
     def close(self) -> None:
@@ -176,7 +178,8 @@ class Road:
             except Broken as exc:
                 wait_s = self._retry.wait_s(attempt)
                 if attempt >= tries or not self._fits(wait_s, until):
-                    raise exc from None
+                    exc.details = {"attempts": attempt}
+                    raise
             await self._retry.sleep(wait_s)
 
     async def _follow(
@@ -292,7 +295,7 @@ def _reader(rules: Rules) -> Use[Reply]:
         if request.method != "HEAD":
             intake = Intake(headers, rules.max_bytes)
             async for chunk in response.stream:  # type: ignore[union-attr]  # an async transport's stream
-                parts.append(intake.feed(chunk))
+                parts.append(intake.feed(chunk))  # noqa: PERF401 - what came before a failure is let go at once
             intake.finish()
         return Reply(response.status_code, headers, b"".join(parts), str(request.url), attempt)
 

@@ -11,35 +11,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
     from onetool_ipy.sdk.clients import api_headers, lazy_client
+    from onetool_ipy.sdk.declare import deps_of, requires_cli, requires_lib
+    from onetool_ipy.sdk.deps import check_deps
+    from onetool_ipy.sdk.http import safe_request
     from onetool_ipy.sdk.tools import call_tool, get_config, get_pack, get_secret, progress
 
 __all__ = [
     "api_headers",
     "batch_execute",
     "call_tool",
+    "check_deps",
+    "deps_of",
     "get_config",
     "get_pack",
     "get_secret",
     "lazy_client",
     "normalize_items",
     "progress",
+    "requires_cli",
+    "requires_lib",
+    "safe_request",
 ]
 
 _HOMES = {
-    "batch_execute": "batch",
-    "normalize_items": "batch",
-    "api_headers": "clients",
-    "lazy_client": "clients",
-    "call_tool": "tools",
-    "get_config": "tools",
-    "get_pack": "tools",
-    "get_secret": "tools",
-    "progress": "tools",
+    "batch": ("batch_execute", "normalize_items"),
+    "clients": ("api_headers", "lazy_client"),
+    "declare": ("deps_of", "requires_cli", "requires_lib"),
+    "deps": ("check_deps",),
+    "http": ("safe_request",),
+    "tools": ("call_tool", "get_config", "get_pack", "get_secret", "progress"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
+    home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

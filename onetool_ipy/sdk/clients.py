@@ -22,20 +22,21 @@ def api_headers(secret_name: str, *, header_name: str = "Authorization", prefix:
 def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) -> Callable[[], _T | None]:
     """A function that makes the client once, at its first call, whichever thread is first.
 
-    Where `secret_name` names a secret that is not there, it gives None and makes nothing. After a factory that raised,
-    the next call tries again.
+    Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the secret has another
+    value, the client is made anew. After a factory that raised, the next call tries again.
     """
-    lock = threading.Lock()
-    made: list[_T] = []
+    making = threading.RLock()  # a factory that asks for its own client fails; it does not wait for ever
+    made: list[tuple[str | None, _T]] = []
 
     def get() -> _T | None:
-        if made:
-            return made[0]
-        if secret_name is not None and get_secret(secret_name) is None:
+        secret = None
+        if secret_name is not None and (secret := get_secret(secret_name)) is None:
             return None
-        with lock:
-            if not made:
-                made.append(factory())
-            return made[0]
+        if not made or made[0][0] != secret:
+            with making:
+                if not made or made[0][0] != secret:
+                    made[:] = [(secret, factory())]
+                return made[0][1]
+        return made[0][1]
 
     return get

@@ -5,11 +5,10 @@ A pack called from another pack is in a call of its own, so each sees its own se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import sys
 from typing import Any
 
-from onetool_ipy.core import current
+from onetool_ipy.core import current, values
 
 __all__ = ["call_tool", "get_config", "get_pack", "get_secret", "progress"]
 
@@ -19,12 +18,14 @@ def get_pack(name: str) -> Any | None:
     return current.require().pack(name)
 
 
-def call_tool(name: str, **kwargs: Any) -> Any:
-    """Call a tool by its qualified name and return its raw value; a tool's own exception passes through."""
-    pack_name, _, tool_name = name.partition(".")
+def call_tool(name: str, /, **kwargs: Any) -> Any:
+    """Call a tool by its qualified name and return its raw value; a tool's own exception passes through.
+
+    Raises ValueError where the pack or the tool is not there.
+    """
     box = current.require()
-    if not tool_name and box.registry.find(name) is not None:
-        pack_name, tool_name = box.registry.find(name).name.split(".", 1)
+    found = box.registry.find(name)
+    pack_name, _, tool_name = (found.name if found is not None else name).partition(".")
     pack = box.pack(pack_name)
     if pack is None:
         raise ValueError(f"Pack not found: {pack_name}")
@@ -35,13 +36,12 @@ def call_tool(name: str, **kwargs: Any) -> Any:
     return tool(**kwargs)
 
 
-def get_config(pack: str | None = None) -> Mapping[str, Any]:
-    """The settings of the running tool's pack, or of the pack named; empty where it has none."""
-    here = current.scope()
+def get_config(pack: str | None = None) -> dict[str, Any]:
+    """The settings of the running tool's pack, or of the pack named; empty where it has none. The dict is yours."""
     if pack is None:
-        pack = here.spec.pack if here is not None and here.spec is not None else ""
+        pack = _own_pack()
     found = current.require().config.settings.packs.get(pack)
-    return MappingProxyType(dict(found.data) if found is not None else {})
+    return {} if found is None else values.plain_copy(found.data)[0]
 
 
 def get_secret(name: str) -> str | None:
@@ -55,3 +55,14 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
     here = current.scope()
     if here is not None and here.progress is not None:
         here.progress(done, total, text)
+
+
+def _own_pack() -> str:
+    """The pack that asks: that of the running tool, or the one whose file is just being imported."""
+    here = current.scope()
+    if here is None:
+        return ""
+    if here.importing:  # another pack's tool may be the reason for the import
+        asking = sys._getframe(2).f_globals.get("pack")
+        return asking if isinstance(asking, str) else ""
+    return here.spec.pack if here.spec is not None else ""

@@ -26,7 +26,7 @@ if sys.platform != "win32":
 
 __all__ = ["FOLD_BYTES", "Appender", "Reader", "newer_files", "open_readers"]
 
-FOLD_BYTES = 512 << 10
+FOLD_BYTES = 256 << 10
 """How much one process appends before a fold is due: some thousand calls."""
 
 _NAME = re.compile(r"calls-(\d{1,9})-\d+-[0-9a-f]{12}\.jsonl")
@@ -44,7 +44,7 @@ class Appender:
     `left` falls below zero when a fold is due: this file has become long, or there are many files.
     """
 
-    __slots__ = ("_fold_bytes", "_folder", "_next_try", "_open", "_pid", "_torn", "dropped", "fault", "left")
+    __slots__ = ("_fold_bytes", "_folder", "_next_try", "_open", "_pid", "dropped", "fault", "left")
 
     def __init__(self, folder: Path, *, fold_bytes: int = FOLD_BYTES) -> None:
         self.dropped = 0
@@ -54,24 +54,20 @@ class Appender:
         self._folder = folder
         self._open: _Open | None = None
         self._pid = 0
-        self._torn = False
         self._next_try = 0.0
 
     def append(self, line: bytes) -> None:
         """Write a line with its newline."""
+        line = b"\n" + line  # so that it is whole even behind one that a full disk cut off
         opened = self._open
         try:
             if opened is None or self._pid != os.getpid():
                 opened = self._reopen()
-            if self._torn:
-                line = b"\n" + line
             done = os.write(opened.fd, line)
         except OSError as exc:
             self._drop(exc)
             return
-        self._torn = False
         if done != len(line):
-            self._torn = True  # by now another thread may have written behind it: the next line starts afresh
             self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             return
         self.left -= done
@@ -94,24 +90,34 @@ class Appender:
 
     def _reopen(self) -> _Open:
         pid = os.getpid()
-        if self._pid != pid:
-            self._open, self._torn, self.dropped = None, False, 0  # a child begins its own
-            self._pid, self._next_try = pid, 0.0
+        if self._pid != pid:  # a child begins its own
+            self._open, self.dropped, self._next_try = None, 0, 0.0
+            self._pid = pid
         if time.monotonic() < self._next_try:
             raise OSError(errno.EAGAIN, "not tried again yet")
-        self._next_try = time.monotonic() + _TRY_AGAIN_S
+        try:
+            opened = self._make(pid)
+        except OSError:
+            self._next_try = time.monotonic() + _TRY_AGAIN_S
+            raise
+        self.left = self._fold_bytes if len(_names(self._folder)) < _MANY_FILES else 0
+        self._open = opened
+        return opened
+
+    def _make(self, pid: int) -> _Open:
+        """A new file that is held from its first moment on."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
             make_folder(self._folder)
         except StoreError as exc:
             self.fault = exc
             raise OSError(errno.EAGAIN, exc.reason) from exc
-        name = f"calls-{FORMAT}-{pid}-{os.urandom(6).hex()}.jsonl"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        opened = _Open(os.open(self._folder / name, flags, 0o600))
-        _hold(opened.fd)
-        self._open, self._next_try, self._torn = opened, 0.0, False
-        self.left = self._fold_bytes if len(_names(self._folder)) < _MANY_FILES else 0
-        return opened
+        while True:
+            name = f"calls-{FORMAT}-{pid}-{os.urandom(6).hex()}.jsonl"
+            opened = _Open(os.open(self._folder / name, flags, 0o600))
+            _hold(opened.fd)
+            if os.fstat(opened.fd).st_nlink:
+                return opened
 
     def _drop(self, exc: OSError) -> None:
         self.dropped += 1
@@ -128,8 +134,7 @@ class _Open:
         self.fd = fd
 
     def __del__(self) -> None:
-        with suppress(OSError):
-            os.close(self.fd)
+        os.close(self.fd)
 
 
 class Reader:
@@ -165,17 +170,18 @@ class Reader:
 
     def delete_if_done(self, offset: int) -> bool:
         """Delete the file if its owner is gone and nothing but the rest of a cut record stands behind the offset."""
-        if not _is_abandoned(self._file.fd, self.name):
+        if not _take(self._file.fd, self.name):
             return False
-        size = self.size()
-        if size == 0 and time.time() - os.fstat(self._file.fd).st_mtime < _ABANDONED_S:
-            return False  # its owner may be between making and locking it
-        if any(True for _ in self.blocks(offset)):
-            return False
-        with suppress(OSError):
+        try:
+            is_young = time.time() - os.fstat(self._file.fd).st_mtime < _ABANDONED_S
+            if (is_young and self.size() == 0) or any(True for _ in self.blocks(offset)):
+                return False  # an empty one may be between being made and being held
             os.unlink(self.path)
-            return True
-        return False
+        except OSError:
+            return False
+        finally:
+            _hand_back(self._file.fd)
+        return True
 
 
 def open_readers(folder: Path) -> list[Reader]:
@@ -208,22 +214,30 @@ if sys.platform == "win32":
     def _hold(_fd: int) -> None:
         return
 
-    def _is_abandoned(_fd: int, _name: str) -> bool:
+    def _take(_fd: int, _name: str) -> bool:
         return True  # deleting an open file is refused there
+
+    def _hand_back(_fd: int) -> None:
+        return
 
 else:
 
     def _hold(fd: int) -> None:
-        with suppress(OSError):  # a disk without locks: `_is_abandoned` goes by age and process then
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # a disk without locks: `_take` goes by age and process then
+            fcntl.flock(fd, fcntl.LOCK_EX)  # somebody else has it for the moment of a look, if at all
 
-    def _is_abandoned(fd: int, name: str) -> bool:
+    def _take(fd: int, name: str) -> bool:
+        """Hold an append file of which nobody is the owner any more."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             is_old = time.time() - os.fstat(fd).st_mtime > _ABANDONED_S
             return exc.errno not in _IN_USE and is_old and not _is_running(int(name.split("-")[2]))
         return True
+
+    def _hand_back(fd: int) -> None:
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
 
     def _is_running(pid: int) -> bool:
         try:

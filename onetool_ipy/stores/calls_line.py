@@ -1,7 +1,8 @@
 """One call as one line: the format of the append files, read back as columns.
 
 A line is a JSON array of the twelve fields of `FIELDS`, or of two, `call_id` and `handle`, where a result was stored
-after its call was recorded. Reading never raises: a line that is not one of these is counted and left out.
+after its call was recorded. It has a newline before and behind it, so that half a line spoils no other. Reading never
+raises: a line that is not one of these is counted and left out.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def parse(data: bytes) -> Batch:
     from orjson import JSONDecodeError, loads
 
     try:
-        rows = loads(b"[%b]" % data[:-1].replace(b"\n", b","))
+        rows = loads(b"[%b]" % data.strip(b"\n").replace(b"\n\n", b","))
     except JSONDecodeError:
         return _parse_one_by_one(data)
     columns = _columns(rows)
@@ -69,7 +70,7 @@ def _parse_one_by_one(data: bytes) -> Batch:
     handles: dict[str, str] = {}
     damaged = 0
     for line in data.split(b"\n"):
-        if not line:  # what a full disk cut off was ended by a newline of its own
+        if not line:
             continue
         try:
             row = loads(line)

@@ -51,6 +51,7 @@ _HINTS = {
 }
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+_BEGIN_EVERY = 8 * 1024 * 1024
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
 _NO_WRITER_IS_THIS_SLOW_S = 24 * 3600.0
 _FIRST_NAP_S = 0.0005
@@ -84,6 +85,7 @@ class Draft:
     def __init__(self, path: Path, *, mode: int = 0o600) -> None:
         self.path = path
         self.size = 0
+        self._begun = 0
         self._mode = mode
         self._temp = path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
         self._file: io.FileIO | None = None
@@ -107,6 +109,10 @@ class Draft:
         except OSError as exc:
             raise StoreError.of(self.path, exc) from exc
         self.size += len(data)
+        if self.size - self._begun >= _BEGIN_EVERY and hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._file.fileno(), self._begun, self.size - self._begun, os.POSIX_FADV_DONTNEED)
+            self._begun = self.size
 
     def set_time(self, changed_ns: int) -> None:
         """Set the time of change that the file will show; called after the last piece."""

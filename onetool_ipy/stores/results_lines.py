@@ -2,8 +2,8 @@
 
     data | index | meta | tail
 
-`data` is UTF-8 text as it was; lines end at `\\n` only. `index` holds, for every block of 16 KiB, the number of
-newlines before it, so that any line is found with two small reads and any position has a line number, for 0.05 % of
+`data` is UTF-8 text as it was; lines end at `\\n` only. `index` holds, for every block of 8 KiB, the number of
+newlines before it, so that any line is found with two small reads and any position has a line number, for 0.1 % of
 the size. `meta` is JSON, `tail` the sizes, a checksum of index and meta, and a mark. All of it is written in one go and
 never changes, so a file that does not end in a good tail is damaged, and says so.
 
@@ -20,7 +20,8 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -33,8 +34,8 @@ __all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "Outline", "show"
 MAX_LINE_BYTES = 16 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
-_BLOCK = 16 * 1024
-_PAGE = 32 * 1024
+_BLOCK = 8 * 1024
+_PAGE = 20 * 1024
 _MAX_PAGE = 1024 * 1024
 _TAIL = struct.Struct("<QQII8s")
 _MARK = b"OTLINES1"
@@ -62,12 +63,12 @@ class LineWriter:
         """Add text, cut anywhere but inside a character."""
         if not data:
             return
-        at, room, count = 0, _BLOCK - self._size % _BLOCK, data.count
+        at, room, newlines = 0, _BLOCK - self._size % _BLOCK, _newlines(data)
         while len(data) - at >= room:
-            self._newlines += count(_NEWLINE, at, at + room)
+            self._newlines += newlines(at, at + room)
             self._index.append(self._newlines)
             at, room = at + room, _BLOCK
-        self._newlines += count(_NEWLINE, at)
+        self._newlines += newlines(at, len(data))
         self._size += len(data)
         self._last = data[-1:]
         self._draft.write(data)
@@ -79,7 +80,7 @@ class LineWriter:
             self._index.byteswap()
         index = self._index.tobytes()
         words = json.dumps({**meta, "lines": lines, "bytes": self._size}).encode()
-        check = zlib.crc32(words, zlib.crc32(index))
+        check = zlib.adler32(words, zlib.adler32(index))
         self._draft.write(index + words + _TAIL.pack(self._size, len(index), len(words), check, _MARK))
 
 
@@ -136,20 +137,15 @@ class LineFile:
         page, budget = _PAGE, MAX_ANSWER_BYTES
         while len(out) < count and position < self.size and budget > 0:
             data = self._read(position, min(page, self.size - position))
-            parts = data.split(_NEWLINE, count - len(out))
-            rest = parts.pop()
-            out += [show(part) for part in parts]
-            if position + len(data) == self.size and rest and len(out) < count:
-                out.append(show(rest))
-                break
-            if not parts:  # a line that is longer than a page, and so is cut in any case
+            is_last = position + len(data) == self.size
+            whole = len(data) if is_last else data.rfind(_NEWLINE) + 1
+            if whole:
+                out += _show_lines(data[:whole], count - len(out))
+                position, budget, page = position + whole, budget - whole, min(2 * page, _MAX_PAGE)
+            else:  # a line that is longer than a page, and so is cut in any case
                 start, position = position, self.start_of(first + len(out) + 1)
                 out.append(show(data, position - start - self._ends_with_newline(position)))
                 budget -= MAX_LINE_BYTES
-                continue
-            position += len(data) - len(rest)
-            budget -= len(data)
-            page = min(2 * page, _MAX_PAGE)
         return out
 
     def start_of(self, line: int) -> int:
@@ -222,7 +218,7 @@ class LineFile:
         if mark != _MARK or size + index_size + meta_size + _TAIL.size != found.st_size:
             raise DamagedResult(self.path, "its end is missing")
         body = self._read(size, index_size + meta_size)
-        if zlib.crc32(body) != check:
+        if zlib.adler32(body) != check:
             raise DamagedResult(self.path, "its index does not fit its checksum")
         index = array("Q")
         index.frombytes(body[:index_size])
@@ -247,6 +243,25 @@ def show(line: bytes, length: int | None = None) -> str:
     if length <= MAX_LINE_BYTES:
         return line.decode("utf-8", "replace")
     return f"{line[:MAX_LINE_BYTES].decode('utf-8', 'ignore')} ... [cut: line of {length:,} bytes]"
+
+
+def _show_lines(data: bytes, count: int) -> list[str]:
+    """The first lines of some whole ones."""
+    lines = data.decode("utf-8", "replace").split("\n", count)
+    if len(lines) > count or not lines[-1]:
+        lines.pop()  # the others, or nothing after the last newline
+    if len(data) > MAX_LINE_BYTES and max(map(len, lines)) * 4 > MAX_LINE_BYTES:
+        return [show(line) for line in data.split(_NEWLINE, count)[: len(lines)]]
+    return lines
+
+
+def _newlines(data: bytes) -> Callable[[int, int], int]:
+    """What counts the newlines in a part of the data: twice as fast where somebody has numpy loaded anyway."""
+    numpy: Any = sys.modules.get("numpy")
+    if not hasattr(numpy, "count_nonzero"):  # not there, or just being loaded by another thread
+        return partial(data.count, _NEWLINE)
+    found = numpy.frombuffer(data, "u1") == _NEWLINE[0]
+    return lambda start, stop: int(numpy.count_nonzero(found[start:stop]))
 
 
 def _open_plain(path: str, flags: int) -> int:

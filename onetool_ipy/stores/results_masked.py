@@ -21,36 +21,38 @@ _STEP = 997
 
 def masked(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:
     """The same text as UTF-8, masked. Lone surrogates, which UTF-8 cannot hold, are written out as `\\udXXX`."""
-    held: list[str] = []
-    size = 0
+    held = ""
     for piece in pieces:
-        held.append(piece if isinstance(piece, str) else piece.decode("utf-8"))
-        size += len(piece)
-        if size < _ENOUGH:
-            continue
-        ready, rest = _cut("".join(held), mask)
-        yield _encode(ready)
-        held, size = [rest], len(rest)
-        if size > _TOO_MUCH:  # one secret after the other, without a gap
-            yield _encode(mask(rest))
-            held, size = [], 0
-    yield _encode(mask("".join(held)))
+        text = piece if isinstance(piece, str) else piece.decode("utf-8")
+        if len(held) < _ENOUGH or len(text) < _REACH:
+            held += text
+        elif _is_clean(held[-_REACH:] + text[:_REACH], mask):
+            yield _encode(mask(held))
+            held = text
+        else:
+            ready, held = _cut(held + text, mask)
+            yield _encode(ready)
+    yield _encode(mask(held))
+
+
+def _is_clean(text: str, mask: Mask) -> bool:
+    hidden = mask(text)
+    return hidden is text or hidden == text
 
 
 def _cut(text: str, mask: Mask) -> tuple[str, str]:
     """A masked beginning of the text, and the rest that has to wait for what follows."""
-    hidden = mask(text)
-    if hidden is text or hidden == text:
-        return text[:-_REACH], text[-_REACH:]
     at = len(text) - _REACH
     for _ in range(_TRIES):
         at = text.rfind("\n", 0, at - 1) + 1 or at - _STEP
         if at <= 0:
             break
         before, after = text[max(0, at - _REACH) : at], text[at : at + _REACH]
-        if mask(before + after) == mask(before) + mask(after):
+        if mask(before + after) == mask(before) + mask(after):  # nothing lies across
             return mask(text[:at]), text[at:]
-    return "", text
+    if len(text) < _TOO_MUCH:
+        return "", text
+    return mask(text), ""  # one secret after the other, without a gap
 
 
 def _encode(text: str) -> bytes:

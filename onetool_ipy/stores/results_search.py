@@ -58,13 +58,16 @@ class Pattern:
         self._by_line = _ENDS_OF_TEXT.search(text) is not None
         self._looks_around = _LOOKS_AROUND.search(text) is not None
         compiled = alone if self._by_line else compile_re2(f"(?m)(?:{text})", text)
-        self._find = _plain_finder(text.encode("utf-8")) if _PLAIN.fullmatch(text) else finder(compiled)
+        self._find = finder(compiled)
+        self._plain = text.encode("utf-8") if _PLAIN.fullmatch(text) else None
         self.chunk = _CHUNK if compiled.programsize < _COMPLEX else _SMALL_CHUNK
 
     def hits(self, chunk: Chunk) -> Iterator[int]:
         """A position in each line of the chunk that matches; of a piece of a line, at most one."""
         if not chunk.is_whole:
             return self._piece_hits(chunk)
+        if self._plain is not None:
+            return self._plain_hits(chunk.data, self._plain)
         return self._single_hits(chunk.data) if self._by_line else self._line_hits(chunk.data)
 
     def _line_hits(self, data: bytes) -> Iterator[int]:
@@ -76,6 +79,13 @@ class Pattern:
                 return
             yield start
             position = data.find(_NEWLINE, end) + 1 or size
+
+    def _plain_hits(self, data: bytes, text: bytes) -> Iterator[int]:
+        """The same for a pattern that is just text: three times as fast where there are many hits."""
+        find, size, position = data.find, len(data), 0
+        while (start := find(text, position)) >= 0:
+            yield start
+            position = find(_NEWLINE, start) + 1 or size
 
     def _single_hits(self, data: bytes) -> Iterator[int]:
         position = 0
@@ -142,16 +152,6 @@ def finder(compiled: Any) -> Find:
 
         return find
     return lambda data, position: match(anchor, data, position, len(data))[0]
-
-
-def _plain_finder(text: bytes) -> Find:
-    """For a pattern that is just text, Python's own search is as fast, and faster where there are many matches."""
-
-    def find(data: bytes, position: int) -> tuple[int, int]:
-        start = data.find(text, position)
-        return start, start + len(text)
-
-    return find
 
 
 def search(file: LineFile, pattern: Pattern, *, skip: int, limit: int, budget_s: float = 10.0) -> Found:

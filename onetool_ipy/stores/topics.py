@@ -26,7 +26,6 @@ NO_TOPIC = "SKIP: no matching topic"
 _OURS = frozenset(("onetool.yaml", "prompts.yaml", "secrets.yaml", "snippets.yaml", ".gitignore"))
 _OUR_FOLDERS = frozenset(("tools", "bundles"))
 _LOCK = ".notify"
-_LOCK_WAIT_S = 5.0
 _START, _END = b"---\n", b"\n...\n"
 _BLOCK = 1 << 20
 
@@ -48,11 +47,13 @@ class Topics:
         *,
         clock: Callable[[], datetime.datetime],
         mask: Callable[[str], str] = str,
+        lock_wait_s: float = 5.0,
     ) -> None:
         self._topics = tuple(topics)
         self._folder = folder
         self._clock = clock
         self._mask = mask
+        self._lock_wait_s = lock_wait_s
 
     def notify(self, topic: str, message: str) -> str:
         """Append a message to the file of the first topic that matches, and say where it went.
@@ -65,7 +66,7 @@ class Topics:
         path = _place(self._folder, found.file)
         data = document(self._clock(), self._mask(topic), self._mask(message))
         try:
-            with locked(self._folder / _LOCK, _LOCK_WAIT_S):
+            with locked(self._folder / _LOCK, self._lock_wait_s):
                 _add(path, data)
         except StoreError as exc:
             if exc.path == path:

@@ -169,13 +169,15 @@ def test_no_secret_is_in_it(project: Project) -> None:
 
 
 def test_it_is_json_for_the_user_alone(project: Project) -> None:
-    """Mode 0600 in a folder 0700; a head line, then JSON."""
-    project.load("aliases: {a: time.now}\n")
+    """Mode 0600 in a folder 0700; a head line, the documents as JSON, then the tools as JSON."""
+    project.load("aliases: {a: time.now}\ntools: [{name: t}]\n")
     path = place(project)
-    assert path.parent.name == "caches"
+    assert path.parent.name == "cache"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert json.loads(path.read_bytes().split(b"\n", 1)[1])["main"][0] == {"aliases": {"a": "time.now"}}
+    _, index, bodies = path.read_bytes().split(b"\n", 2)
+    assert json.loads(index)["main"][0] == {"aliases": {"a": "time.now"}, "tools": [["t", 0, 12]]}
+    assert json.loads(bodies) == {"name": "t"}
     assert sorted(p.name for p in path.parent.iterdir()) == [path.name]
 
 
@@ -186,7 +188,7 @@ def test_place_that_the_project_names_is_not_believed(project: Project) -> None:
     config = load_config(env=env, cwd=project.folder)
     assert config.paths.state == project.folder / ".state"
     assert not (project.folder / ".state").exists()
-    assert list(project.home.glob(".local/state/onetool_ipy/*/caches/config-*.json"))
+    assert list(project.home.glob(".local/state/onetool_ipy/*/cache/config-*.json"))
 
 
 def test_place_that_cannot_be_written_means_no_cache(project: Project) -> None:
@@ -215,6 +217,17 @@ def test_cache_of_another_user_is_not_read(project: Project) -> None:
     assert fetch(path, key) is None
 
 
+def test_tools_are_unpacked_when_they_are_looked_at(project: Project) -> None:
+    """A warm load of thousands pays for the names only; the values are those of a cold one."""
+    text = "tools:\n  - {name: a, x: [1, {y: é}]}\n  - 3\n  - {name: 7}\n  - {x: 1}\n  - {name: b, name: c}\n"
+    cold, warm = project.load(text).settings.tools, project.load().settings.tools
+    assert [d.name for d in warm] == [d.name for d in cold] == ["a", "", ""]
+    assert [d.where for d in warm] == [d.where for d in cold]
+    assert [d.data for d in warm] == [{"name": "a", "x": [1, {"y": "é"}]}, {"name": 7}, {"x": 1}]
+    assert warm == cold
+    assert warm[0].data is warm[0].data
+
+
 def test_number_that_json_would_change_is_not_cached(project: Project) -> None:
     """An integer beyond 64 bits stays exact, at the price of a cold load."""
     text = "packs: {p: {n: 123456789012345678901234567890}}\n"
@@ -236,7 +249,11 @@ def test_round_trip(tmp_path: Path) -> None:
         data = {"a": [1, 1.5, True, None, "é\u2028\x7f"], "tools": [{"name": f"tool{i}", "x": {}} for i in range(size)]}
         document = Document(data, {"a": 1, "tools": 2}, [Fault(3, "k", "message", "hint")])
         store(tmp_path / "c.json", "key", {"main": document})
-        assert fetch(tmp_path / "c.json", "key") == {"main": document}
+        found = fetch(tmp_path / "c.json", "key")
+        assert found is not None
+        back = found["main"]
+        tools = [packed.unpack() for packed in back.data["tools"]]
+        assert back.replace(data={**back.data, "tools": tools}) == document
         assert fetch(tmp_path / "c.json", "other") is None
 
 

@@ -269,8 +269,9 @@ class TestFile:
             ".onetool/secrets.yaml: PIN: is shorter than 6 characters, so it is not masked. Use a longer secret."
         ]
 
-    def test_numbers_are_the_text_as_written(self, project: Project) -> None:
-        project.write("secrets.yaml", "A: 00123456\nB: 1e10000\nC: 0x1234567 # note\nD: 2024-01-01\n")
+    @pytest.mark.parametrize("last", ["", "E: 'geheimnis–x'\n"], ids=["plain lines", "read by YAML"])
+    def test_numbers_are_the_text_as_written(self, project: Project, last: str) -> None:
+        project.write("secrets.yaml", "A: 00123456\nB: 1e10000\nC: 0x1234567 # note\nD: 2024-01-01\n" + last)
         get = project.load().secrets.get
         assert [get(n) for n in "ABCD"] == ["00123456", "1e10000", "0x1234567", "2024-01-01"]
 

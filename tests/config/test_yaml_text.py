@@ -151,7 +151,7 @@ UNUSABLE = {
         None,
         "too many values|levels deep",
     ),
-    "many tagged values": (b"x: [" + b"!!str a," * (MAX_VALUES + 10) + b"]", 1, "too many values"),
+    "many tagged values": (b"x: [" + b"!!str a," * (MAX_VALUES + 10), 1, "too many values"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Campaigns against the call log and the topics: `python -m tests.faults.log_campaign NAME JSON` prints what it counted.
+"""Campaigns against the call log and the topics: `python -m tests.faults.log_campaign NAME JSON` says what it counted.
 
 Runs in a process of its own, since it forks. A worker tells its parent of each thing it was promised (an ack comes when
 `record`, `notify` has returned); the parent kills it at a random moment and counts whether that was inside the store.
@@ -21,7 +21,7 @@ from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.calls import Calls
 from onetool_ipy.stores.topics import Topics
 
-Ack = Callable[[str], None]
+Ack = Callable[[str], object]
 Work = Callable[[Ack, mmap.mmap], None]
 
 
@@ -78,19 +78,19 @@ def mend_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
         busy[0] = 1
         ack("begun")
         Calls(Path(folder), clock=clock).usage()
-        Calls(Path(folder), clock=clock).frame()
+        Calls(Path(folder), clock=clock).history(limit=None)
         busy[0] = 0
         ack("mended")
         signal.pause()
 
     landed, totals = 0, set()
     for _ in range(rounds):
-        place = chance.randrange(4096, len(good) - 200)
-        database.write_bytes(good[:place] + bytes(200) + good[place + 200 :])
-        _, inside = campaign(work, 1, chance.randrange(10**6))
+        place = 4096 * chance.randrange(1, 12)
+        database.write_bytes(good[:place] + bytes(4096) + good[place + 4096 :])
+        _, inside = campaign(work, 1, chance.randrange(10**6), acks=0, spins=400_000)
         landed += inside
         totals.add(log.usage().total_calls)
-        log.frame()
+        log.history(limit=None)
         database.write_bytes(good)
     names = os.listdir(folder)
     return {
@@ -244,7 +244,7 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
             except KeyboardInterrupt:
                 pass
 
-    acked, landed = campaign(work, 1, seed, interrupts=rounds)
+    acked, landed = campaign(work, 1, seed, interrupts=rounds, spins=300_000)
     topics.notify("t", "last")
     import yaml
 
@@ -253,9 +253,13 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     return {"landed": landed, "bad_notes": bad_notes, **_checked(str(Path(folder) / "calls"), acked)}
 
 
-def campaign(work: Work, rounds: int, seed: int, *, interrupts: int = 0) -> tuple[list[str], int]:
-    """Fork a worker, let it go on for a random while, kill it; again and again. What was acked, and how many kills
-    (or interrupts) came while the worker was busy in the store."""
+def campaign(
+    work: Work, rounds: int, seed: int, *, interrupts: int = 0, acks: int = 3, spins: int = 20_000
+) -> tuple[list[str], int]:
+    """Fork a worker, let it go on for a random while, kill it; again and again.
+
+    Gives what was acked, and how many kills (or interrupts) came while the worker was busy in the store.
+    """
     chance = random.Random(seed)
     acked: list[str] = []
     landed = 0
@@ -270,11 +274,11 @@ def campaign(work: Work, rounds: int, seed: int, *, interrupts: int = 0) -> tupl
         with open(reader, "rb", buffering=0) as pipe:
             data = pipe.read(1)  # until it is under way
             for _ in range(max(1, interrupts)):
-                data += _wait(pipe, chance)
+                data += _wait(pipe, chance.randrange(acks + 1), chance.randrange(spins))
                 landed += busy[0]
                 os.kill(pid, signal.SIGINT if interrupts else signal.SIGKILL)
             if interrupts:
-                data += _wait(pipe, chance)
+                data += _wait(pipe, 1, 0)
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             while more := pipe.read(65_536):
@@ -294,7 +298,7 @@ def together(work: Callable[[int], None], processes: int) -> list[int]:
                 work(worker)
                 code = 0
             except BaseException as exc:
-                print(f"worker {worker}: {type(exc).__name__}: {exc}", file=sys.stderr, flush=True)
+                os.write(2, f"worker {worker}: {type(exc).__name__}: {exc}\n".encode())
             finally:
                 os._exit(code)
         pids.append(pid)
@@ -303,17 +307,17 @@ def together(work: Callable[[int], None], processes: int) -> list[int]:
 
 def _run_worker(work: Work, writer: int, busy: mmap.mmap) -> None:
     try:
-        work(lambda text: None if os.write(writer, f"{text}\n".encode()) else None, busy)
+        work(lambda text: os.write(writer, f"{text}\n".encode()), busy)
     except BaseException as exc:
-        print(f"worker: {type(exc).__name__}: {exc}", file=sys.stderr, flush=True)
+        os.write(2, f"worker: {type(exc).__name__}: {exc}\n".encode())
     finally:
         os._exit(1)
 
 
-def _wait(pipe: Any, chance: random.Random) -> bytes:
-    """Some acks more, then a random moment of nothing."""
-    data = b"".join(pipe.read(64) for _ in range(chance.randrange(1, 4)))
-    for _ in range(chance.randrange(20_000)):
+def _wait(pipe: Any, acks: int, spins: int) -> bytes:
+    """Some acks more, then a moment of nothing."""
+    data = b"".join(pipe.read(64) for _ in range(acks))
+    for _ in range(spins):
         pass
     return data
 
@@ -341,4 +345,4 @@ def _checked(folder: str, acked: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))
+    sys.stdout.write(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -24,10 +24,9 @@ __all__ = ["Commands"]
 class Commands:
     """What can be asked of a toolbox besides calling a tool."""
 
-    def __init__(self, box: Toolbox, last: LastFailure, after_reload: Callable[[], None], profile: Path) -> None:
+    def __init__(self, box: Toolbox, last: LastFailure, profile: Path) -> None:
         self._box = box
         self._last = last
-        self._after_reload = after_reload
         self._profile = profile
         self._table: dict[str, Callable[[str], Any]] = {
             "list": self._list,
@@ -108,7 +107,6 @@ class Commands:
     def _reload(self, rest: str) -> Page:
         parse.read_options(rest, {})
         self._box.reload()
-        self._after_reload()
         return Page("OK: Configuration reloaded")
 
     def _check(self, rest: str) -> Page:

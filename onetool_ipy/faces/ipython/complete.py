@@ -15,7 +15,7 @@ from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Completions", "Offer", "complete", "matcher"]
+__all__ = ["Completions", "Offer", "Sight", "answer", "complete"]
 
 _ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
 _SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<rest>[^$]*)$")
@@ -65,26 +65,22 @@ def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",)) -> 
     return None
 
 
-def matcher(sight: Sight, magics: Collection[str]) -> Callable[[Any], Any]:
-    """The same as a matcher of IPython's completer."""
-    from IPython.core.completer import SimpleCompletion, context_matcher
+def answer(before: str, sight: Sight, magics: Collection[str]) -> dict[str, Any]:
+    """The same as the answer of a matcher of IPython's completer."""
+    from IPython.core.completer import SimpleCompletion
 
-    @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
-    def onetool_matcher(context: Any) -> Any:
-        try:
-            found = complete(context.text_until_cursor, sight, magics)
-        except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
-            found = None
-        if found is None:
-            return {"completions": [], "suppress": False}
-        return {
-            "completions": [SimpleCompletion(o.text, type=o.type) for o in found.offers],
-            "matched_fragment": found.fragment,
-            "suppress": True,
-            "ordered": True,
-        }
-
-    return onetool_matcher  # type: ignore[no-any-return]  # IPython has no types here
+    try:
+        found = complete(before, sight, magics)
+    except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
+        found = None
+    if found is None:
+        return {"completions": [], "suppress": False}
+    return {
+        "completions": [SimpleCompletion(o.text, type=o.type) for o in found.offers],
+        "matched_fragment": found.fragment,
+        "suppress": True,
+        "ordered": True,
+    }
 
 
 def _tool_line(rest: str, sight: Sight) -> Completions:

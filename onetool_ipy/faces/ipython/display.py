@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from onetool_ipy.core import values
 from onetool_ipy.core.model import ToolResult
 
-__all__ = ["Limits", "Page", "plain_text", "register", "unregister"]
+__all__ = ["Limits", "Page", "html_text", "plain_text"]
 
 Mask = Callable[[str], str]
 
@@ -34,21 +34,6 @@ class Page(str):
 
     def _repr_html_(self) -> str:
         return _pre(str(self))
-
-
-def register(shell: Any, kind: type, mask: Mask, limits: Limits) -> None:
-    """Show results of this kind in the shell by this module."""
-    formatters = shell.display_formatter.formatters
-    formatters["text/plain"].for_type(
-        kind, lambda result, printer, _cycle: printer.text(plain_text(result, mask, limits))
-    )
-    formatters["text/html"].for_type(kind, lambda result: _html(shell, result, mask, limits))
-
-
-def unregister(shell: Any, kind: type) -> None:
-    """Show results as the shell would without us."""
-    for mime in ("text/plain", "text/html"):
-        shell.display_formatter.formatters[mime].pop(kind, None)
 
 
 def plain_text(result: ToolResult, mask: Mask, limits: Limits) -> str:
@@ -78,7 +63,8 @@ def _cut(text: str, limits: Limits) -> str:
     return f"{shown}\n... {count:,} of {len(lines):,} lines; .data holds all"
 
 
-def _html(shell: Any, result: ToolResult, mask: Mask, limits: Limits) -> str | None:
+def html_text(shell: Any, result: ToolResult, mask: Mask, limits: Limits) -> str | None:
+    """A result as the HTML of a cell."""
     if result.error is None and not isinstance(result.data, (str, dict, list, tuple, int, float, bool, type(None))):
         own = shell.display_formatter.formatters["text/html"](result.data)
         if isinstance(own, str):

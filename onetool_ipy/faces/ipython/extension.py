@@ -1,22 +1,129 @@
-"""`%load_ext onetool_ipy`: opens the toolbox, registers magics and formatters, offers names. Unload takes all back.
+"""`%load_ext onetool_ipy`: registers magics, shortcuts, Tab and formatters, offers names. Unload takes all back.
 
-Prints nothing, unless the configuration has a fault or a name of ours is taken. Runs nothing of the project.
+Prints nothing, unless the configuration has a fault or a name of ours is taken; runs nothing of the project. Where
+there is no configuration the toolbox is opened by the first cell that uses it, so that loading costs next to nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.assemble import open_leniently
-from onetool_ipy.core.model import ToolResult, ToolSpec
-from onetool_ipy.faces.ipython import complete, display, transform
-from onetool_ipy.faces.ipython.errors import LastFailure
+from onetool_ipy.core import current
+from onetool_ipy.faces.ipython import transform
 from onetool_ipy.faces.ipython.magics import OneTool
-from onetool_ipy.faces.ipython.namespace import Names
+from onetool_ipy.faces.ipython.namespace import Later, Names
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.model import ToolSpec
+    from onetool_ipy.faces.ipython.errors import LastFailure
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
+_RESULT = ("onetool_ipy.core.model", "ToolResult")
+
+
+class Extension:
+    """Everything that one shell has of us."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.names = Names(shell)
+        self.magics = OneTool(shell, self)
+        self.typing = Typing(shell)
+        self._box: Toolbox | None = None
+        self._last: LastFailure | None = None
+
+    @property
+    def box(self) -> Toolbox:
+        """The toolbox of this shell, opened when it is first needed."""
+        if self._box is None:
+            from onetool_ipy.assemble import open_leniently
+
+            current.expect(None)
+            self._box = open_leniently()
+            self._box.dress = self.last.dress
+            self._box.on_adopt = self._adopted
+            self._box.on_reload = self.offer
+        return self._box
+
+    @property
+    def last(self) -> LastFailure:
+        """What went wrong last."""
+        if self._last is None:
+            from onetool_ipy.faces.ipython.errors import LastFailure
+
+            self._last = LastFailure(self.shell, self._mask)
+        return self._last
+
+    def _mask(self, text: str) -> str:
+        return self.box.mask(text)
+
+    def start(self) -> None:
+        """Put everything in its place."""
+        self.magics.install()
+        self.typing.install(self.magics)
+        self._show_results()
+        self.shell.events.register("pre_run_cell", self._before_cell)
+        self.names.offer([("ot", Later(lambda: self.box.ot, "ot"))])
+        if _has_project():
+            self.offer()
+            self._warn()
+        else:
+            current.expect(lambda: self.box)
+
+    def stop(self) -> None:
+        """Leave nothing behind."""
+        self.shell.events.unregister("pre_run_cell", self._before_cell)
+        self.names.withdraw()
+        for mime in ("text/plain", "text/html"):
+            _forget(self.shell.display_formatter.formatters[mime])
+        self.typing.remove()
+        self.magics.remove()
+        current.expect(None)
+        if self._box is not None:
+            self._box.close()
+
+    def offer(self) -> None:
+        """Offer the project's packs as names."""
+        from onetool_ipy.toolbox import PackProxy
+
+        packs = [name for name in self.box.parts.pack_names if name != "ot"]
+        self.names.offer([(name, PackProxy(self.box, name)) for name in packs])
+
+    def _adopted(self, spec: ToolSpec) -> None:
+        proxy = self.box.pack(spec.pack)
+        if proxy is not None:
+            self.names.offer([(spec.pack, proxy)])
+
+    def _show_results(self) -> None:
+        """Register by name, so that nothing is loaded before there is a result to show."""
+        formatters = self.shell.display_formatter.formatters
+
+        def plain(result: Any, printer: Any, _cycle: bool) -> None:
+            from onetool_ipy.faces.ipython import display
+
+            printer.text(display.plain_text(result, self.box.mask, self.magics))
+
+        def html(result: Any) -> str | None:
+            from onetool_ipy.faces.ipython import display
+
+            return display.html_text(self.shell, result, self.box.mask, self.magics)
+
+        formatters["text/plain"].for_type_by_name(*_RESULT, plain)
+        formatters["text/html"].for_type_by_name(*_RESULT, html)
+
+    def _before_cell(self, _info: Any) -> None:
+        self.names.restore()
+
+    def _warn(self) -> None:
+        problems = self.box.config.problems
+        if problems:
+            more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
+            print(self.box.mask(f"onetool_ipy: {problems[0]}{more}"))  # noqa: T201 - the one line of contract 15
 
 
 class Typing:
@@ -30,10 +137,7 @@ class Typing:
     def install(self, magics: OneTool) -> None:
         """Register with IPython's own lists."""
         transformers = [transform.Shortcut, *(transform.help_on(name) for name in magics.names)]
-        self._ours = [
-            *((self._transformers, each) for each in transformers),
-            (self._matchers, complete.matcher(magics.sight(), magics.names)),
-        ]
+        self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
         for registered, ours in self._ours:
             registered.append(ours)
 
@@ -45,57 +149,31 @@ class Typing:
         self._ours.clear()
 
 
-class Extension:
-    """Everything that one shell has of us."""
+def _matcher(magics: OneTool) -> Any:
+    """A matcher that loads completion at the first Tab."""
+    from IPython.core.completer import context_matcher
 
-    def __init__(self, shell: Any) -> None:
-        self.shell = shell
-        self.box = open_leniently()
-        self.last = LastFailure(shell, self.box.mask)
-        self.names = Names(shell)
-        self.magics = OneTool(shell, self.box, self.last, self._offer)
-        self.typing = Typing(shell)
+    @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
+    def onetool_matcher(context: Any) -> Any:
+        from onetool_ipy.faces.ipython import complete
 
-    def start(self) -> None:
-        self.box.dress = self.last.dress
-        self.box.on_adopt = self._adopted
-        self.magics.install()
-        display.register(self.shell, ToolResult, self.box.mask, self.magics)
-        self.typing.install(self.magics)
-        self._offer()
-        self.shell.events.register("pre_run_cell", self._before_cell)
-        self._warn()
+        return complete.answer(context.text_until_cursor, magics.sight(), magics.names)
 
-    def stop(self) -> None:
-        self.shell.events.unregister("pre_run_cell", self._before_cell)
-        self.names.withdraw()
-        display.unregister(self.shell, ToolResult)
-        self.typing.remove()
-        self.magics.remove()
-        self.box.close()
+    return onetool_matcher
 
-    def _offer(self) -> None:
-        self.names.offer(self._offers())
 
-    def _offers(self) -> list[tuple[str, Any]]:
-        from onetool_ipy.toolbox import PackProxy
+def _has_project() -> bool:
+    """Whether a configuration is to be read; looks for it as `load_config` does."""
+    from onetool_ipy.config.paths import find
 
-        packs = [name for name in self.box.parts.pack_names if name != "ot"]
-        return [("ot", self.box.ot), *((name, PackProxy(self.box, name)) for name in packs)]
+    found = find(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
+    return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 
-    def _adopted(self, spec: ToolSpec) -> None:
-        proxy = self.box.pack(spec.pack)
-        if proxy is not None:
-            self.names.offer([(spec.pack, proxy)])
 
-    def _before_cell(self, _info: Any) -> None:
-        self.names.restore()
-
-    def _warn(self) -> None:
-        problems = self.box.config.problems
-        if problems:
-            more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
-            print(self.box.mask(f"onetool_ipy: {problems[0]}{more}"))  # noqa: T201 (the one line of contract 15)
+def _forget(formatter: Any) -> None:
+    formatter.deferred_printers.pop(_RESULT, None)
+    for kind in [k for k in formatter.type_printers if (k.__module__, k.__name__) == _RESULT]:
+        del formatter.type_printers[kind]
 
 
 def load(shell: Any) -> None:

@@ -1,26 +1,38 @@
-"""`%tool` and `%%tool`: parse, call, display. What a line means is `parse`; what a call does is the Toolbox's.
+"""`%tool` and `%%tool` as IPython sees them, and the settings of `%config OneTool`.
 
-Sub-commands are the methods named `do_<word>`; their words win over packs and tools.
+Thin, since every notebook pays for it when it loads us: what a line does is `run`, loaded by the first `%tool`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
 from traitlets import Bool, Float, Int, Unicode
 
-from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.core.model import ToolResult, ToolSpec
-from onetool_ipy.faces.ipython import commands, complete, parse
-from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
-from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.faces.ipython.transform import RUNNER
+
+if TYPE_CHECKING:
+    from onetool_ipy.faces.ipython.complete import Sight
+    from onetool_ipy.faces.ipython.errors import LastFailure
+    from onetool_ipy.faces.ipython.run import Runner
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["OneTool"]
 
 _OTHER_NAME = "onetool"
+
+
+class Owner(Protocol):
+    """Who has the toolbox, and opens it when it is asked for."""
+
+    @property
+    def box(self) -> Toolbox: ...
+
+    @property
+    def last(self) -> LastFailure: ...
 
 
 @magics_class
@@ -35,114 +47,80 @@ class OneTool(Magics):
     ).tag(config=True)
     magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, after_reload: Callable[[], None]) -> None:
+    def __init__(self, shell: Any, owner: Owner) -> None:
         super().__init__(shell, config=shell.config)
         self._shell = shell
-        self.box = box
-        self.last = last
+        self._owner = owner
+        self._registered: list[str] = []
         self.names: list[str] = []
-        self._desk = commands.Commands(box, last, after_reload, Path(shell.profile_dir.location))
 
     def install(self) -> None:
-        """Register the magic; a foreign `%tool` is left alone, and ours is then `%onetool`."""
-        manager = self._shell.magics_manager
+        """Register the magics; a foreign `%tool` is left alone, and ours is then `%onetool`."""
         name = self.magic_name
-        if _is_taken(manager, name):
+        if _is_taken(self._shell.magics_manager, name):
             name = _OTHER_NAME
-            print(f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{_OTHER_NAME}.")  # noqa: T201 (said once)
-        manager.register_function(self._magic(), magic_kind="line_cell", magic_name=name)
+            said = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
+            print(said)  # noqa: T201 - once, when a name is taken
         self.names.append(name)
-
-    def sight(self) -> complete.Sight:
-        """What completion may look at."""
-        return complete.Sight(self.box, self._desk.words(), self._shortcuts, lambda: ())
+        self._register(name, "line_cell", self._tool())
+        self._register("snippet", "line_cell", self._snippet())
+        self._register(RUNNER, "line", self._shortcut())
 
     def remove(self) -> None:
         """Take back what `install` registered."""
-        for name in self.names:
+        for name in self._registered:
             for kind in ("line", "cell"):
                 self._shell.magics_manager.magics[kind].pop(name, None)
+        self._registered.clear()
         self.names.clear()
         known = self._shell.configurables
         known[:] = [each for each in known if each is not self]
 
-    def _magic(self) -> Callable[..., Any]:
+    def sight(self) -> Sight:
+        """What completion may look at."""
+        return self._runner.sight()
+
+    @cached_property
+    def _runner(self) -> Runner:
+        from onetool_ipy.faces.ipython.run import Runner
+
+        return Runner(self._shell, self._owner.box, self._owner.last, self)
+
+    def _register(self, name: str, kind: str, function: Callable[..., Any]) -> None:
+        if name not in self.names and _is_taken(self._shell.magics_manager, name):
+            return
+        self._shell.magics_manager.register_function(function, magic_kind=kind, magic_name=name)
+        self._registered.append(name)
+
+    def _tool(self) -> Callable[..., Any]:
         @no_var_expand
         @needs_local_scope
         @output_can_be_silenced
         def tool(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
             """Find and call tools: %tool, %tool list, %tool info NAME, %tool NAME key=value."""
-            try:
-                return self._run(line, cell, local_ns or {})
-            except OneToolError as exc:
-                if exc.__traceback__ is not None and not hasattr(exc, "result"):
-                    self.last.keep(exc)
-                raise
+            return self._runner.tool(line, cell, local_ns or {})
 
         return tool
 
-    def _run(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        asked = parse.split_line(line, self._desk.words())
-        if asked.kind == "empty":
-            return self._desk.overview()
-        if asked.kind == "command":
-            return self._desk.run(asked.name, asked.rest)
-        if asked.kind == "help":
-            return self._desk.usage(asked.name)
-        return self._call(asked, cell, local_ns)
+    def _snippet(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        @output_can_be_silenced
+        def snippet(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+            """Run a snippet (%snippet NAME k=v), or make one of a cell's body (%%snippet NAME param[=default])."""
+            return self._runner.snippet(line, cell, local_ns or {})
 
-    def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        spec = self._find(asked)
-        if spec is None and asked.name in self.box.registry.packs():
-            return self._pack(asked)
-        if spec is None:  # a miss is a failed call, and counts as one
-            return self._finish(asked, self.box.call(asked.name, {}, source="magic"))
-        args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
-        if cell is not None:
-            args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
-        if asked.flags.dry:
-            return self._desk.dry(spec, args)
-        if asked.flags.bg:
-            return self.box.start(spec.name, args, source="magic", timeout=asked.flags.timeout)
-        timeout = asked.flags.timeout
-        if timeout is None and spec.timeout_s is None:
-            timeout = self.timeout
-        return self._finish(asked, self.box.call(spec.name, args, source="magic", timeout=timeout))
+        return snippet
 
-    def _find(self, asked: parse.Line) -> ToolSpec | None:
-        try:
-            return self.box.registry.require(asked.name)
-        except CallFailure:
-            return None
+    def _shortcut(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        @output_can_be_silenced
+        def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
+            """What `$name k=v` becomes."""
+            return self._runner.shortcut(line, local_ns or {})
 
-    def _pack(self, asked: parse.Line) -> Any:
-        if asked.rest.strip():
-            raise UsageProblem(
-                f"'{asked.name}' is a pack, not a tool.",
-                hint=f"See its tools with: %tool {asked.name}",
-            )
-        return self._desk.pack_page(asked.name)
-
-    def _finish(self, asked: parse.Line, result: ToolResult) -> Any:
-        if not result.ok and not (asked.flags.soft or self.soft):
-            raise_result(result, self.last)
-        if asked.flags.output is None:
-            return result
-        self._shell.user_ns[asked.flags.output] = result
-        return None
-
-    def _shortcuts(self) -> list[tuple[str, str, dict[str, Any]]]:
-        found = []
-        for name, target in self.box.config.settings.aliases.items():
-            spec = self.box.registry.get(target)
-            found.append((name, "function", spec.parameters if spec is not None else {}))
-        return found
-
-    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
-        def evaluate(source: str) -> Any:
-            return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 (the user's own expression)
-
-        return evaluate
+        return shortcut
 
 
 def _is_taken(manager: Any, name: str) -> bool:

@@ -6,10 +6,32 @@ Never over a name of the user's, hidden from `%who`, back after `%reset`, gone o
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Names"]
+__all__ = ["Later", "Names"]
+
+
+class Later:
+    """Stands for an object that is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Any], name: str) -> None:
+        self._make = make
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return getattr(self._make(), attribute)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._make()[key]
+
+    def __dir__(self) -> list[str]:
+        return dir(self._make())
+
+    def __repr__(self) -> str:
+        return repr(self._make())
 
 
 class Names:

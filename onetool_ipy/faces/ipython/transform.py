@@ -27,13 +27,13 @@ _SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
 _ASSIGN = frozenset(("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", ">>=", "<<=", "@="))
 
 
-class Shortcut(TokenTransformBase):  # type: ignore[misc]  # IPython has no types here
+class Shortcut(TokenTransformBase):
     """One `$name` of a cell."""
 
     priority = 1  # before `?`: `$name?` is ours to answer
 
     def __init__(self, start: tuple[int, int], statement: tuple[int, int]) -> None:
-        super().__init__(start)
+        super().__init__(start)  # type: ignore[no-untyped-call]  # IPython has no types here
         self._statement = statement
 
     @classmethod
@@ -60,7 +60,7 @@ def help_on(magic: str) -> type[TokenTransformBase]:
     """A transformer that hands `%magic NAME?` to the magic; IPython would look NAME up as a variable."""
     question = re.compile(rf"\s*%{magic}\s+\S.*\?\s*$")
 
-    class Help(TokenTransformBase):  # type: ignore[misc]  # IPython has no types here
+    class Help(TokenTransformBase):
         priority = 1
 
         @classmethod

@@ -88,7 +88,7 @@ class Catalog:
             ot.aliases()
         """
         choice("info", info, INFO, "ot.aliases(info='min')")
-        known = sorted(self._desk.config.settings.aliases.items())
+        known = sorted(self._desk.shortcuts.aliases.items())
         found = [(name, target) for name, target in known if contains(pattern, name) or contains(pattern, target)]
         if info == "list":
             return Listing(name for name, _ in found)
@@ -113,15 +113,15 @@ class Catalog:
         """
         choice("info", info, INFO, "ot.snippets(info='min')")
         found = [
-            (name, data)
-            for name, data in snippets_text.known(self._desk)
-            if contains(pattern, name) or contains(pattern, str(data.get("description", "")))
+            snippet
+            for _, snippet in sorted(self._desk.shortcuts.snippets.items())
+            if contains(pattern, snippet.name) or contains(pattern, snippet.description)
         ]
         if info == "list":
-            return Listing(name for name, _ in found)
+            return Listing(snippet.name for snippet in found)
         if info == "min":
-            return Listing(f"{name}: {data.get('description', '')}".rstrip() for name, data in found)
-        return Text("\n\n".join(snippets_text.page(name, data) for name, data in found))
+            return Listing(f"{snippet.name}: {snippet.description}".rstrip() for snippet in found)
+        return Text("\n\n".join(snippets_text.page(snippet) for snippet in found))
 
     @mark(read_only=True)
     @worded
@@ -134,9 +134,9 @@ class Catalog:
         Example:
             ot.config()
         """
-        settings = self._desk.config.settings
-        described = {n: {"description": d.get("description", "")} for n, d in snippets_text.known(self._desk)}
-        return Record(aliases=dict(settings.aliases), snippets=described, servers=list(settings.servers))
+        known = self._desk.shortcuts
+        described = {name: {"description": snippet.description} for name, snippet in known.snippets.items()}
+        return Record(aliases=dict(known.aliases), snippets=described, servers=list(self._desk.config.settings.servers))
 
     @mark(read_only=True)
     def version(self) -> Any:

@@ -7,6 +7,7 @@ from typing import Protocol
 from onetool_ipy.config import Config
 from onetool_ipy.core.model import Problem
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.shortcuts import Shortcuts
 
 __all__ = ["Desk"]
 
@@ -21,6 +22,10 @@ class Desk(Protocol):
     @property
     def config(self) -> Config:
         """The configuration in force."""
+
+    @property
+    def shortcuts(self) -> Shortcuts:
+        """Aliases and snippets: those of the files and those of this session."""
 
     def problems(self) -> list[Problem]:
         """What is wrong now and stops nothing else."""

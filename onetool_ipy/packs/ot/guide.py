@@ -86,7 +86,7 @@ class Guide:
         return Text(page if page is not None else self._search(asked, info))
 
     def _exact(self, query: str, info: str) -> str | None:
-        registry, settings = self._desk.registry, self._desk.config.settings
+        registry, shortcuts = self._desk.registry, self._desk.shortcuts
         spec = registry.find(query)
         if spec is not None:
             return spec.name if info == "list" else _tool_page(exact(spec), info)
@@ -94,12 +94,11 @@ class Guide:
         if query in packs:
             names = "\n".join(s.name for s in packs[query])
             return names if info == "list" else self._pack_page(query, packs[query])
-        snippets = dict(snippets_text.known(self._desk))
-        if query.startswith("$") and query[1:] in snippets:
-            return query[1:] if info == "list" else snippets_text.page(query[1:], snippets[query[1:]])
-        alias = query.removeprefix("$")
-        if alias in settings.aliases:
-            return alias if info == "list" else _alias_page(alias, settings.aliases[alias])
+        name = query.removeprefix("$")
+        if query.startswith("$") and name in shortcuts.snippets:
+            return name if info == "list" else snippets_text.page(shortcuts.snippets[name])
+        if name in shortcuts.aliases:
+            return name if info == "list" else _alias_page(name, shortcuts.aliases[name])
         return None
 
     def _pack_page(self, name: str, specs: list[ToolSpec]) -> str:
@@ -130,22 +129,23 @@ class Guide:
 
     def _index(self) -> match.Index:
         """The index of what there is now; made again when anything of it changed."""
-        registry, config = self._desk.registry, self._desk.config
-        stamp = (tuple(map(id, registry.list())), id(config))
+        registry, shortcuts = self._desk.registry, self._desk.shortcuts
+        stamp = (tuple(map(id, registry.list())), id(shortcuts))
         if self._made is None or self._made[0] != stamp:
             self._made = (stamp, match.Index(self._entries()))
         return self._made[1]
 
     def _entries(self) -> Iterable[match.Entry]:
-        registry, config = self._desk.registry, self._desk.config
+        registry, prompts = self._desk.registry, self._desk.config.prompts
         for spec in registry.list():
             yield match.entry_of(spec)._replace(value=("Tools", spec))
         for name, specs in registry.packs().items():
-            said = config.prompts.get(name) or f"{len(specs)} tools: {', '.join(s.short_name for s in specs[:8])}"
+            said = prompts.get(name) or f"{len(specs)} tools: {', '.join(s.short_name for s in specs[:8])}"
             yield match.Entry(name, said, value=("Packs", specs))
-        for name, data in snippets_text.known(self._desk):
-            yield match.Entry(f"${name}", str(data.get("description", "")), value=("Snippets", data))
-        for name, target in config.settings.aliases.items():
+        shortcuts = self._desk.shortcuts
+        for name, snippet in shortcuts.snippets.items():
+            yield match.Entry(f"${name}", snippet.description, value=("Snippets", snippet))
+        for name, target in shortcuts.aliases.items():
             yield match.Entry(name, f"alias of {target}", value=("Aliases", target))
 
 

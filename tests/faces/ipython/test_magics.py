@@ -377,8 +377,10 @@ def test_reload_picks_up_a_changed_configuration(kernel: Kernel) -> None:
     assert kernel.execute("more.other()").result_text == "2"
 
 
-def test_config_sets_limits_softness_and_a_default_timeout(loaded: Kernel) -> None:
+def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKernel) -> None:
     """Precedence: flag > `%config OneTool` > file > default."""
+    loaded = fresh_kernel()
+    loaded.execute("%load_ext onetool_ipy")
     loaded.execute("%config OneTool.max_lines = 3")
     shown = loaded.execute("%tool tools.echo message={list(range(50))}").result_text
     assert "3 of 52 lines" in shown

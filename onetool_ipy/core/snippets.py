@@ -1,0 +1,312 @@
+"""Snippets: pieces of code with parameters. A definition -> Snippet; arguments -> checked values; both -> code.
+
+Owns the types of parameters and the words of their errors. `template` does the expanding. Pure text in and out; a
+snippet is read without a look at its body, since that needs jinja2: `faults_of` looks.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from onetool_ipy.core import match, template, values
+from onetool_ipy.core.errors import InvalidConfig, UsageProblem
+from onetool_ipy.core.literals import Name, Typed
+
+__all__ = ["MISSING", "Bare", "Param", "ParamType", "Snippet", "example_of", "expand", "faults_of", "read_snippet"]
+
+ParamType = Literal["text", "int", "float", "bool", "list", "dict", "name", "any"]
+"""`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one, else text."""
+
+MISSING: Any = object()
+"""There is no default; None is one."""
+
+_TYPES: dict[str, ParamType] = {
+    **dict.fromkeys(("text", "str", "string"), "text"),
+    **dict.fromkeys(("int", "integer"), "int"),
+    **dict.fromkeys(("float", "number"), "float"),
+    **dict.fromkeys(("bool", "boolean"), "bool"),
+    **dict.fromkeys(("list", "array"), "list"),
+    **dict.fromkeys(("dict", "object", "mapping"), "dict"),
+    **dict.fromkeys(("name", "identifier"), "name"),
+    "any": "any",
+}
+_JSON_TYPES = {
+    "text": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "name": "string",
+}
+_SAMPLES: dict[ParamType, str] = {"int": "1", "float": "1.5", "bool": "true", "list": "[]", "dict": "{}"}
+_WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+_YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
+
+
+class Bare(str):
+    """A value typed without quotes: read by the type of its parameter. Plain `str` is text, whatever it says."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter; it must be given where it has no default."""
+
+    name: str
+    type: ParamType = "any"
+    declared: str = ""
+    description: str = ""
+    default: Any = MISSING
+    example: Any = MISSING
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of code with parameters, and the `file:line` it was read from."""
+
+    name: str
+    body: str
+    description: str = ""
+    params: tuple[Param, ...] = ()
+    where: str = ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as a JSON Schema, for completion and forms."""
+        listed: dict[str, Any] = {}
+        for param in self.params:
+            schema: dict[str, Any] = {"type": _JSON_TYPES[param.type]} if param.type in _JSON_TYPES else {}
+            if param.description:
+                schema["description"] = param.description
+            if not param.is_required:
+                schema["default"] = values.to_json(param.default)
+            listed[param.name] = schema
+        required = [param.name for param in self.params if param.is_required]
+        return {"type": "object", "properties": listed, "required": required, "additionalProperties": False}
+
+    @property
+    def usage(self) -> str:
+        """`$name topic=... [count=5]`."""
+        parts = [f"{p.name}=..." if p.is_required else f"[{p.name}={_typed(p.default)}]" for p in self.params]
+        return " ".join([f"${self.name}", *parts])
+
+
+def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet:
+    """Make a Snippet of its definition, or raise InvalidConfig saying what is wrong with it."""
+    body = data.get("body")
+    if not name.isidentifier():
+        raise InvalidConfig(f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'.")
+    if not isinstance(body, str) or not body.strip():
+        raise InvalidConfig(f"The snippet '{name}' has no body.")
+    given = data.get("params") or {}
+    if not isinstance(given, Mapping):
+        raise InvalidConfig(f"The snippet '{name}': params must be 'name: {{...}}' lines.")
+    params = tuple(_read_param(name, str(key), value) for key, value in given.items())
+    return Snippet(name, body, str(data.get("description") or "").strip(), params, where)
+
+
+def expand(snippet: Snippet, args: Mapping[str, Any]) -> str:
+    """The code of a snippet with these arguments. Raise UsageProblem that says what to give."""
+    ready = _check(snippet, args)
+    try:
+        return template.render(snippet.body, ready)
+    except template.TemplateProblem as exc:
+        raise UsageProblem(
+            f"The snippet '{snippet.name}' cannot be expanded. {exc.message}", hint=exc.hint or _usage(snippet)
+        ) from exc
+
+
+def faults_of(snippet: Snippet) -> list[str]:
+    """What is wrong with a body that can be seen without running it."""
+    try:
+        used = template.undeclared(snippet.body)
+    except template.TemplateProblem as exc:
+        return [f"Its body cannot be read. {exc.message}"]
+    known = {param.name for param in snippet.params}
+    return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - known)]
+
+
+def example_of(snippet: Snippet) -> tuple[str, str]:
+    """A call that works (`$name topic=Python`), with the defaults left out, and what it expands to."""
+    args: dict[str, Any] = {}
+    for param in snippet.params:
+        if param.example is not MISSING:
+            args[param.name] = param.example
+        elif param.is_required:
+            args[param.name] = Bare(_SAMPLES.get(param.type, param.name))
+    line = " ".join([f"${snippet.name}", *(f"{name}={_typed(value)}" for name, value in args.items())])
+    return line, expand(snippet, args)
+
+
+def _read_param(snippet: str, name: str, data: Any) -> Param:
+    subject = f"The snippet '{snippet}', parameter '{name}'"
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InvalidConfig(f"{subject}: not a name.", hint="Use letters, digits and '_'.")
+    fields = data if isinstance(data, Mapping) else {} if data is None else {"default": data}
+    declared = str(fields.get("type") or "")
+    if declared and declared not in _TYPES:
+        near = match.did_you_mean(declared, _TYPES)
+        valid = ", ".join((*_JSON_TYPES, "any"))
+        raise InvalidConfig(f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}.")
+    default = fields.get("default", MISSING)
+    kind = _TYPES[declared] if declared else _type_of(default)
+    param = Param(
+        name, kind, declared, str(fields.get("description") or "").strip(), default, fields.get("example", MISSING)
+    )
+    for label, value in (("default", param.default), ("example", param.example)):
+        if value is not MISSING and value is not None and _convert(param, value) is MISSING:
+            shown = values.safe_repr(value, 60)
+            raise InvalidConfig(f"{subject}: its {label} {shown} is not of type '{kind}'.")
+    return param
+
+
+def _type_of(default: Any) -> ParamType:
+    for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"), (list, "list"), (dict, "dict")):
+        if isinstance(default, kind):
+            return _TYPES[name]
+    return "any"
+
+
+def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
+    known = {param.name: param for param in snippet.params}
+    wrong = [_unknown(name, known) for name in args if name not in known]
+    ready: dict[str, Any] = {}
+    for name, param in known.items():
+        given = args.get(name, param.default)
+        if given is MISSING:
+            wrong.append(f"missing '{name}'")
+            continue
+        value = given if given is None and given is param.default else _convert(param, given)
+        if value is MISSING:
+            wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(given, 60)}")
+        ready[name] = value
+    if wrong:
+        raise UsageProblem(f"The snippet '{snippet.name}': {'; '.join(wrong)}.", hint=_usage(snippet))
+    return ready
+
+
+def _unknown(name: str, known: Mapping[str, Param]) -> str:
+    near = match.suggest(str(name), known, limit=1)
+    return f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else "")
+
+
+def _usage(snippet: Snippet) -> str:
+    """How to call it; parameters are described where they are few, since an error has few lines."""
+    lines = [f"Usage: {snippet.usage}"]
+    for param in snippet.params if len(snippet.params) <= 3 else ():
+        kind = f" ({param.type})" if param.type != "any" else ""
+        lines.append(f"{param.name}{kind}: {param.description}" if param.description else f"{param.name}{kind}")
+    return "\n".join(lines)
+
+
+def _convert(param: Param, given: Any) -> Any:
+    """The value a parameter takes for what was given, or MISSING where it takes no such thing."""
+    kind = param.type
+    if kind == "any":
+        return _literal(given) if isinstance(given, Bare) else given
+    if kind == "name":
+        return Name(given) if isinstance(given, str) and _is_name(given) else MISSING
+    if kind == "text":
+        return str(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else MISSING
+    if kind == "bool":
+        return given if isinstance(given, bool) else _YES_NO.get(str(given).strip().lower(), MISSING)
+    if kind in ("int", "float"):
+        return _number(given, kind)
+    wanted = list if kind == "list" else dict
+    found = _read_literal(given) if isinstance(given, str) else given
+    found = list(found) if isinstance(found, tuple) else found
+    return found if isinstance(found, wanted) else MISSING
+
+
+def _number(given: Any, kind: str) -> Any:
+    if isinstance(given, bool):
+        return MISSING
+    if isinstance(given, str):
+        text = given.strip()
+        given = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
+    if isinstance(given, float) and kind == "int":
+        return int(given) if given.is_integer() else MISSING
+    return given if isinstance(given, int | float) else MISSING
+
+
+def _literal(word: str) -> Any:
+    """What a bare word is where nothing says its type: as typed inside quotes, its value in code."""
+    if word in _WORDS:
+        typed = Typed(word)
+        typed.value = _WORDS[word]
+        return typed
+    number = _read_number(word) if _NUMBER.fullmatch(word) else MISSING
+    found = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
+    like: Any = _AS_TYPED.get(type(found))
+    if like is None:
+        return str(word)
+    same = like(found)
+    same.typed = str(word)
+    return same
+
+
+class _Int(int):
+    typed: str
+
+
+class _Float(float):
+    typed: str
+
+
+class _List(list[Any]):
+    typed: str
+
+
+class _Dict(dict[Any, Any]):
+    typed: str
+
+
+_AS_TYPED = {int: _Int, float: _Float, list: _List, dict: _Dict}
+
+
+def _read_number(text: str) -> Any:
+    for make in (int, float):
+        try:
+            number = make(text)
+        except ValueError:
+            continue
+        return number if -1e308 < number < 1e308 else MISSING
+    return MISSING
+
+
+def _read_literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return MISSING
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
+
+
+def _typed(value: Any) -> str:
+    """A value as one would type it behind `=`."""
+    if isinstance(value, str):
+        needs_quotes = not _PLAIN_WORD.fullmatch(value) or (not isinstance(value, Bare) and _literal(value) != value)
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"' if needs_quotes else str(value)
+    return json.dumps(values.to_json(value), ensure_ascii=False)

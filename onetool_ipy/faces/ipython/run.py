@@ -1,0 +1,187 @@
+"""What a `%tool` line, a snippet or a `$` does: parse it, call the toolbox, hand the result to the cell.
+
+An `if` about tools belongs to a lower room; here is only what a person typed and where the answer goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from onetool_ipy.config.save import save_snippet
+from onetool_ipy.core import match
+from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.model import ToolResult, ToolSpec
+from onetool_ipy.core.shortcuts import Snippet, expand, parse_arguments
+from onetool_ipy.core.snippets import faults_of
+from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.commands import Commands
+from onetool_ipy.faces.ipython.complete import Sight
+from onetool_ipy.faces.ipython.display import Page
+from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
+from onetool_ipy.faces.ipython.snippets import read_definition, run_code
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Runner"]
+
+
+class Choices(Protocol):
+    """What `%config OneTool` sets that matters to a call."""
+
+    @property
+    def soft(self) -> bool: ...
+
+    @property
+    def timeout(self) -> float | None: ...
+
+
+class Runner:
+    """Runs what was typed, in one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices) -> None:
+        self._shell = shell
+        self._box = box
+        self._last = last
+        self._choices = choices
+        self._commands = Commands(box, last, Path(shell.profile_dir.location))
+
+    def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        """`%tool` and `%%tool`."""
+        with self._remembered():
+            asked = parse.split_line(line, self._commands.words())
+            if asked.kind == "empty":
+                return self._commands.overview()
+            if asked.kind == "command":
+                return self._commands.run(asked.name, asked.rest)
+            if asked.kind == "help":
+                return self._commands.usage(asked.name)
+            return self._call(asked, cell, local_ns)
+
+    def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        """`%snippet NAME k=v [--show]`, and `%%snippet NAME [param[=default] ...] [--save]`."""
+        with self._remembered():
+            if cell is not None:
+                return self._define(line, cell)
+            name, _, rest = line.strip().partition(" ")
+            if not name:
+                return self._box.ot.snippets()
+            found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
+            if found is None:
+                raise self._no_shortcut(name, self._box.shortcuts.snippets)
+            is_shown = rest.rstrip().endswith("--show")
+            code = expand(found, parse_arguments(rest.rstrip().removesuffix("--show")))
+            return Page(code) if is_shown else self._run_snippet(found.name, code, local_ns)
+
+    def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
+        """`$name k=v`: a snippet runs, an alias or a tool is called; `$name?` shows its page."""
+        with self._remembered():
+            name, _, rest = line.strip().partition(" ")
+            if name.endswith("?") or rest.strip() == "?":
+                return self._box.ot.help(query=self._page_of(name.rstrip("?")))
+            found = self._box.shortcuts.find(name)
+            if isinstance(found, Snippet):
+                return self._run_snippet(name, expand(found, parse_arguments(rest)), local_ns)
+            tool = found or name
+            if found is None and self._find(tool) is None:
+                known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
+                raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.list())])
+            return self._call(parse.split_line(f'"{tool}" {rest}', ()), None, local_ns)
+
+    def sight(self) -> Sight:
+        """What completion may look at."""
+        return Sight(self._box, self._commands.words(), self._shortcuts, lambda: ())
+
+    def _define(self, line: str, body: str) -> Page:
+        snippet, is_saved = read_definition(line, body)
+        problems = faults_of(snippet)
+        if problems:
+            raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
+        self._box.add_snippet(snippet)
+        said = f"${snippet.name} is ready: {snippet.usage}"
+        if is_saved:
+            file = save_snippet(self._box.config.paths, snippet)
+            said += f"\nSaved to {file}"
+        return Page(said)
+
+    def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> Any:
+        namespace = self._shell.user_ns
+        if local_ns and local_ns is not namespace:
+            namespace = {**namespace, **local_ns}
+        return run_code(self._shell, code, name, namespace)
+
+    def _page_of(self, name: str) -> str:
+        return f"${name}" if name in self._box.shortcuts.snippets else name
+
+    def _no_shortcut(self, name: str, known: Iterable[str]) -> UsageProblem:
+        near = match.did_you_mean(name, known)
+        return UsageProblem(
+            f"No snippet, alias or tool '{name}'. {near}".strip(), hint="See: ot.snippets(), ot.aliases()"
+        )
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """Keep what goes wrong for `%tool why`."""
+        try:
+            yield
+        except ToolCallError:
+            raise  # kept where it was made, with the tool's own exception
+        except OneToolError as exc:
+            self._last.keep(exc)
+            raise
+
+    def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        spec = self._find(asked.name)
+        if spec is None and asked.name in self._box.registry.packs():
+            return self._pack(asked)
+        if spec is None:  # a miss is a failed call, and counts as one
+            return self._finish(asked, self._box.call(asked.name, {}, source="magic"))
+        args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
+        if cell is not None:
+            args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
+        if asked.flags.dry:
+            return self._commands.dry(spec, args)
+        timeout = asked.flags.timeout
+        if timeout is None and spec.timeout_s is None:
+            timeout = self._choices.timeout
+        if asked.flags.bg:
+            return self._box.start(spec.name, args, source="magic", timeout=timeout)
+        return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout))
+
+    def _find(self, name: str) -> ToolSpec | None:
+        try:
+            return self._box.registry.require(name)
+        except CallFailure:
+            return None
+
+    def _pack(self, asked: parse.Line) -> Any:
+        if asked.rest.strip():
+            raise UsageProblem(f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}")
+        return self._commands.pack_page(asked.name)
+
+    def _finish(self, asked: parse.Line, result: ToolResult) -> Any:
+        if not result.ok and not (asked.flags.soft or self._choices.soft):
+            raise_result(result, self._last)
+        if asked.flags.output is None:
+            return result
+        self._shell.user_ns[asked.flags.output] = result
+        return None
+
+    def _shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        known = self._box.shortcuts
+        for name, snippet in known.snippets.items():
+            yield name, "snippet", snippet.parameters
+        for name in known.aliases:
+            try:
+                target = known.find(name)
+            except UsageProblem:  # it leads back to itself
+                continue
+            spec = self._box.registry.get(target) if isinstance(target, str) else None
+            yield name, "function", spec.parameters if spec is not None else {}
+
+    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
+        def evaluate(source: str) -> Any:
+            return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 - the user's own expression
+
+        return evaluate

@@ -1,0 +1,196 @@
+"""Whether what tools need is there: `check_deps()`, and the step that says so before a tool runs.
+
+Nothing of a pack is run to find out: declarations are part of the tool's spec. A library is looked for and not
+imported; a command is run only for its version, and only for so long.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from onetool_ipy.core import current
+from onetool_ipy.core.errors import Unavailable
+from onetool_ipy.core.model import Step, ToolResult, ToolSpec, Trip
+from onetool_ipy.render.shown import Listing
+from onetool_ipy.sdk.declare import Dep
+from onetool_ipy.sdk.declared import Declarations
+
+__all__ = ["COLUMNS", "DepRows", "Found", "check_deps", "look_for", "require_deps"]
+
+COLUMNS = ("tool", "kind", "name", "status", "version", "install")
+
+_VERSION_S = 2.0
+_MAX_OUTPUT = 4096
+_AT_ONCE = 8
+_VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*|\b\d+\b")
+
+
+class Found(NamedTuple):
+    """Whether a requirement is there, and in which version, where that is known."""
+
+    is_there: bool
+    version: str | None = None
+
+
+class DepRows(Listing):
+    """Rows `{tool, kind, name, status, version, install}`; `.df` has these columns also where there are none."""
+
+    @property
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return super().df.reindex(columns=list(COLUMNS))
+
+
+def check_deps(tool: str | None = None) -> DepRows:
+    """What tools need and whether it is there: a row for each tool and requirement, `status` is `ok` or `missing`.
+
+    Args:
+        tool: Only this tool (`pack.tool`), or the tools of this pack.
+    """
+    specs = _chosen(current.require().registry, tool)
+    declared = Declarations()
+    needs = [(spec.name, dep) for spec in specs for dep in declared.of(spec)]
+    found = _look_for_all({dep for _, dep in needs})
+    return DepRows(
+        {
+            "tool": name,
+            "kind": dep.kind,
+            "name": dep.name,
+            "status": "ok" if found[dep].is_there else "missing",
+            "version": found[dep].version,
+            "install": dep.install,
+        }
+        for name, dep in needs
+    )
+
+
+def require_deps() -> Step:
+    """A step around a call: a tool that needs what is not there says so, and does not run."""
+    declared = Declarations()
+    seen: set[Dep] = set()  # what was there once; what was not is looked for again
+
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+        needs = declared.of(trip.spec) if trip.spec is not None else ()
+        if not needs:
+            return None
+        missing = [dep for dep in needs if dep not in seen and not _is_there(dep)]
+        if missing:
+            raise Unavailable(_words(trip.tool, missing), hint=_hint(missing))
+        seen.update(needs)
+        return (yield)
+
+    return step
+
+
+def look_for(dep: Dep) -> Found:
+    """Look for one requirement, and for its version."""
+    if dep.kind == "lib":
+        return Found(_has_library(dep.name), _library_version(dep.name))
+    path = shutil.which(dep.name)
+    if path is None:
+        return Found(False)
+    return Found(True, _command_version(path, dep.version_flag) if dep.version_flag else None)
+
+
+def _chosen(registry: Any, tool: str | None) -> Iterable[ToolSpec]:
+    if tool is None:
+        registry.refresh()
+        listed: list[ToolSpec] = registry.list()
+        return listed
+    spec = registry.find(tool)
+    if spec is not None:
+        return [spec]
+    pack: Sequence[ToolSpec] | None = registry.packs().get(tool)
+    if pack is None:
+        raise ValueError(f"{'Tool' if '.' in tool else 'Pack'} not found: {tool}")
+    return pack
+
+
+def _look_for_all(deps: set[Dep]) -> dict[Dep, Found]:
+    """Each once, several at a time, since asking a command for its version takes a while."""
+    from onetool_ipy.sdk.engines import in_threads
+
+    ordered = list(deps)
+    outcomes = dict(in_threads(ordered, look_for, _AT_ONCE))
+    return {dep: outcomes[i][1] if outcomes[i][0] else Found(_is_there(dep)) for i, dep in enumerate(ordered)}
+
+
+def _is_there(dep: Dep) -> bool:
+    return _has_library(dep.name) if dep.kind == "lib" else shutil.which(dep.name) is not None
+
+
+def _has_library(name: str) -> bool:
+    """By its import name, without importing anything; else by its distribution."""
+    from importlib.util import find_spec
+
+    if name.isidentifier():
+        with suppress(ImportError, ValueError):
+            if find_spec(name) is not None:
+                return True
+    return _library_version(name) is not None
+
+
+def _library_version(name: str) -> str | None:
+    from importlib import metadata
+
+    with suppress(metadata.PackageNotFoundError, ValueError):
+        return metadata.version(name)
+    for distribution in metadata.packages_distributions().get(name.partition(".")[0], ()):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(distribution)
+    return None
+
+
+def _command_version(path: str, flag: str) -> str | None:
+    """What the command says of its version; None where it says nothing of use in time."""
+    try:
+        running = subprocess.Popen(
+            [path, *flag.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    text = _first_output(running)
+    match = _VERSION.search(text)
+    return match[0] if match else None
+
+
+def _first_output(running: subprocess.Popen[bytes]) -> str:
+    """The beginning of what a command prints, within its time; then it is ended, with its children."""
+    import selectors
+    import time
+
+    until = time.monotonic() + _VERSION_S
+    text = b""
+    with running, selectors.DefaultSelector() as selector:
+        assert running.stdout is not None
+        selector.register(running.stdout, selectors.EVENT_READ)
+        while len(text) < _MAX_OUTPUT and selector.select(max(until - time.monotonic(), 0)):
+            piece = os.read(running.stdout.fileno(), _MAX_OUTPUT)
+            if not piece:
+                break
+            text += piece
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(running.pid, signal.SIGKILL)
+    return text.decode("utf-8", "replace")
+
+
+def _words(tool: str, missing: Sequence[Dep]) -> str:
+    kinds = {"cli": "command", "lib": "library"}
+    named = " and ".join(f"the {kinds[dep.kind]} '{dep.name}'" for dep in missing)
+    return f"'{tool}' needs {named}, which {'is' if len(missing) == 1 else 'are'} not installed."
+
+
+def _hint(missing: Sequence[Dep]) -> str:
+    ways = [dep.install for dep in missing if dep.install]
+    return f"Install with: {'; '.join(ways)}" if ways else "See all with: ot.deps()"

@@ -1,0 +1,336 @@
+"""Checking arguments: all violations with their pointers, nothing fetched, nothing hung, no value too odd."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import math
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onetool_ipy.core.checker import Checker
+from onetool_ipy.core.errors import InvalidArgs, InvalidTool
+from tests.core.support import short
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 2},
+        "age": {"type": "integer", "minimum": 0},
+        "mail": {"type": "array", "items": {"type": "string"}},
+        "home": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]},
+        "note": {},
+        "size": {"type": "number"},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+    "$defs": {
+        "Place": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "a/b": {"type": "integer"}},
+            "required": ["city"],
+        }
+    },
+}
+GOOD = {"name": "Ann", "age": 3}
+
+
+def _failure(args: dict[Any, Any], parameters: dict[str, Any] = PERSON) -> InvalidArgs:
+    with pytest.raises(InvalidArgs) as caught:
+        Checker(parameters).check(args, "p.add")
+    return caught.value
+
+
+def test_all_violations_are_listed_with_their_pointers() -> None:
+    failure = _failure({"name": "A", "mail": ["x", 5, None], "home": {"a/b": "x"}, "agee": 1})
+
+    assert failure.code == "invalid_args"
+    assert failure.reason == "schema"
+    assert sorted((d["pointer"], d["keyword"]) for d in failure.details) == [
+        ("", "additionalProperties"),
+        ("", "required"),
+        ("/home", "required"),
+        ("/home/a~1b", "type"),
+        ("/mail/1", "type"),
+        ("/mail/2", "type"),
+        ("/name", "minLength"),
+    ]
+    assert "missing argument 'age'" in {d["message"] for d in failure.details}
+    assert "unknown argument 'agee', did you mean 'age'?" in failure.message
+    assert failure.message.endswith("(and 4 more)")
+    assert failure.hint.startswith("Usage: p.add(name: str, age: int")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({}, "missing argument 'name'"),
+        ({**GOOD, "mail": "x"}, 'argument \'mail\': "x" is not of type "array"'),
+        ({**GOOD, "home": 5}, "argument 'home': 5 is not dict | None"),
+        ({**GOOD, "age": "3"}, 'argument \'age\': "3" is not of type "integer"'),
+        ({**GOOD, "age": True}, "argument 'age': true is not of type \"integer\""),
+        ({**GOOD, "age": 1.5}, "argument 'age': 1.5 is not of type \"integer\""),
+        ({**GOOD, "age": math.nan}, "argument 'age': nan is not of type \"integer\""),
+        ({**GOOD, "age": math.inf}, "argument 'age': inf is not of type \"integer\""),
+        ({**GOOD, "Name": 1}, "unknown argument 'Name', did you mean 'name'?"),
+        ({**GOOD, 5: 1}, "argument names are text, not 5"),
+        ({**GOOD, None: 1}, "argument names are text, not None"),
+    ],
+    ids=short,
+)
+def test_a_violation_says_what_is_wrong_with_which_value(args: dict[Any, Any], message: str) -> None:
+    assert message in _failure(args).message
+
+
+def test_a_long_value_is_cut_and_a_secret_is_masked_before_that() -> None:
+    secret = "s3cret" * 30
+
+    with pytest.raises(InvalidArgs) as caught:
+        Checker(PERSON).check({**GOOD, "age": "x" * 100 + secret}, "p.add", lambda t: t.replace(secret, "***"))
+
+    assert "s3c" not in str(caught.value.details) + caught.value.message
+    assert len(caught.value.message) < 300
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("note", object()),
+        ("note", {1: {2, 3}}),
+        ("note", b"x"),
+        ("note", math.nan),
+        ("note", pd.DataFrame({"a": [1]})),
+        ("age", np.int64(5)),
+        ("age", 10**400),
+        ("size", math.nan),
+        ("size", -math.inf),
+        ("size", np.float32(1.5)),
+        ("mail", ("a", "b")),
+        ("mail", {"a", "b"}),
+        ("mail", np.array(["a"])),
+        ("mail", pd.Series(["a"])),
+        ("mail", collections.deque(["a"])),
+        ("name", np.str_("Ann")),
+        ("name", Colour.RED),
+        ("name", "lone \ud800"),
+        ("home", collections.OrderedDict(city="x")),
+        ("home", collections.UserDict(city="x")),
+    ],
+    ids=short,
+)
+def test_a_value_json_cannot_hold_is_judged_by_its_form_and_handed_on_as_it_is(name: str, value: Any) -> None:
+    ready = Checker(PERSON).check({**GOOD, name: value}, "p.add")
+
+    assert ready[name] is value or type(value) is dict or type(value) is tuple
+    assert type(ready[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("mail", {1, 2}), ("mail", np.array([1])), ("name", b"Ann"), ("age", np.float64(1.5)), ("home", {"city": {1}})],
+    ids=short,
+)
+def test_an_odd_value_of_the_wrong_form_is_refused(name: str, value: Any) -> None:
+    assert _failure({**GOOD, name: value}).details[0]["pointer"].startswith(f"/{name}")
+
+
+def test_numbers_inside_a_list_may_be_no_numbers() -> None:
+    numbers = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "number"}}, "s": {}}}
+    values = [1.0, math.nan, math.inf]
+
+    ready = Checker(numbers).check({"x": values, "s": {1}}, "t.x")
+
+    assert ready["x"] == values
+
+
+def test_a_whole_float_becomes_an_integer_where_one_is_asked_for() -> None:
+    ready = Checker(PERSON).check({"name": "Ann", "age": 3.0}, "p.add")
+
+    assert type(ready["age"]) is int
+
+
+def test_the_tool_gets_a_copy() -> None:
+    args = {**GOOD, "mail": ["a"], "home": {"city": "x"}}
+
+    ready = Checker(PERSON).check(args, "p.add")
+    ready["mail"].append("b")
+    ready["home"]["city"] = "y"
+    ready["name"] = "Bob"
+
+    assert args == {**GOOD, "mail": ["a"], "home": {"city": "x"}}
+
+
+def test_a_large_value_that_may_be_anything_is_not_looked_at() -> None:
+    """A frame of a million rows beside an odd value must not be turned into JSON to be judged."""
+    frame = pd.DataFrame({"a": np.arange(1_000_000)})
+    free = {"type": "object", "properties": {"a": {"description": "any"}, "n": {"type": "integer"}}}
+    began = time.process_time()
+
+    assert Checker(free).check({"a": frame, "n": np.int64(1)}, "t.x")["a"] is frame
+
+    assert time.process_time() - began < 0.2
+
+
+TREE = {
+    "type": "object",
+    "properties": {"x": {"$ref": "#/$defs/T"}, "y": {}},
+    "$defs": {
+        "T": {
+            "type": ["array", "object"],
+            "items": {"$ref": "#/$defs/T"},
+            "additionalProperties": {"$ref": "#/$defs/T"},
+        }
+    },
+}
+
+
+def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
+    """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its own."""
+    code = f"""
+    import collections, enum
+    from onetool_ipy.core.checker import Checker
+    from onetool_ipy.core.errors import InvalidArgs
+
+    class Own(list): pass
+    class Hidden(enum.Enum):
+        ONE = "set below"
+
+    def deep(n=100_000):
+        value = []
+        for _ in range(n):
+            value = [value]
+        return value
+
+    def ring():
+        value = []
+        value.append(value)
+        return value
+
+    checker = Checker({TREE!r})
+    Hidden.ONE._value_ = deep()
+    makes = [
+        lambda d: d, lambda d: (d,), lambda d: {{"a": d}}, lambda d: [collections.OrderedDict(a=d)],
+        lambda d: Own([d]), lambda d: {{"a": (Own([d]),)}}, lambda d: collections.defaultdict(list, a=d),
+    ]
+    for make in makes:
+        for value in (deep(), ring()):
+            for name in ("x", "y"):
+                try:
+                    checker.check({{name: make(value)}}, "t.x")
+                except InvalidArgs as exc:
+                    assert name == "x" and exc.details, exc
+    for name in ("x", "y"):
+        try:
+            checker.check({{name: Hidden.ONE}}, "t.x")
+        except InvalidArgs:
+            pass
+    print("alive")
+    """
+
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
+
+
+def test_no_remote_schema_is_fetched() -> None:
+    """A real socket listens; nobody may connect, neither when a schema is compiled nor when arguments are checked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        visitors: list[Any] = []
+        server.settimeout(5)
+
+        def listen() -> None:
+            while True:
+                connection, _ = server.accept()
+                visitors.append(connection.recv(100))
+                connection.close()
+                if visitors[-1] == b"end":
+                    return
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        for parameters in (
+            {"$ref": address},
+            {"properties": {"a": {"$ref": address}}},
+            {"$schema": address},
+            {"$dynamicRef": address},
+        ):
+            with pytest.raises(InvalidTool):
+                Checker(parameters)
+        by_id = {"$id": address, "properties": {"a": {"type": "string"}}}
+        Checker(by_id).check({"a": "x"}, "t.x")
+        with socket.create_connection(server.getsockname()) as probe:
+            probe.sendall(b"end")
+        listener.join(5)
+
+    assert visitors == [b"end"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(a+)+$", "a" * 50_000 + "!"),
+        ("^(a|aa)+$", "a" * 50_000 + "!"),
+        ("^(?=(a+)+$)(a|a)*b", "a" * 50_000 + "!"),
+        (r"^(a*)*\1b$", "a" * 50_000),
+        ("(x+x+)+y", "x" * 50_000),
+    ],
+    ids=["nested", "overlapping", "look-ahead", "back-reference", "polynomial"],
+)
+def test_an_evil_pattern_cannot_hang(pattern: str, text: str) -> None:
+    checker = Checker({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}})
+    began = time.process_time()
+
+    with pytest.raises(InvalidArgs):
+        checker.check({"a": text}, "t.x")
+
+    assert time.process_time() - began < 1
+
+
+def test_patterns_with_look_around_work() -> None:
+    checker = Checker({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}})
+
+    assert checker.check({"a": "y"}, "t.x") == {"a": "y"}
+    with pytest.raises(InvalidArgs):
+        checker.check({"a": "x"}, "t.x")
+
+
+def test_draft_7_is_accepted() -> None:
+    old = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}},
+        "definitions": {},
+    }
+
+    assert Checker(old).check({"a": ["x", 1]}, "t.x") == {"a": ["x", 1]}
+    assert _failure({"a": [1, 1]}, old).details[0]["pointer"] == "/a/0"
+
+
+@pytest.mark.spec("004/Candidate/Arguments follow strict JSON Schema")
+def test_arguments_follow_json_schema_2020_12() -> None:
+    new = {
+        "type": "object",
+        "properties": {"a": {"prefixItems": [{"type": "string"}], "items": False}},
+        "dependentRequired": {"a": ["b"]},
+        "unevaluatedProperties": False,
+    }
+
+    found = {(d["pointer"], d["keyword"]) for d in _failure({"a": ["x", 1], "c": 1}, new).details}
+
+    assert ("", "required") in found
+    assert ("", "unevaluatedProperties") in found
+    assert any(pointer.startswith("/a") for pointer, _ in found)

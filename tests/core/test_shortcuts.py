@@ -1,0 +1,563 @@
+"""Aliases, snippets and their arguments: what they stand for, and that a value stays a value."""
+
+from __future__ import annotations
+
+import ast
+import time
+import tracemalloc
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onetool_ipy.core.errors import InvalidConfig, UsageProblem
+from onetool_ipy.core.shortcuts import Bare, parse_arguments, read_shortcuts, resolve
+from onetool_ipy.core.snippets import Snippet, example_of, expand, faults_of, read_snippet
+
+EVIL = [
+    '"); import os #',
+    "'); import os #",
+    '"""); import os #',
+    "''' + evil() + '''",
+    '\\"); evil() #',
+    "{evil()}",
+    "{{evil()}}",
+    "\n import os",
+    "\r\nimport os",
+    "a\\",
+    "\\",
+    '"',
+    "'",
+    "",
+    "\x00",
+    "\u2028import os",
+    "\x0cimport os",
+    "{{ 7*7 }}",
+    "{% for i in x %}",
+    "\ue0000:0\ue001",
+    "é 漢 \U0001f600 \ud800",
+    "%rm -rf x",
+    "!ls",
+    "$(rm)",
+]
+
+
+def snippet(body: str, **params: Any) -> Snippet:
+    return read_snippet("s", {"body": body, "params": params})
+
+
+class Definition(NamedTuple):
+    data: dict[str, Any]
+    where: str = "onetool.yaml:3"
+
+
+# Aliases
+
+
+def test_chain_of_aliases_leads_to_the_tool() -> None:
+    assert resolve("a", {"a": "b", "b": "$c", "c": "brave.search"}) == "brave.search"
+
+
+@pytest.mark.parametrize("aliases", [{"a": "a"}, {"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "b"}])
+def test_cycle_is_a_problem_of_its_own_and_stops_no_other(aliases: dict[str, str]) -> None:
+    known = read_shortcuts({**aliases, "ok": "time.now"}, {})
+
+    problems = known.problems(lambda name: name == "time.now", ["time.now"])
+
+    assert len(problems) == len(aliases)
+    assert all("leads back to itself" in str(problem) for problem in problems)
+    assert known.find("ok") == "time.now"
+    with pytest.raises(UsageProblem, match="a -> "):
+        known.find("a")
+
+
+def test_unknown_target_is_a_problem_with_the_nearest_names() -> None:
+    known = read_shortcuts({"ws": "brav.search"}, {})
+
+    (problem,) = known.problems(lambda name: False, ["brave.search"])
+
+    assert "brav.search" in problem.message
+    assert "brave.search" in problem.hint
+
+
+def test_bad_snippet_is_a_fault_and_stops_no_other() -> None:
+    known = read_shortcuts({}, {"bad": Definition({"body": ""}), "good": Definition({"body": "1"})})
+
+    assert list(known.snippets) == ["good"]
+    assert [fault.where for fault in known.faults] == ["onetool.yaml:3"]
+
+
+def test_snippet_wins_over_an_alias_of_the_same_name_and_that_is_a_problem() -> None:
+    known = read_shortcuts({"x": "time.now"}, {"x": Definition({"body": "1"})})
+
+    assert isinstance(known.find("x"), Snippet)
+    assert any("wins" in str(problem) for problem in known.problems(lambda name: True))
+    assert known.find("nothing") is None
+
+
+def test_faults_of_a_body_are_problems() -> None:
+    known = read_shortcuts({}, {"a": Definition({"body": "{{ x }}"}), "b": Definition({"body": "{{ "})})
+
+    said = " ".join(map(str, known.problems(lambda name: True)))
+
+    assert "'x', which is not among its params" in said
+    assert "cannot be read" in said
+
+
+def test_snippet_of_the_session_joins_the_others() -> None:
+    known = read_shortcuts({}, {"a": Definition({"body": "1"})}).with_snippet(snippet("2"))
+
+    assert sorted(known.snippets) == ["a", "s"]
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("topic=Python", {"topic": "Python"}),
+        ("a=1  b=2\n\tc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=b=c==d", {"a": "b=c==d"}),
+        ("url=https://x.y/z?q=1&r=a%20b#top", {"url": "https://x.y/z?q=1&r=a%20b#top"}),
+        ('a="two words" b=x', {"a": "two words", "b": "x"}),
+        ("a='two \"words\"'", {"a": 'two "words"'}),
+        (r'a="say \"hi\" \\ C:\temp"', {"a": r'say "hi" \ C:\temp'}),
+        ('a="line\nbreak" b=1', {"a": "line\nbreak", "b": "1"}),
+        ('a=""', {"a": ""}),
+        ("a=", {"a": ""}),
+        ("a= b=1", {"a": "", "b": "1"}),
+        ("a=it's", {"a": "it's"}),
+        ("a=[1, 2, 'x y'] b={'k': [1]}", {"a": "[1, 2, 'x y']", "b": "{'k': [1]}"}),
+        ("a=[1, ']'] b=2", {"a": "[1, ']']", "b": "2"}),
+        ("a=:( b=2", {"a": ":(", "b": "2"}),
+        ("a=[open b=2", {"a": "[open", "b": "2"}),
+        ("größe=1", {"größe": "1"}),
+    ],
+)
+def test_arguments_are_read_as_typed(text: str, found: dict[str, str]) -> None:
+    assert parse_arguments(text) == found
+
+
+def test_quotes_make_text_and_bare_words_do_not() -> None:
+    found = parse_arguments("a=5 b=\"5\" c='5'")
+
+    assert [isinstance(found[name], Bare) for name in "abc"] == [True, False, False]
+
+
+@pytest.mark.parametrize("text", ["word", "a=1 word", '"a"=1', "1a=2", 'a="open', "a='open", 'a="x"y', "a=1 a=2"])
+def test_what_is_no_argument_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem):
+        parse_arguments(text)
+
+
+@given(st.text())
+def test_reading_arguments_gives_values_or_a_usage_problem(text: str) -> None:
+    try:
+        assert isinstance(parse_arguments(text), dict)
+    except UsageProblem as exc:
+        assert len(exc.lines()) <= 5
+
+
+# Parameters
+
+
+def test_defaults_are_filled_in_and_typed() -> None:
+    one = snippet("f({{ a }}, {{ b }}, {{ c }}, {{ d }})", a={"default": 5}, b={"default": "x"}, c={"default": None}, d=[1])
+
+    assert expand(one, {}) == "f(5, 'x', None, [1])"
+
+
+@pytest.mark.parametrize(
+    ("declared", "typed", "written"),
+    [
+        ("int", "7", "7"),
+        ("int", "1_000", "1000"),
+        ("integer", "-3", "-3"),
+        ("float", "2", "2"),
+        ("number", "1e3", "1000.0"),
+        ("bool", "true", "True"),
+        ("boolean", "no", "False"),
+        ("text", "7", "'7'"),
+        ("str", "true", "'true'"),
+        ("list", "[1, 'a']", "[1, 'a']"),
+        ("list", "[true, null]", "[True, None]"),
+        ("dict", '{"a": 1}', "{'a': 1}"),
+        ("name", "df.total", "df.total"),
+        ("any", "7", "7"),
+        ("", "7", "7"),
+        ("", "1.50", "1.5"),
+        ("", "true", "True"),
+        ("", "null", "None"),
+        ("", "[1, 2]", "[1, 2]"),
+        ("", "007", "'007'"),
+        ("", "word", "'word'"),
+        ("", "1e999", "'1e999'"),
+    ],
+)
+def test_bare_word_is_read_by_the_type_of_its_parameter(declared: str, typed: str, written: str) -> None:
+    one = snippet("x = {{ v }}", v={"type": declared} if declared else {})
+
+    if written == "'007'":
+        assert expand(one, {"v": Bare(typed)}) in ("x = '007'", "x = 7")
+    else:
+        assert expand(one, {"v": Bare(typed)}) == f"x = {written}"
+
+
+@pytest.mark.parametrize("typed", ["5", "1.50", "1e3", "true", "null", "[1,  2]", '{"a":1}', "007", "word"])
+def test_untyped_word_stays_as_typed_inside_quotes(typed: str) -> None:
+    one = snippet('x = "{{ v }}"', v={})
+
+    assert ast.literal_eval(expand(one, {"v": Bare(typed)})[4:]) == typed
+
+
+def test_untyped_words_count_and_decide() -> None:
+    one = snippet("{% if v %}\nx = {{ n + 1 }}\n{% endif %}\n", v={}, n={})
+
+    assert expand(one, parse_arguments("v=true n=2")) == "x = 3\n"
+    assert expand(one, parse_arguments("v=false n=2")) == ""
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [("int", "x"), ("int", "1.5"), ("int", True), ("float", "x"), ("bool", "maybe"), ("list", "x"), ("list", {})]
+    + [("dict", "[1]"), ("name", "a b"), ("name", "a();b"), ("name", "class"), ("name", ""), ("text", [1])],
+)
+def test_value_of_another_type_is_refused_with_the_parameters(declared: str, given: Any) -> None:
+    one = snippet("x = {{ v }}", v={"type": declared, "description": "What it is"})
+
+    with pytest.raises(UsageProblem) as caught:
+        expand(one, {"v": Bare(given) if isinstance(given, str) else given})
+
+    assert "'v' must be of type" in caught.value.message
+    assert "What it is" in caught.value.hint
+
+
+def test_all_faults_are_said_at_once_with_the_usage() -> None:
+    one = snippet("{{ topic }}{{ n }}", topic={}, n={"type": "int"}, more={"default": 1})
+
+    with pytest.raises(UsageProblem) as caught:
+        expand(one, {"topc": "x", "n": Bare("y")})
+
+    assert "unknown 'topc', did you mean 'topic'?" in caught.value.message
+    assert "missing 'topic'" in caught.value.message
+    assert "'n' must be" in caught.value.message
+    assert "$s topic=... n=... [more=1]" in caught.value.hint
+    assert len(caught.value.lines()) <= 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"body": 5},
+        {"body": "x", "params": [1]},
+        {"body": "x", "params": {"a b": {}}},
+        {"body": "x", "params": {"class": {}}},
+        {"body": "x", "params": {"a": {"type": "strng"}}},
+        {"body": "x", "params": {"a": {"type": "int", "default": "x"}}},
+        {"body": "x", "params": {"a": {"type": "int", "example": "x"}}},
+    ],
+)
+def test_bad_definition_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(InvalidConfig):
+        read_snippet("s", data)
+
+
+def test_parameters_are_a_json_schema_for_completion() -> None:
+    one = snippet("x", topic={"description": "What"}, n={"default": 5})
+
+    assert one.parameters == {
+        "type": "object",
+        "properties": {"topic": {"description": "What"}, "n": {"type": "integer", "default": 5}},
+        "required": ["topic"],
+        "additionalProperties": False,
+    }
+
+
+def test_example_uses_the_example_or_the_name_and_leaves_defaults_out() -> None:
+    one = snippet('f("{{ a }}", {{ n }}, {{ b }})', a={"example": "two words"}, b={}, n={"default": 5})
+
+    assert example_of(one) == ('$s a="two words" b=b', "f(\"two words\", 5, 'b')")
+
+
+# Expansion
+
+
+def test_body_of_the_spec_expands_to_the_letter() -> None:
+    one = snippet('results = brave.search(query="{{ topic }}", count={{ count }})', topic={}, count={"default": 5})
+
+    assert expand(one, parse_arguments("topic=Python")) == 'results = brave.search(query="Python", count=5)'
+
+
+@pytest.mark.parametrize("value", EVIL, ids=ascii)
+@pytest.mark.parametrize(
+    "body",
+    [
+        'f("{{ v }}")',
+        "f('{{ v }}')",
+        'f("""{{ v }}""")',
+        "f('''a {{ v }} b''')",
+        "f({{ v }})",
+        "f(u'{{ v }}')",
+        'f(f"{{ v }}")',
+        "f(f'''{{ v }}''')",
+        "f([{{ v }}][0])",
+        "f(\n  {{ v }},\n)",
+    ],
+)
+def test_value_reaches_the_code_whole_and_does_nothing_else(body: str, value: str) -> None:
+    code = expand(snippet(body, v={}), {"v": value})
+
+    seen: list[str] = []
+    exec(compile(code, "<snippet>", "exec"), {"__builtins__": {}, "f": seen.append})
+
+    assert [text.removeprefix("a ").removesuffix(" b") if "a {{" in body else text for text in seen] == [value]
+
+
+@pytest.mark.parametrize("value", EVIL, ids=ascii)
+@pytest.mark.parametrize("body", ["f(r'{{ v }}')", "f(rf'{{ v }}')", "f(r'''{{ v }}''')", "f(rb'{{ v }}')"])
+def test_raw_string_holds_the_value_or_it_is_refused(body: str, value: str) -> None:
+    try:
+        code = expand(snippet(body, v={}), {"v": value})
+    except UsageProblem as exc:
+        assert "cannot be expanded" in exc.message
+        return
+    seen: list[Any] = []
+    exec(compile(code, "<snippet>", "exec"), {"__builtins__": {}, "f": seen.append})
+
+    assert seen == [value.encode() if "rb" in body else value]
+
+
+def test_bytes_hold_the_value_as_utf8() -> None:
+    code = expand(snippet("x = b'{{ v }}'", v={}), {"v": "é'\n"})
+
+    assert ast.literal_eval(code[4:]) == "é'\n".encode()
+
+
+@pytest.mark.parametrize("value", EVIL, ids=ascii)
+def test_comment_stays_one_line(value: str) -> None:
+    code = expand(snippet("x = 1  # {{ v }}\ny = 2", v={}), {"v": value})
+
+    assert [type(node).__name__ for node in ast.parse(code).body] == ["Assign", "Assign"]
+
+
+@pytest.mark.parametrize("value", EVIL, ids=ascii)
+@pytest.mark.parametrize("body", ["!ls {{ v }}", "%tool a.b q={{ v }}", '%tool a.b q="{{ v }}"', "$ws q={{ v }}"])
+def test_magic_and_shell_lines_take_harmless_values_only(body: str, value: str) -> None:
+    try:
+        line = expand(snippet(body, v={}), {"v": value})
+    except UsageProblem:
+        return
+
+    assert not set(value) & set("\"'`\\;|&<>(){}$*?#~!\n\r")
+    assert line == body.replace("{{ v }}", value)
+
+
+def test_magic_lines_take_plain_values() -> None:
+    assert expand(snippet("!ls {{ v }}", v={}), {"v": "a/b-1.txt"}) == "!ls a/b-1.txt"
+    assert expand(snippet('%tool a.b q="{{ v }}"', v={}), {"v": "two words"}) == '%tool a.b q="two words"'
+    with pytest.raises(UsageProblem, match="option"):
+        expand(snippet("!rm {{ v }}", v={}), {"v": "-rf"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["f{{ v }}", "rb{{ v }}", "{{ v }}abc", "''{{ v }}", "{{ v }}''", "'\\{{ v }}'", "f'{ {{ v }} }'", "f'{x:{{ v }}}'"],
+)
+def test_text_at_a_place_where_it_cannot_be_safe_is_refused(body: str) -> None:
+    with pytest.raises(UsageProblem):
+        expand(snippet(body, v={}), {"v": "{evil()}'\"\\"})
+
+
+def test_empty_value_cannot_join_the_quotes_around_it() -> None:
+    """Found by re-reading the result: each of these would move the end of a string."""
+    for body in ("x = '{{ v }}''a'", "x = r'\\{{ v }}', '{{ w }}'", 'x = "{{ v }}""a"'):
+        with pytest.raises(UsageProblem, match="would change how the code"):
+            expand(snippet(body, v={}, w={"default": "+evil()+"}), {"v": ""})
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "code"),
+    [
+        ("x = {{ v }}**2", -3, "x = (-3)**2"),
+        ("x = 1 - {{ v }}", -3, "x = 1 - (-3)"),
+        ("x = {{ v }}.real", 3, "x = (3).real"),
+        ("x = f({{ v }})", -3, "x = f(-3)"),
+        ("x = {{ v }}", float("inf"), "x = float('inf')"),
+        ("x = {{ v }}", (1,), "x = (1,)"),
+        ("x = {{ v }}", {"a": [None, True]}, "x = {'a': [None, True]}"),
+        ("x_{{ v }} = 1", 5, "x_5 = 1"),
+        ("x = f'{ {{ v }} }'", 5, "x = f'{ 5 }'"),
+        ("x = f'{ {{ v }} }'", "a b", "x = f'{ \"a b\" }'"),
+        ("x = f'{y:{{ v }}}'", ">10", "x = f'{y:>10}'"),
+        ("x = '{{ v }}'", [1, "a"], "x = '[1, \\'a\\']'"),
+    ],
+)
+def test_value_is_written_for_its_place(body: str, value: Any, code: str) -> None:
+    assert expand(snippet(body, v={}), {"v": value}) == code
+
+
+def test_object_without_a_literal_is_refused_with_the_way_out() -> None:
+    with pytest.raises(UsageProblem, match="type: name"):
+        expand(snippet("x = {{ v }}", v={}), {"v": object()})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(), st.sampled_from(["'", '"', "'''", '"""']), st.sampled_from(["", "u", "f"]), st.text("'\" {}\\ab", max_size=6))
+def test_no_text_breaks_out_of_a_string(value: str, quote: str, prefix: str, around: str) -> None:
+    """Whatever the author wrote around it: the value arrives whole, or the snippet says why not."""
+    around = around.replace("{", "").replace("}", "").replace(quote[0], "").replace("\\", "")
+    body = f"f({prefix}{quote}{around}{{{{ v }}}}{around}{quote})"
+    try:
+        code = expand(snippet(body, v={}), {"v": value})
+    except UsageProblem:
+        return
+    seen: list[str] = []
+    exec(compile(code, "<snippet>", "exec"), {"__builtins__": {}, "f": seen.append})
+
+    assert seen == [around + value + around]
+
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_PLAIN)
+def test_plain_value_in_code_is_itself(value: Any) -> None:
+    code = expand(snippet("x = ({{ v }})", v={}), {"v": value})
+
+    assert ast.literal_eval(code[5:-1]) == value
+
+
+# The language, and its limits
+
+
+def test_statements_leave_no_lines_behind() -> None:
+    body = "{% for n in names %}\nprint({{ n }})\n{% endfor %}\n{% if names %}\ndone = {{ names | length }}\n{% endif %}\n"
+
+    assert expand(snippet(body, names={"type": "list"}), {"names": ["a", "b"]}) == "print('a')\nprint('b')\ndone = 2\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("v | upper", "'A B'"),
+        ("v | lower", "'a b'"),
+        ("v | default('x')", "'a b'"),
+        ("w | default('x')", "'x'"),
+        ("l | join(', ')", "'x, y'"),
+        ("l | tojson", "['x', 'y']"),
+        ("l | first", "'x'"),
+        ("l | sort | reverse | list", "['y', 'x']"),
+        ("v.split(' ')", "['a', 'b']"),
+        ("v ~ '-' ~ n", "'a b-3'"),
+        ("n * 2 + 1", "7"),
+        ("v | replace(' ', '_')", "'a_b'"),
+        ("range(3) | list", "[0, 1, 2]"),
+        ("[1, 2] | sum", "3"),
+        ("l | map('upper') | join", "'XY'"),
+        ("v if n > 2 else l", "'a b'"),
+    ],
+)
+def test_harmless_filters_and_expressions_work(expression: str, code: str) -> None:
+    one = snippet(f"x = {{{{ {expression} }}}}", v={"default": "a b"}, n={"default": 3}, l={"default": ["x", "y"]})
+
+    assert expand(one, {}) == f"x = {code}"
+
+
+def test_json_inside_quotes_is_json() -> None:
+    code = expand(snippet("x = '{{ v | tojson }}'", v={}), {"v": {"a": ["it's", None]}})
+
+    assert ast.literal_eval(code[4:]) == '{"a": ["it\'s", null]}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{% for i in range(10**9) %}x{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}",
+        "{{ 'a' * 10**10 }}",
+        "{{ [0] * 10**10 }}",
+        "{{ 9**9**9**9 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ 'a'.ljust(10**10) }}",
+        "{{ 'a' | center(10**10) }}",
+        "{{ 'aaaa' | replace('a', 'a' * 400000) }}",
+        "{{ ['x' * 900000, 'x' * 900000] | join }}",
+        "{% set a = 'aaaaaaaaaa' %}" + "{% set a = a ~ a ~ a ~ a ~ a ~ a %}" * 12 + "{{ a }}",
+        "{% set a = [1, 1] %}" + "{% set a = [a, a] %}" * 60 + "x = {{ a }}",
+        "{% set a = [1, 1] %}" + "{% set a = [a, a] %}" * 60 + "x = '{{ a | string }}'",
+        "{% set a = [1, 1] %}" + "{% set a = [a, a] %}" * 60 + "x = {{ a | tojson }}",
+        "{% for i in range(2000) %}'{{ 'x' * 1000 }}'\n{% endfor %}",
+        "{{ range(10**6) | list }}",
+    ],
+    ids=range(18),
+)
+def test_endless_loops_and_bombs_are_stopped(body: str) -> None:
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        with pytest.raises(UsageProblem, match="cannot be expanded"):
+            expand(snippet(body), {})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert time.process_time() - began < 10  # tracing memory makes it some ten times slower
+    assert peak < 100_000_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ v.__init__.__globals__ }}",
+        "{{ v | attr('__class__') }}",
+        "{{ l.append(1) }}",
+        "{{ self }}",
+        "{{ cycler }}",
+        "{{ lipsum }}",
+        "{% include 'x' %}",
+        "{% import 'x' as y %}",
+        "{% extends 'x' %}",
+        "{% macro m() %}{% endmacro %}",
+        "{% set x %}{{ v }}{% endset %}",
+        "{% filter upper %}{{ v }}{% endfilter %}",
+        "{% block b %}{% endblock %}",
+        "{{ missing }}",
+        "{{ v.missing }}",
+        "{{ v",
+        "{% for x in 5 %}{% endfor %}",
+        "{{ 1 / 0 }}",
+        "{{ v | nosuch }}",
+        "{{ v | safe }}",
+    ],
+)
+def test_what_is_not_for_snippets_is_refused_in_words(body: str) -> None:
+    one = snippet(body, v={"default": "a"}, l={"default": [1]})
+
+    with pytest.raises(UsageProblem) as caught:
+        expand(one, {})
+
+    assert "The snippet 's' cannot be expanded." in caught.value.message
+    assert "0x" not in caught.value.message
+    assert len(caught.value.lines()) <= 5
+
+
+def test_faults_can_be_seen_without_expanding() -> None:
+    assert faults_of(snippet("{{ x }} {{ y }} {{ range(3) }}", x={})) == ["Its body uses 'y', which is not among its params."]
+    assert len(faults_of(snippet("{% if %}"))) == 1
+    assert faults_of(snippet("{% for i in x %}{{ i }}{{ loop.index }}{% endfor %}", x={})) == []
+
+
+def test_mark_of_another_expansion_in_a_body_is_text() -> None:
+    assert expand(snippet("'\ue0000:0\ue001{{ v }}'", v={}), {"v": "a"}) == "'\ue0000:0\ue001a'"

@@ -1,0 +1,150 @@
+"""`$`, `%snippet` and `%%snippet` in a real kernel."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kernel import Kernel
+
+CONFIG = """
+version: 1
+aliases: {say: tools.echo, again: say, lost: nope.nope, round: trip, trip: round}
+snippets:
+  pair:
+    description: Say two things
+    params: {first: {description: The first}, count: {default: 2}}
+    body: |
+      words = ["{{ first }}"] * {{ count }}
+      words
+"""
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    folder = kernel.cwd / ".onetool"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text(CONFIG, encoding="utf-8")
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+def test_an_alias_calls_its_tool_also_through_a_chain(loaded: Kernel) -> None:
+    assert loaded.execute("$say message=hello").result_text == "hello"
+    loaded.execute("x = $again message=[1, 2]")
+    assert loaded.evaluate("(x.data, type(x).__name__)") == repr(([1, 2], "ToolResult"))
+    loaded.execute("y = [0]\ny += $say message=[5]")
+    assert loaded.evaluate("y") == "[0, 5]"
+
+
+def test_a_tool_is_called_by_its_own_name(loaded: Kernel) -> None:
+    assert loaded.execute("$tools.echo message=direct").result_text == "direct"
+
+
+def test_a_snippet_runs_in_the_notebooks_namespace_and_gives_its_last_value(loaded: Kernel) -> None:
+    loaded.execute("x = $pair first=tea")
+    assert loaded.evaluate("(x, words)") == repr((["tea", "tea"], ["tea", "tea"]))
+    assert loaded.execute("%snippet pair first=cup count=1").result_text == "['cup']"
+    assert loaded.execute("%snippet pair first=cup --show").result_text == 'words = ["cup"] * 2\nwords'
+
+
+def test_shortcuts_work_in_functions_and_loops(loaded: Kernel) -> None:
+    outcome = loaded.execute(
+        textwrap.dedent("""
+        def f(value):
+            got = $say message={value * 2}
+            return got.data
+        found = []
+        for i in range(2):
+            each = $pair first=x
+            found.append(len(each))
+        print(f(4), found)
+        """)
+    )
+    assert outcome.stdout == "8 [2, 2]\n"
+
+
+def test_a_value_cannot_break_out_of_its_quotes(loaded: Kernel) -> None:
+    evil = '"); import os; pwned = True #'
+    loaded.execute(f"x = $pair first='{evil}' count=1")
+    assert loaded.evaluate("x") == repr([evil])
+    assert loaded.evaluate("'pwned' in globals()") == "False"
+
+
+def test_a_cell_becomes_a_snippet_of_this_session(loaded: Kernel) -> None:
+    said = loaded.execute("%%snippet double value factor=2\nresult = {{ value }} * {{ factor }}\nresult\n").result_text
+    assert "$double value=... [factor=2]" in said
+    assert loaded.execute("$double value=21").result_text == "42"
+    assert loaded.execute("$double value=ab").result_text == "'abab'"
+    loaded.execute("%tool reload")
+    assert loaded.execute("$double value=3 factor=3").result_text == "9"
+    assert "double" in loaded.execute("ot.snippets(info='list')").result_text
+
+
+def test_save_writes_the_snippet_and_loses_nothing(loaded: Kernel) -> None:
+    file = loaded.cwd / ".onetool" / "snippets.yaml"
+    file.write_text("# mine\nold: {description: Old, body: '1'}\n", encoding="utf-8")
+    loaded.execute("%tool reload")
+    assert "Saved to" in loaded.execute("%%snippet kept a=1 --save\n{{ a }} + 1\n").result_text
+    assert "# mine" in file.read_text(encoding="utf-8")
+    loaded.execute("%reload_ext onetool_ipy")
+    assert loaded.execute("$kept a=5").result_text == "6"
+    assert loaded.execute("$old").result_text == "1"
+    again = loaded.execute("%%snippet kept a=1 --save\n{{ a }}\n", allow_errors=True)
+    assert "has a snippet 'kept'" in again.text
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("$pair", "missing 'first'"),
+        ("$pair frist=a", "did you mean 'first'?"),
+        ("$pair first=a count=x", "must be of type 'int'"),
+        ("$pairr first=a", "Did you mean 'pair'?"),
+        ("$round", "leads back to itself"),
+        ("$lost", "No tool 'nope.nope'"),
+        ("%snippet nothing", "No snippet"),
+        ("%%snippet\nx = 1", "needs a name"),
+        ("%%snippet bad\n{{ unknown }}", "which is not among its params"),
+        ("%%snippet loop\n{% for i in range(10**9) %}x{% endfor %}\n", "loop"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_few_lines(loaded: Kernel, cell: str, said: str) -> None:
+    outcome = loaded.execute(cell, allow_errors=True, timeout=20)
+    if outcome.error is None:
+        outcome = loaded.execute("$loop", allow_errors=True, timeout=20)
+    assert outcome.error is not None
+    assert said in outcome.error.text
+    assert len(outcome.error.text.splitlines()) <= 5
+
+
+def test_problems_of_aliases_are_shown(loaded: Kernel) -> None:
+    text = loaded.execute("%tool").result_text
+    assert "There is no tool 'nope.nope'" in text
+    assert "leads back to itself" in text
+
+
+def test_completion_and_help_know_shortcuts(loaded: Kernel) -> None:
+    assert "pair" in loaded.complete("$pa").matches
+    assert list(loaded.complete("x = $pair ").matches) == ["first=", "count="]
+    assert "say" in loaded.complete("$sa").matches
+    page = loaded.execute("$pair?").result_text
+    assert "# Expands to:" in page
+    assert "Alias of tools.echo" in loaded.execute("$say?").result_text
+
+
+def test_an_error_inside_a_snippet_shows_its_own_line(loaded: Kernel) -> None:
+    loaded.execute("%%snippet fails\na = 1\nb = a / 0\n")
+    outcome = loaded.execute("$fails", allow_errors=True)
+    assert outcome.error is not None
+    assert outcome.error.ename == "ZeroDivisionError"
+    assert "b = a / 0" in outcome.error.text
+
+
+def test_a_saved_snippet_without_a_project_makes_the_folder(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute("%%snippet one --save\n1 + 1\n")
+    assert Path(kernel.cwd / ".onetool" / "snippets.yaml").is_file()
+    assert kernel.execute("$one").result_text == "2"

@@ -1,0 +1,98 @@
+"""The call log under kill -9, interrupts and many processes. Nothing acknowledged is lost, nothing counts twice.
+
+The campaigns run in a process of their own (`log_campaign`), small here and with thousands of kills under `soak`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.surroundings import ROOT
+
+FEW_AND_MANY = [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)]
+
+
+def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options})]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counted: dict[str, Any] = json.loads(done.stdout)
+    return counted
+
+
+@pytest.mark.parametrize("kills", FEW_AND_MANY)
+def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_property: Any) -> None:
+    found = run("record_killed", tmp_path / "calls", rounds=kills, seed=kills)
+
+    record_property("landed", found["landed"])
+    assert found["landed"] > kills / 10, "too few kills came inside a record to prove anything"
+    assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
+    assert found["extra"] <= kills, "at most the one record of each process that was not yet answered for"
+    assert found["totals_agree"]
+    assert found["files"] == 0, "what the dead left behind is folded and gone"
+
+
+@pytest.mark.parametrize("kills", FEW_AND_MANY)
+def test_a_kill_inside_a_fold_neither_loses_nor_doubles(tmp_path: Path, kills: int, record_property: Any) -> None:
+    found = run("fold_killed", tmp_path / "calls", rounds=kills, seed=kills)
+
+    record_property("landed", found["landed"])
+    assert found["landed"] > kills / 20
+    assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
+    assert found["totals_agree"]
+
+
+@pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
+def test_a_kill_while_a_damaged_database_is_mended_costs_nothing(tmp_path: Path, kills: int) -> None:
+    """The append file still has every call, so the total is always right; nothing half-made stays."""
+    found = run("mend_killed", tmp_path / "calls", rounds=kills, seed=kills)
+
+    assert found["landed"] > kills / 4
+    assert found["totals"] == [3000]
+    assert found["drafts"] == 0
+    assert found["aside"] <= 2
+
+
+def test_the_control_that_writes_in_place_is_caught_corrupt(tmp_path: Path) -> None:
+    found = run("in_place_killed", tmp_path / "calls", rounds=25, seed=1)
+
+    assert found["corrupt"] > 0
+
+
+@pytest.mark.parametrize(
+    ("processes", "each"),
+    [pytest.param(16, 300, id="few"), pytest.param(16, 20_000, id="many", marks=pytest.mark.soak)],
+)
+def test_many_processes_add_up_while_all_of_them_fold(tmp_path: Path, processes: int, each: int) -> None:
+    found = run("many_records", tmp_path / "calls", processes=processes, each=each)
+
+    whole = processes * each
+    assert found["codes"] == [0], "a process that looked must have seen all of its own calls"
+    assert (found["total"], found["failures"], found["size"]) == (whole, whole // 4, 3 * whole)
+    assert (found["tools"], found["by_tool"]) == (processes, [each])
+    assert (found["rows"], found["distinct"]) == (whole, whole)
+    assert found["problems"] == []
+
+
+def test_the_control_without_a_log_loses_counts(tmp_path: Path) -> None:
+    found = run("many_counters", tmp_path / "calls", processes=16, each=25)
+
+    assert found["total"] < 400
+
+
+@pytest.mark.parametrize(
+    "interrupts", [pytest.param(60, id="few"), pytest.param(5000, id="many", marks=pytest.mark.soak)]
+)
+def test_an_interrupt_at_any_moment_leaves_the_log_whole(tmp_path: Path, interrupts: int) -> None:
+    """Records, folds, looks and notes, stopped again and again; afterwards no lock is held and all can go on."""
+    found = run("interrupted", tmp_path, rounds=interrupts, seed=interrupts)
+
+    assert found["landed"] > interrupts / 10
+    assert (found["lost"], found["doubled"], found["problems"], found["bad_notes"]) == (0, 0, [], 0)
+    assert found["totals_agree"]

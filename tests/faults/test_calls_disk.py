@@ -1,0 +1,234 @@
+"""The call log on a disk that is full, read-only or failing: the call goes on, old records are read, it is said why."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.stores.calls import Calls
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 512 KB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def log_in(folder: Path, **options: Any) -> Calls:
+    return Calls(folder, clock=lambda: datetime.datetime.now(datetime.UTC), **options)
+
+
+def note(log: Calls, number: int, size: int = 100) -> None:
+    log.record(f"id{number}", "a.b", "python", {"q": "x" * size}, ok=True, ms=1.0, size=1)
+
+
+def fill(disk: Path, name: str = "filler") -> Path:
+    with open(disk / name, "wb", buffering=0) as file:
+        for block in (65_536, 4096, 512, 1):
+            try:
+                while True:
+                    file.write(b"x" * block)
+            except OSError:
+                continue
+    return disk / name
+
+
+@needs_root
+def test_a_full_disk_drops_records_says_so_and_reads_the_rest(disk: Path) -> None:
+    log = log_in(disk / "calls")
+    for number in range(50):
+        note(log, number)
+    log.fold()
+    for number in range(50, 80):
+        note(log, number)
+    filler = fill(disk)
+
+    for number in range(100, 150):
+        note(log, number, 900)
+
+    problems = [str(one) for one in log.problems()]
+    dropped = int(problems[0].split(": ")[1].split()[0])
+    assert 0 < dropped <= 50
+    assert "the disk is full" in problems[0]
+    assert str(log.folder) in problems[0]
+    assert log.usage().total_calls == 80 + 50 - dropped
+    assert log.history(limit=1)[0].tool == "a.b"
+    assert len(log.frame()) == 80 + 50 - dropped
+
+    filler.unlink()
+    note(log, 200)
+    log.fold()
+    assert log.usage().total_calls == 81 + 50 - dropped
+    assert log.history(limit=1)[0].call_id == "id200"
+
+
+@needs_root
+def test_a_fold_on_a_full_disk_changes_nothing_and_is_done_later(disk: Path) -> None:
+    log = log_in(disk / "calls")
+    note(log, 0)
+    log.fold()
+    before = (log.folder / "calls.db").read_bytes()
+    for number in range(1, 1000):
+        note(log, number)
+    filler = fill(disk)
+
+    log.fold()
+
+    assert log.problems() != []
+    assert log.usage().total_calls == 1000
+    filler.unlink()
+    log.fold()
+    assert log.problems() == []
+    assert log.usage().total_calls == 1000
+    assert (log.folder / "calls.db").read_bytes() != before
+    assert not [name for name in os.listdir(log.folder) if "tmp" in name or "draft" in name]
+
+
+@needs_root
+def test_a_disk_full_from_the_start_fails_no_call(disk: Path) -> None:
+    fill(disk)
+    log = log_in(disk / "calls")
+
+    for number in range(20):
+        note(log, number)
+
+    assert log.usage().total_calls == 0
+    assert "20 calls of this process were not recorded: the disk is full." in str(log.problems()[0])
+
+
+@needs_root
+def test_a_read_only_disk_is_read_and_fails_no_call(disk: Path) -> None:
+    log = log_in(disk / "calls")
+    for number in range(30):
+        note(log, number)
+    log.fold()
+    for number in range(30, 40):
+        note(log, number)
+    log.close()
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    later = log_in(disk / "calls")
+    note(later, 99)
+
+    assert "the disk is read-only" in str(later.problems()[0])
+    assert later.usage().total_calls == 40
+    assert later.usage(period="day").total_calls == 40
+    assert len(later.history(limit=None)) == 40
+    assert later.count_of("a.b")[0] == 40
+    later.fold()
+
+
+CHILD = """
+import datetime, json, os, sys
+from pathlib import Path
+from onetool_ipy.stores.calls import Calls
+folder, out, action = sys.argv[1:]
+log = Calls(Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))
+if action == "record":
+    for number in range(10):
+        log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0, size=1)
+elif action == "fold":
+    log.fold()
+else:
+    log.usage()
+    log.history(limit=None)
+said = {"problems": [str(one) for one in log.problems()], "total": log.usage().total_calls}
+fd = os.open(out, os.O_CREAT | os.O_WRONLY)
+os.writev(fd, [json.dumps(said).encode()])
+"""
+
+
+def faulty(folder: Path, action: str, inject: str) -> dict[str, Any]:
+    """Run one action while the system refuses some of its calls."""
+    out = folder.parent / f"out-{os.urandom(4).hex()}"
+    calls = inject.partition(":")[0]
+    strace = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={inject}"]
+    command = [*strace, sys.executable, "-c", CHILD, str(folder), str(out), action]
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return said
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("fault", "kept", "reason"),
+    [
+        ("write:error=ENOSPC:when=4+", 3, "the disk is full"),
+        ("write:error=EIO:when=4", 9, "input/output error"),
+        ("write:error=EDQUOT:when=1..10", 0, "quota"),
+        ("write:retval=5:when=4", 9, "the disk is full"),
+        ("mkdir:error=EROFS", 0, "read-only"),
+    ],
+    ids=["full", "once", "quota", "short", "folder"],
+)
+def test_a_write_that_fails_costs_its_record_only(tmp_path: Path, fault: str, kept: int, reason: str) -> None:
+    said = faulty(tmp_path / "calls", "record", fault)
+
+    assert said["total"] == kept
+    assert f"{10 - kept} calls of this process were not recorded" in said["problems"][0]
+    assert reason in said["problems"][0]
+    assert log_in(tmp_path / "calls").usage().total_calls == kept
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "fault",
+    ["fdatasync,fsync:error=EIO", "pwrite64:error=ENOSPC", "pwrite64:error=EIO:when=7+", "flock:error=ENOLCK"],
+    ids=["fsync", "full", "middle", "lock"],
+)
+def test_a_fold_that_fails_is_undone_and_done_later(tmp_path: Path, fault: str) -> None:
+    log = log_in(tmp_path / "calls")
+    for number in range(100):
+        note(log, number)
+    log.fold()
+    for number in range(100, 200):
+        note(log, number)
+    log.close()
+
+    said = faulty(log.folder, "fold", fault)
+
+    assert said["problems"] or "flock" in fault
+    later = log_in(log.folder)
+    later.fold()
+    assert later.usage().total_calls == 200
+    assert len({row.call_id for row in later.history(limit=None)}) == 200
+    with sqlite3.connect(log.folder / "calls.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert later.problems() == []
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "fault", ["rename,renameat,renameat2:error=EIO", "link,linkat:error=EPERM"], ids=["rename", "link"]
+)
+def test_a_damaged_database_that_cannot_be_replaced_is_answered_without(tmp_path: Path, fault: str) -> None:
+    log = log_in(tmp_path / "calls")
+    for number in range(100):
+        note(log, number)
+    log.fold()
+    (log.folder / "calls.db").write_bytes(b"not a database at all" * 1000)
+
+    said = faulty(log.folder, "look", fault)
+
+    assert said["total"] == 100, "the append file still has them"
+    assert "damaged" in said["problems"][0]
+    assert not [name for name in os.listdir(log.folder) if "draft" in name]

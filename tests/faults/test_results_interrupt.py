@@ -1,0 +1,77 @@
+"""A kernel interrupt at any moment: stores whole, locks free, control back. `make soak` does thousands."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.stores.results import Results
+from tests.faults.actors import ROOT
+
+TIMES = 25
+
+
+def run(name: str, folder: Path, count: int) -> dict[str, int]:
+    command = [sys.executable, "-m", "tests.faults.interrupted", name, str(folder), str(count)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, int] = json.loads(done.stdout)
+    assert report.pop("landed") >= count // 3
+    return report
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
+def test_interrupted_put_leaves_the_store_whole(tmp_path: Path, count: int) -> None:
+    assert run("put", tmp_path, count) == {"half": 0, "left": 0, "late": 0}
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
+def test_interrupted_query_leaves_nothing_open(tmp_path: Path, count: int) -> None:
+    assert run("query", tmp_path, count) == {"open": 0, "late": 0}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(60 * TIMES, marks=pytest.mark.soak)])
+def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int) -> None:
+    assert run("whole", tmp_path, count) == {"half": 0, "left": 0}
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(2_000 * TIMES, marks=pytest.mark.soak)])
+def test_interrupted_lock_is_free(tmp_path: Path, count: int) -> None:
+    assert run("lock", tmp_path, count) == {"held": 0}
+
+
+def test_careless_lock_is_caught_held(tmp_path: Path) -> None:
+    """The control: a lock made with @contextmanager stays held when the interrupt comes at its start or end."""
+    assert run("careless_lock", tmp_path, 2_000)["held"] > 0
+
+
+def test_ctrl_c_ends_the_slowest_search_within_a_second(tmp_path: Path) -> None:
+    """A pattern that keeps RE2 busy for every character, over a line that would take minutes."""
+    handle = Results(tmp_path).put("".join(random.Random(2).choices("ab", k=1_000_000)) * 40)
+    code = (
+        "import sys; from pathlib import Path; from onetool_ipy.stores.results import Results\n"
+        "print('ready', flush=True)\n"
+        "try: Results(Path(sys.argv[1])).query(sys.argv[2], search='[ab]*a[ab]{500}c')\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), handle], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.7)  # until it is deep in the search
+    began = time.monotonic()
+    os.kill(child.pid, signal.SIGINT)
+    left, _ = child.communicate(timeout=30)
+    took = time.monotonic() - began
+
+    assert left == "interrupted\n"
+    assert took < 1.0

@@ -1,0 +1,182 @@
+"""Topics under kill -9, many processes, and disks that fail: every answered message is there, whole, once."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from onetool_ipy.config.settings import Topic
+from onetool_ipy.stores.files import StoreError, locked
+from onetool_ipy.stores.topics import Topics, document
+from tests.harness.surroundings import ROOT
+
+NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, tzinfo=datetime.UTC)
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def topics(folder: Path, **options: Any) -> Topics:
+    return Topics([Topic(pattern="*", file="notes.yaml")], folder, clock=lambda: NOW, **options)
+
+
+def messages(folder: Path) -> list[Any]:
+    text = (folder / "notes.yaml").read_text(encoding="utf-8")
+    return [found["message"] for found in yaml.safe_load_all(text)]
+
+
+def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options})]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counted: dict[str, Any] = json.loads(done.stdout)
+    return counted
+
+
+@pytest.mark.parametrize("kills", [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)])
+def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int, record_property: Any) -> None:
+    found = run("notify_killed", tmp_path, rounds=kills, seed=kills)
+
+    record_property("landed", found["landed"])
+    assert found["landed"] > kills / 5
+    assert (found["lost"], found["doubled"], found["broken"], found["last"]) == (0, 0, 0, "last")
+
+
+@pytest.mark.parametrize(
+    ("processes", "each"), [pytest.param(16, 8, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)]
+)
+def test_many_processes_write_whole_documents(tmp_path: Path, processes: int, each: int) -> None:
+    found = run("many_notes", tmp_path, processes=processes, each=each)
+
+    assert found == {"codes": [0], "documents": processes * each, "distinct": processes * each}
+
+
+WHOLE = document(NOW, "t", "the message:\n---\n" + "z" * 200)
+
+
+@pytest.mark.parametrize("cut", range(1, len(WHOLE) - 1, 5))
+def test_a_document_cut_off_anywhere_is_removed_by_the_next(tmp_path: Path, cut: int) -> None:
+    """What a kill in the middle of a write leaves. The control below shows what it costs without the repair."""
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + WHOLE[:cut])
+
+    topics(tmp_path).notify("t", "next")
+
+    found = messages(tmp_path)
+    is_complete = WHOLE[:cut].endswith(b'"\n') or WHOLE[:cut].rstrip(b".\n").endswith(b'zzz"')
+    assert (found[0], found[-1]) == ("first", "next")
+    assert len(found) == 2 or (is_complete and len(found) == 3)
+
+
+def test_the_control_without_repair_loses_the_later_messages(tmp_path: Path) -> None:
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + WHOLE[:-30] + b"\n" + document(NOW, "t", "next"))
+
+    with pytest.raises(yaml.YAMLError):
+        messages(tmp_path)
+
+
+def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + document(NOW, "t", "y" * 3_000_000)[:-20])
+
+    topics(tmp_path).notify("t", "next")
+
+    assert messages(tmp_path) == ["first", "next"]
+
+
+@needs_root
+def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: Path) -> None:
+    notes = topics(disk)
+    notes.notify("t", "first")
+    before = (disk / "notes.yaml").read_bytes()
+
+    for size in (300_000, 270_000, 10_000_000):
+        with pytest.raises(StoreError, match=r"notes\.yaml.*the disk is full") as caught:
+            notes.notify("t", "m" * size)
+        assert caught.value.path == disk / "notes.yaml"
+        assert (disk / "notes.yaml").read_bytes() == before
+
+    assert notes.notify("t", "fits") == "OK: t -> notes.yaml"
+    assert messages(disk) == ["first", "fits"]
+    assert sorted(os.listdir(disk)) == [".notify.lock", "notes.yaml"]
+
+
+@needs_root
+def test_a_read_only_disk_is_an_error_that_names_the_file(disk: Path) -> None:
+    notes = topics(disk)
+    notes.notify("t", "first")
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    with pytest.raises(StoreError, match=r"notes\.yaml.*the disk is read-only"):
+        notes.notify("t", "second")
+    assert messages(disk) == ["first"]
+
+
+CHILD = """
+import datetime, os, sys
+from pathlib import Path
+from onetool_ipy.config.settings import Topic
+from onetool_ipy.stores.files import StoreError
+from onetool_ipy.stores.topics import Topics
+folder, out = sys.argv[1:]
+notes = Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))
+try:
+    said = notes.notify("t", "second")
+except StoreError as exc:
+    said = str(exc)
+os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
+"""
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("fsync,fdatasync:error=EIO", "input/output error"),
+        ("write:error=ENOSPC", "the disk is full"),
+        ("write:error=EIO", "input/output error"),
+    ],
+    ids=["fsync", "full", "write"],
+)
+def test_a_failing_write_is_an_error_and_leaves_the_file_as_it_was(tmp_path: Path, fault: str, reason: str) -> None:
+    folder, out = tmp_path / ".onetool", tmp_path / "out"
+    folder.mkdir()
+    topics(folder).notify("t", "first")
+    calls = fault.partition(":")[0]
+    strace = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={fault}"]
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    subprocess.run([*strace, sys.executable, "-c", CHILD, str(folder), str(out)], check=True, env=env)
+
+    said = out.read_text(encoding="utf-8")
+    assert said.startswith(f"Cannot write '{folder / 'notes.yaml'}'")
+    assert reason in said
+    assert messages(folder) == ["first"]
+    assert topics(folder).notify("t", "third").startswith("OK")
+    assert messages(folder) == ["first", "third"]
+
+
+def test_a_lock_held_for_too_long_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    with locked(tmp_path / ".notify"), pytest.raises(StoreError, match=r"notes\.yaml.*locked"):
+        topics(tmp_path, lock_wait_s=0.05).notify("t", "m")
