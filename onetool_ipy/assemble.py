@@ -18,7 +18,7 @@ from onetool_ipy.config import Config, load_config
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import Source, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.toolbox import Parts, Toolbox
+from onetool_ipy.toolbox import Parts, Stores, Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.sources.functions import Functions
@@ -85,6 +85,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, box: Toolbox
         config=config,
         build_registry=partial(_registry, config, files, clock, box),
         build_executor=partial(_executor, config, box),
+        build_stores=partial(_stores, config, clock),
         pack_names=_pack_names(config, files),
     )
 
@@ -111,7 +112,7 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
     found = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
         name = definition.name
-        if isinstance(name, str) and name:
+        if name:
             found.append(name.partition(".")[0] if "." in name else "config")
     return tuple(dict.fromkeys(found))
 
@@ -154,13 +155,31 @@ def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
     }
 
 
+def _stores(config: Config, clock: Clock) -> Stores:
+    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.results import Results
+    from onetool_ipy.stores.topics import Topics
+
+    settings, state, mask = config.settings, config.paths.state, config.secrets.mask
+    output = settings.output
+    return Stores(
+        results=Results(
+            state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
+        ),
+        log=Calls(state / "calls", clock=clock, mask=mask, enabled=settings.stats.enabled),
+        topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
+        clock=clock,
+    )
+
+
 def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     from onetool_ipy.core import steps
+    from onetool_ipy.stores import calls
 
     return Executor(
         registry,
         owner=box,
-        steps=[steps.span(config.secrets.mask)],
+        steps=[steps.span(config.secrets.mask), calls.step(box.log)],
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.config import Config
 from onetool_ipy.core import current, schema
@@ -20,15 +20,28 @@ from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.core.workers import Workers
 
 if TYPE_CHECKING:
+    import datetime
     import inspect
 
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.core.shortcuts import Shortcuts
     from onetool_ipy.core.snippets import Snippet
+    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.results import Results
+    from onetool_ipy.stores.topics import Topics
 
 __all__ = ["PackProxy", "Parts", "ToolProxy", "Toolbox", "raise_failure"]
 
 _KEPT = "The last good configuration is still in use."
+
+
+class Stores(NamedTuple):
+    """What a toolbox keeps on disk, and the clock it keeps it by."""
+
+    results: Results
+    log: Calls
+    topics: Topics
+    clock: Callable[[], datetime.datetime]
 
 
 class Parts:
@@ -40,15 +53,26 @@ class Parts:
         config: Config,
         build_registry: Callable[[], Registry],
         build_executor: Callable[[Registry], Executor],
+        build_stores: Callable[[], Stores],
         pack_names: Sequence[str] = (),
     ) -> None:
         self.config = config
         self.pack_names = tuple(pack_names)
         self._build_registry = build_registry
         self._build_executor = build_executor
+        self._build_stores = build_stores
         self._building = threading.RLock()
         self._registry: Registry | None = None
         self._executor: Executor | None = None
+        self._stores: Stores | None = None
+
+    @property
+    def stores(self) -> Stores:
+        if self._stores is None:
+            with self._building:
+                if self._stores is None:
+                    self._stores = self._build_stores()
+        return self._stores
 
     @property
     def registry(self) -> Registry:
@@ -70,6 +94,13 @@ class Parts:
         """Let go of what was built; building nothing for it."""
         if self._registry is not None:
             self._registry.close()
+        if self._stores is not None:
+            self._stores.log.close()
+
+    def take_over(self, older: Parts) -> None:
+        """Go on holding what the parts before held for their users: results kept in memory."""
+        if older._stores is not None:
+            self.stores.results.take_over(older._stores.results)
 
 
 class Toolbox:
@@ -107,6 +138,33 @@ class Toolbox:
     @property
     def executor(self) -> Executor:
         return self.parts.executor
+
+    @property
+    def results(self) -> Results:
+        """The stored results of the project."""
+        return self.parts.stores.results
+
+    @property
+    def log(self) -> Calls:
+        """The call log of the project."""
+        return self.parts.stores.log
+
+    @property
+    def topics(self) -> Topics:
+        """Where `ot.notify` writes."""
+        return self.parts.stores.topics
+
+    def now(self) -> datetime.datetime:
+        """The time, by the toolbox's clock."""
+        return self.parts.stores.clock()
+
+    def servers(self) -> dict[str, str]:
+        """The configured MCP servers, and how each is now."""
+        return dict.fromkeys(self.config.settings.servers, "disconnected")
+
+    def abandoned(self) -> int:
+        """How many calls past their limit are still running."""
+        return self.workers.abandoned()
 
     @property
     def shortcuts(self) -> Shortcuts:
@@ -192,6 +250,7 @@ class Toolbox:
             found += self.shortcuts.problems(lambda name: known.get(name) is not None, names)
         if self._problem is not None:
             found.append(self._problem)
+        found += self.log.problems()
         return [Problem(*(self.mask(text) for text in problem)) for problem in found]
 
     def mask(self, text: str) -> str:
@@ -213,6 +272,7 @@ class Toolbox:
                 problems = exc.problems if isinstance(exc, InvalidConfig) else ()
                 raise InvalidConfig(exc.message, hint=_KEPT, problems=problems) from exc
             old, self.parts, self._problem = self.parts, fresh, None
+        fresh.take_over(old)
         old.close()
         if self.on_reload is not None:
             self.on_reload()

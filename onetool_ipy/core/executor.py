@@ -219,7 +219,7 @@ class Executor:
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
 
-        task = self.workers.submit(work, _lane("free" if limit_s is None else "limited"))
+        task = self.workers.submit(lambda: _without_stop(work), _lane("free" if limit_s is None else "limited"))
         outer = asyncio.wrap_future(task.future)
         try:
             await asyncio.wait({outer}, timeout=limit_s)
@@ -306,6 +306,14 @@ def _lane(lane: Lane) -> Lane:
     """The lane of a call; one that another call waits for must not wait behind it."""
     here = current.scope()
     return lane if here is None or here.depth == 0 else "own"
+
+
+def _without_stop(work: Callable[[], Any]) -> Any:
+    """As Python does for coroutines: StopIteration would be lost on its way through one, and the waiter wait for ever."""
+    try:
+        return work()
+    except StopIteration as exc:
+        raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
 
 
 def _left_behind(is_alive: Callable[[], bool]) -> None:

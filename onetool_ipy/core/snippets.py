@@ -49,6 +49,8 @@ _SAMPLES: dict[ParamType, str] = {"int": "1", "float": "1.5", "bool": "true", "l
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_SURE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
+"""What reads as a number where nothing says so: `007` and `+49123` are text."""
 _PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
 
 
@@ -249,7 +251,7 @@ def _literal(word: str) -> Any:
         typed = Typed(word)
         typed.value = _WORDS[word]
         return typed
-    number = _read_number(word) if _NUMBER.fullmatch(word) else MISSING
+    number = _read_number(word) if _SURE_NUMBER.fullmatch(word) else MISSING
     found = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
     like: Any = _AS_TYPED.get(type(found))
     if like is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from onetool_ipy.core.errors import ExecutionFailed, TooLarge
 from onetool_ipy.net.faults import Broken
@@ -20,6 +21,7 @@ _PLAIN = ("", "identity")
 _GZIP = 31
 _ZLIB = 15
 _RAW = -15
+_HEAD = 2
 
 
 class Intake:
@@ -80,38 +82,42 @@ class Intake:
 class _Unpack:
     """Undoes gzip, also of several members, or deflate in both of its readings; never more than `room` at a time."""
 
-    __slots__ = ("_bits", "_fed", "_zlib")
+    __slots__ = ("_bits", "_head", "_zlib")
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
-        self._fed = False
-        self._zlib = zlib.decompressobj(bits)
+        self._head = b""
+        self._zlib: Any = None
 
     def feed(self, chunk: bytes, room: Callable[[], int]) -> Iterator[bytes]:
+        if self._zlib is None:
+            self._head += chunk
+            if len(self._head) < _HEAD:
+                return
+            chunk = self._begin()
         while chunk:
             if self._zlib.eof:
                 if self._bits != _GZIP:
                     return  # nothing belongs behind it
                 self._zlib = zlib.decompressobj(self._bits)
-            out = self._step(chunk, room())
+            try:
+                out = self._zlib.decompress(chunk, room())
+            except zlib.error:
+                raise ExecutionFailed("The response's compressed data is damaged.") from None
             chunk = self._zlib.unconsumed_tail or self._zlib.unused_data
             if out:
                 yield out
 
     def is_whole(self) -> bool:
-        return self._zlib.eof or not self._fed
+        return not self._head if self._zlib is None else bool(self._zlib.eof)
 
-    def _step(self, chunk: bytes, room: int) -> bytes:
-        try:
-            out = self._zlib.decompress(chunk, room)
-        except zlib.error:
-            if self._bits != _ZLIB or self._fed:
-                raise ExecutionFailed("The response's compressed data is damaged.") from None
-            self._bits = _RAW  # what some servers call deflate
-            self._zlib = zlib.decompressobj(_RAW)
-            return self._step(chunk, room)
-        self._fed = True
-        return out
+    def _begin(self) -> bytes:
+        """Tell from the first bytes which deflate is meant: some servers leave out its head."""
+        first, second = self._head[:_HEAD]
+        if self._bits == _ZLIB and (first & 0x0F != 8 or (first * 256 + second) % 31):
+            self._bits = _RAW
+        self._zlib = zlib.decompressobj(self._bits)
+        return self._head
 
 
 def _unpacker(encoding: str) -> _Unpack | None:

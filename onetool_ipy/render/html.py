@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
 
-__all__ = ["escape", "note", "pre", "table"]
+__all__ = ["Node", "escape", "note", "pre", "table", "tree"]
 
 _MAX_CELL = 300
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
@@ -52,6 +52,33 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = Non
     return (
         f'<div style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+class Node(NamedTuple):
+    """One line of a tree: a key, a value or a count, and what is below it."""
+
+    label: str
+    text: str
+    children: tuple[Node, ...] = ()
+    is_open: bool = False
+
+
+def tree(node: Node) -> str:
+    """Nested data that folds, without script."""
+    return f'<div style="{_WRAP};font-family:var(--jp-code-font-family,monospace);font-size:90%">{_node(node)}</div>'
+
+
+def _node(node: Node) -> str:
+    key = f'<span style="color:{_SOFT}">{escape(node.label)}</span> ' if node.label else ""
+    if not node.children:
+        shown = node.text if len(node.text) <= _MAX_CELL else node.text[: _MAX_CELL - 1] + "…"
+        return f'<div style="overflow-wrap:anywhere">{key}{escape(shown)}</div>'
+    inner = "".join(_node(child) for child in node.children)
+    state = " open" if node.is_open else ""
+    return (
+        f'<details{state}><summary style="cursor:pointer">{key}<span style="color:{_SOFT}">{escape(node.text)}</span>'
+        f'</summary><div style="padding-left:1.4em">{inner}</div></details>'
     )
 
 

@@ -9,15 +9,15 @@ be kept is counted and is a problem.
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onetool_ipy.core import values
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem, Step, ToolResult, Trip
 from onetool_ipy.stores.calls_append import FOLD_BYTES, Appender
-from onetool_ipy.stores.calls_excerpt import excerpt, measure, short_text
+from onetool_ipy.stores.calls_excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -31,7 +31,9 @@ __all__ = ["Calls", "StatsDisabled", "step"]
 
 _MAX_NAME = 200
 _AT_ONCE = 2 << 20
+_LONGEST = 3 * MAX_ARGS_BYTES
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 Answer = TypeVar("Answer")
 
@@ -44,13 +46,16 @@ class StatsDisabled(OneToolError):
 
 
 class Calls:
-    """The log of one project. Threads and forked children may share it; `close` may be called twice."""
+    """The log of one project. Threads and forked children may share it; `close` may be called twice.
+
+    Without a `clock` the system's time is taken by a shorter way.
+    """
 
     def __init__(
         self,
         folder: Path,
         *,
-        clock: Callable[[], datetime.datetime],
+        clock: Callable[[], datetime.datetime] | None = None,
         mask: Callable[[str], str] = str,
         enabled: bool = True,
         keep: Keep | None = None,
@@ -60,6 +65,7 @@ class Calls:
         self.enabled = enabled
         self.mask = mask
         self._clock = clock
+        self._now = clock or _now
         self._keep = keep
         self._file = Appender(folder, fold_bytes=fold_bytes)
         self._fault: OneToolError | None = None
@@ -80,20 +86,34 @@ class Calls:
         size: int = 0,
         handle: str = "",
     ) -> None:
-        """Note a call that ended now and took `ms`. It is on disk when this returns; never raises for a disk."""
+        """Note a call that ended now. It is on disk when this returns; never raises for a disk."""
         if not self.enabled:
             return
         dumps = self._dumps or self._load()
         text, is_whole = excerpt(args, self.mask, dumps)
-        since = self._clock() - _EPOCH
-        ts = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds - int(ms * 1000)
-        if len(call_id) > _MAX_NAME or len(tool) > _MAX_NAME:
-            call_id, tool = call_id[:_MAX_NAME], tool[:_MAX_NAME]
-        row = (ts, call_id, tool, source, text, int(is_whole), int(ok), code, reason, ms, size, handle)
+        clock = self._clock
+        ts = time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
+        row = (ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle)
         try:
             line = dumps(row, option=self._newline)
         except TypeError:  # a lone surrogate in a name
-            line = dumps([_clean(cell) for cell in row], option=self._newline)
+            line = b""
+        if not 0 < len(line) < _LONGEST:
+            row = (
+                ts,
+                _short(call_id),
+                _short(tool),
+                source,
+                text,
+                is_whole,
+                ok,
+                code,
+                reason,
+                ms,
+                size,
+                _short(handle),
+            )
+            line = dumps(row, option=self._newline)
         self._file.append(line)
         if self._file.left < 0:
             self._fold_own()
@@ -102,14 +122,13 @@ class Calls:
         """Note that the result of a recorded call was stored after all."""
         if self.enabled:
             dumps = self._dumps or self._load()
-            pair = [_clean(call_id[:_MAX_NAME]), _clean(handle[:_MAX_NAME])]
-            self._file.append(dumps(pair, option=self._newline))
+            self._file.append(dumps([_short(call_id), _short(handle)], option=self._newline))
 
     def usage(self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None) -> Usage:
         """What the calls of a period add up to. Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores import calls_usage
 
-        moment = now or self._clock()
+        moment = now or self._now()
         calls_usage.since(period, moment)
         self._require_enabled()
         return self._ask(lambda found: calls_usage.usage_of(found, period=period, tool=tool, now=moment))
@@ -120,7 +139,7 @@ class Calls:
         """The calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
         from onetool_ipy.stores import calls_usage
 
-        moment = now or self._clock()
+        moment = now or self._now()
         calls_usage.since(period, moment)
         self._require_enabled()
         return self._ask(lambda found: calls_usage.series_of(found, period=period, tool=tool, now=moment))
@@ -251,5 +270,9 @@ def step(calls: Calls) -> Step:
     return run
 
 
-def _clean(cell: Any) -> Any:
-    return values.to_json(cell) if isinstance(cell, str) else cell
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _short(name: str) -> str:
+    return short_text(name, str, _MAX_NAME)

@@ -15,7 +15,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from weakref import ref
 
 from onetool_ipy.core.model import Problem
 from onetool_ipy.stores.calls_line import FORMAT
@@ -44,7 +46,7 @@ class Appender:
     `left` falls below zero when a fold is due: this file has become long, or there are many files.
     """
 
-    __slots__ = ("_fold_bytes", "_folder", "_next_try", "_open", "_pid", "dropped", "fault", "left")
+    __slots__ = ("__weakref__", "_fold_bytes", "_folder", "_next_try", "_open", "dropped", "fault", "left")
 
     def __init__(self, folder: Path, *, fold_bytes: int = FOLD_BYTES) -> None:
         self.dropped = 0
@@ -53,15 +55,16 @@ class Appender:
         self._fold_bytes = fold_bytes
         self._folder = folder
         self._open: _Open | None = None
-        self._pid = 0
         self._next_try = 0.0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_begin_anew, ref(self)))
 
     def append(self, line: bytes) -> None:
         """Write a line with its newline."""
         line = b"\n" + line  # so that it is whole even behind one that a full disk cut off
         opened = self._open
         try:
-            if opened is None or self._pid != os.getpid():
+            if opened is None:
                 opened = self._reopen()
             done = os.write(opened.fd, line)
         except OSError as exc:
@@ -77,10 +80,15 @@ class Appender:
         self._open = None
         self.left = self._fold_bytes
 
+    def begin_anew(self) -> None:
+        """Forget what belongs to the process this one was forked from."""
+        self.release()
+        self.dropped, self.fault, self._next_try = 0, None, 0.0
+
     def is_gone(self) -> bool:
         """Whether somebody deleted the file this process is writing to."""
         opened = self._open
-        return opened is not None and self._pid == os.getpid() and os.fstat(opened.fd).st_nlink == 0
+        return opened is not None and os.fstat(opened.fd).st_nlink == 0
 
     def problems(self) -> Iterator[Problem]:
         """What was not recorded, and why."""
@@ -89,14 +97,10 @@ class Appender:
             yield Problem(str(self.fault.path), said, self.fault.hint)
 
     def _reopen(self) -> _Open:
-        pid = os.getpid()
-        if self._pid != pid:  # a child begins its own
-            self._open, self.dropped, self._next_try = None, 0, 0.0
-            self._pid = pid
         if time.monotonic() < self._next_try:
             raise OSError(errno.EAGAIN, "not tried again yet")
         try:
-            opened = self._make(pid)
+            opened = self._make()
         except OSError:
             self._next_try = time.monotonic() + _TRY_AGAIN_S
             raise
@@ -104,7 +108,7 @@ class Appender:
         self._open = opened
         return opened
 
-    def _make(self, pid: int) -> _Open:
+    def _make(self) -> _Open:
         """A new file that is held from its first moment on."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
@@ -113,7 +117,7 @@ class Appender:
             self.fault = exc
             raise OSError(errno.EAGAIN, exc.reason) from exc
         while True:
-            name = f"calls-{FORMAT}-{pid}-{os.urandom(6).hex()}.jsonl"
+            name = f"calls-{FORMAT}-{os.getpid()}-{os.urandom(6).hex()}.jsonl"
             opened = _Open(os.open(self._folder / name, flags, 0o600))
             _hold(opened.fd)
             if os.fstat(opened.fd).st_nlink:
@@ -123,6 +127,12 @@ class Appender:
         self.dropped += 1
         if exc.errno != errno.EAGAIN:
             self.fault = StoreError.of(self._folder, exc)
+
+
+def _begin_anew(appender: ref[Appender]) -> None:
+    found = appender()
+    if found is not None:
+        found.begin_anew()
 
 
 class _Open:

@@ -17,11 +17,24 @@ FORMAT = 1
 """The number of this format, in the name of each append file; a file with a higher one is not read."""
 
 FIELDS = ("ts", "call_id", "tool", "source", "args", "whole", "ok", "code", "reason", "ms", "size", "handle")
-"""`ts` in microseconds since 1970, `whole` and `ok` as 0 or 1, text that is not there as ""."""
+"""`ts`, when the call ended, in microseconds since 1970; `whole` and `ok` are booleans; a missing text is ""."""
 
 _KINDS: tuple[frozenset[type], ...] = tuple(
     frozenset(kinds)
-    for kinds in ((int,), (str,), (str,), (str,), (str,), (int,), (int,), (str,), (str,), (int, float), (int,), (str,))
+    for kinds in (
+        (int,),
+        (str,),
+        (str,),
+        (str,),
+        (str,),
+        (bool,),
+        (bool,),
+        (str,),
+        (str,),
+        (int, float),
+        (int,),
+        (str,),
+    )
 )
 _MAX_TS = 1 << 60
 _MAX_MS = 1e12
@@ -37,8 +50,8 @@ class Batch:
     tool: Sequence[str] = ()
     source: Sequence[str] = ()
     args: Sequence[str] = ()
-    whole: Sequence[int] = ()
-    ok: Sequence[int] = ()
+    whole: Sequence[bool] = ()
+    ok: Sequence[bool] = ()
     code: Sequence[str] = ()
     reason: Sequence[str] = ()
     ms: Sequence[float] = ()
@@ -94,12 +107,9 @@ def _columns(rows: list[Any]) -> list[Any] | None:
     columns = list(zip(*rows, strict=True))
     if any(not kinds.issuperset(map(type, column)) for kinds, column in zip(_KINDS, columns, strict=True)):
         return None
-    ts, whole, ok, ms, size = columns[0], columns[5], columns[6], columns[9], columns[10]
     bounds: Iterable[tuple[Sequence[float], float, float]] = (
-        (ts, -_MAX_TS, _MAX_TS),
-        (whole, 0, 1),
-        (ok, 0, 1),
-        (ms, 0, _MAX_MS),
-        (size, 0, _MAX_SIZE),
+        (columns[0], -_MAX_TS, _MAX_TS),
+        (columns[9], 0, _MAX_MS),
+        (columns[10], 0, _MAX_SIZE),
     )
     return columns if all(low <= min(column) and max(column) <= high for column, low, high in bounds) else None

@@ -147,7 +147,7 @@ def _places(batch: Batch, wanted: Wanted, home: Batch | int) -> Iterator[_Place]
     for place, (ts, tool, ok) in enumerate(zip(batch.ts, batch.tool, batch.ok, strict=True)):
         if edge is not None and ts < edge:
             continue
-        if (wanted.tool is None or tool == wanted.tool) and (wanted.ok is None or bool(ok) == wanted.ok):
+        if (wanted.tool is None or tool == wanted.tool) and (wanted.ok is None or ok == wanted.ok):
             yield ts, place, home
 
 
@@ -168,8 +168,8 @@ def _row(batch: Batch, place: int, handles: dict[str, str]) -> CallRow:
         tool=batch.tool[place],
         source=batch.source[place],
         args=batch.args[place],
-        is_whole=bool(batch.whole[place]),
-        ok=bool(batch.ok[place]),
+        is_whole=batch.whole[place],
+        ok=batch.ok[place],
         code=batch.code[place] or None,
         reason=batch.reason[place] or None,
         ms=batch.ms[place],

@@ -131,11 +131,11 @@ def _bins(histogram: int) -> array[int]:
 def _tally(batch: Batch, places: list[int]) -> Tally:
     if len(places) == len(batch):
         return _tally_of(batch.ok, batch.ms, batch.size, batch.ts)
-    ok, size, ts = ([column[i] for i in places] for column in (batch.ok, batch.size, batch.ts))
-    return _tally_of(ok, [batch.ms[i] for i in places], size, ts)
+    size, ts = ([column[i] for i in places] for column in (batch.size, batch.ts))
+    return _tally_of([batch.ok[i] for i in places], [batch.ms[i] for i in places], size, ts)
 
 
-def _tally_of(ok: Sequence[int], ms: Sequence[float], size: Sequence[int], ts: Sequence[int]) -> Tally:
+def _tally_of(ok: Sequence[bool], ms: Sequence[float], size: Sequence[int], ts: Sequence[int]) -> Tally:
     return Tally(len(ok), len(ok) - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), _histogram(ms))
 
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.results_lines import MAX_ANSWER_BYTES, Chunk, LineFile
 
-__all__ = ["Find", "Found", "InvalidPattern", "Pattern", "compile_re2", "finder", "search"]
+__all__ = ["Find", "Found", "Hit", "InvalidPattern", "Pattern", "compile_re2", "finder", "search"]
 
 Find = Callable[[bytes, int], tuple[int, int]]
 """Where the first match at or after a position starts and ends; (-1, -1) if there is none."""
@@ -28,11 +29,17 @@ _COMPLEX = 1_000
 _TOO_COMPLEX = 20_000
 _CHUNK = 128 * 1024
 _SMALL_CHUNK = 16 * 1024
+_WORTH_COUNTING = 64
 _NEWLINE = b"\n"
 
 _ENDS_OF_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-[a-zA-Z]*m")
 """What means the ends of the text and not of the line: `\\A`, `\\z`, and switching `(?m)` off."""
 
+_STAYS_IN_LINE = re.compile(
+    r"""(?x) (?:\(\?i\))?  # RE2's words for anything that is surely no newline
+    (?: [\w\ \t=:/,;@%&~"'<>!.)|?*+^$\#-] | \((?!\?) | \(\?: | \\[-.+*?()|\[\]{}^$\\/dwb] | \{\d+(?:,\d*)?\}
+      | \[[A-Za-z0-9_.\ -]+\] )+"""
+)
 _PLAIN = re.compile(r"""[\w\t =:/,;@%&~"'<>!#-]+""")
 _LOOKS_AROUND = re.compile(r"[$^]|\\[AbBz]")
 
@@ -48,8 +55,19 @@ class InvalidPattern(OneToolError, ValueError):
         self.reason = reason
 
 
+class Hit(NamedTuple):
+    """Neighbouring lines that match: a position in the first of them in its chunk, and how many they are."""
+
+    at: int
+    lines: int
+
+
 class Pattern:
-    """A search pattern, ready to be used on chunks of at most `chunk` bytes."""
+    """A search pattern, ready to be used on chunks of at most `chunk` bytes, one after the other.
+
+    Where many lines match, finding each of them costs more than looking at all of the text: then plain text is looked
+    for by Python, and a pattern that surely keeps to its line takes a run of matching lines as one hit.
+    """
 
     def __init__(self, text: str) -> None:
         if len(text) > _MAX_PATTERN:
@@ -59,42 +77,57 @@ class Pattern:
         self._looks_around = _LOOKS_AROUND.search(text) is not None
         compiled = alone if self._by_line else compile_re2(f"(?m)(?:{text})", text)
         self._find = finder(compiled)
-        self._plain = text.encode("utf-8") if _PLAIN.fullmatch(text) else None
+        self._text = text
+        self._dense_hits: Callable[[bytes], Iterator[Hit]] | None = None
+        self._is_dense = False
         self.chunk = _CHUNK if compiled.programsize < _COMPLEX else _SMALL_CHUNK
 
-    def hits(self, chunk: Chunk) -> Iterator[int]:
-        """A position in each line of the chunk that matches; of a piece of a line, at most one."""
+    def hits(self, chunk: Chunk) -> Iterator[Hit]:
+        """The lines of the chunk that match, in order; of a piece of a line, at most one hit."""
         if not chunk.is_whole:
-            return self._piece_hits(chunk)
-        if self._plain is not None:
-            return self._plain_hits(chunk.data, self._plain)
-        return self._single_hits(chunk.data) if self._by_line else self._line_hits(chunk.data)
+            yield from self._piece_hits(chunk)
+            return
+        matched = 0
+        for hit in self._chosen(chunk.data):
+            yield hit
+            matched += hit.lines
+        self._is_dense = matched >= _WORTH_COUNTING and 2 * matched > chunk.data.count(_NEWLINE)
 
-    def _line_hits(self, data: bytes) -> Iterator[int]:
+    def _chosen(self, data: bytes) -> Iterator[Hit]:
+        if self._by_line:
+            return self._single_hits(data)
+        if not self._is_dense:
+            return self._line_hits(data)
+        if self._dense_hits is None:
+            self._dense_hits = self._for_many()
+        return self._dense_hits(data)
+
+    def _for_many(self) -> Callable[[bytes], Iterator[Hit]]:
+        if _PLAIN.fullmatch(self._text):
+            return partial(_plain_hits, self._text.encode("utf-8"))
+        if _STAYS_IN_LINE.fullmatch(self._text):
+            run = compile_re2(f"(?m)(?:^.*(?:{self._text}).*$\n?)+", self._text, never_nl=False)
+            return partial(_run_hits, finder(run))
+        return self._line_hits
+
+    def _line_hits(self, data: bytes) -> Iterator[Hit]:
         """Jump from hit to hit, without looking at the lines between."""
         find, size, position = self._find, len(data), 0
         while position < size:
             start, end = find(data, position)
-            if start < 0 or (start == size and data.endswith(_NEWLINE)):  # behind the last newline is no line
+            if start < 0 or _is_behind(data, start):
                 return
-            yield start
+            yield Hit(start, 1)
             position = data.find(_NEWLINE, end) + 1 or size
 
-    def _plain_hits(self, data: bytes, text: bytes) -> Iterator[int]:
-        """The same for a pattern that is just text: three times as fast where there are many hits."""
-        find, size, position = data.find, len(data), 0
-        while (start := find(text, position)) >= 0:
-            yield start
-            position = find(_NEWLINE, start) + 1 or size
-
-    def _single_hits(self, data: bytes) -> Iterator[int]:
+    def _single_hits(self, data: bytes) -> Iterator[Hit]:
         position = 0
         for line in data.removesuffix(_NEWLINE).split(_NEWLINE):
             if self._find(line, 0)[0] >= 0:
-                yield position
+                yield Hit(position, 1)
             position += len(line) + 1
 
-    def _piece_hits(self, chunk: Chunk) -> Iterator[int]:
+    def _piece_hits(self, chunk: Chunk) -> Iterator[Hit]:
         """A match that may owe itself to the ends of our piece does not count."""
         data, position = chunk.data, 0
         while position <= len(data):
@@ -103,9 +136,32 @@ class Pattern:
                 return
             at_our_cut = (start == 0 and not chunk.starts_line) or (end == len(data) and not chunk.ends_line)
             if not (at_our_cut and self._looks_around):
-                yield start
+                yield Hit(start, 1)
                 return
             position = max(end, position + 1)
+
+
+def _plain_hits(text: bytes, data: bytes) -> Iterator[Hit]:
+    find, size, position = data.find, len(data), 0
+    while (start := find(text, position)) >= 0:
+        yield Hit(start, 1)
+        position = find(_NEWLINE, start) + 1 or size
+
+
+def _run_hits(find: Find, data: bytes) -> Iterator[Hit]:
+    position = 0
+    while position < len(data):
+        start, end = find(data, position)
+        if start < 0 or _is_behind(data, start):
+            return
+        ended = data.count(_NEWLINE, start, end)
+        yield Hit(start, ended + (start == end or data[end - 1 : end] != _NEWLINE))
+        position = max(end, start + 1)
+
+
+def _is_behind(data: bytes, position: int) -> bool:
+    """Whether this is behind the last newline, where there is no line any more."""
+    return position == len(data) and data.endswith(_NEWLINE)
 
 
 class Found(NamedTuple):
@@ -117,12 +173,12 @@ class Found(NamedTuple):
     searched: int
 
 
-def compile_re2(pattern: str, shown: str) -> Any:
-    """Compile for searching in chunks: nothing in it matches a newline."""
+def compile_re2(pattern: str, shown: str, *, never_nl: bool = True) -> Any:
+    """Compile for searching in chunks: with `never_nl` nothing in it matches a newline."""
     import re2  # type: ignore[import-untyped]  # it ships no types
 
     options = re2.Options()
-    options.never_nl = True
+    options.never_nl = never_nl
     options.never_capture = True
     options.log_errors = False
     try:
@@ -157,38 +213,41 @@ def finder(compiled: Any) -> Find:
 def search(file: LineFile, pattern: Pattern, *, skip: int, limit: int, budget_s: float = 10.0) -> Found:
     """Find the lines that match, and take a page of them after the first `skip` ones."""
     deadline = time.monotonic() + budget_s
-    page: list[tuple[int, int | None]] = []
+    runs: list[tuple[int, int]] = []
     matched, stop, searched, long_line = 0, skip + limit, file.lines, -1
     for chunk in file.chunks(pattern.chunk):
         if time.monotonic() > deadline:
             searched = file.number_at(chunk.offset)
             break
-        data, number, counted = chunk.data, -1, 0
-        for start in pattern.hits(chunk):
+        number, counted = -1, 0
+        for at, lines in pattern.hits(chunk):
             if not chunk.is_whole:
                 number = file.number_at(chunk.offset)
                 if number == long_line:
                     break  # another piece of it has matched
                 long_line = number
-            matched += 1
-            if not skip < matched <= stop:
-                continue
-            if number < 0:
-                number = file.number_at(chunk.offset)
-            number += data.count(_NEWLINE, counted, start)
-            counted = start
-            page.append((number, chunk.offset + data.rfind(_NEWLINE, 0, start) + 1 if chunk.is_whole else None))
-    lines, numbers = _fetch(file, page)
-    return Found(lines, numbers, matched, searched)
+            if skip < matched + lines and matched < stop:
+                if number < 0:
+                    number = file.number_at(chunk.offset)
+                number += chunk.data.count(_NEWLINE, counted, at)
+                counted = at
+                first = max(0, skip - matched)
+                runs.append((number + first, min(lines, stop - matched) - first))
+            matched += lines
+    lines_found, numbers = _fetch(file, runs)
+    return Found(lines_found, numbers, matched, searched)
 
 
-def _fetch(file: LineFile, page: list[tuple[int, int | None]]) -> tuple[list[str], list[int]]:
-    """The lines of a page by number from 0 and offset, as many as fit into one answer."""
+def _fetch(file: LineFile, runs: list[tuple[int, int]]) -> tuple[list[str], list[int]]:
+    """The lines of runs (first number from 0, count), as many as fit into one answer."""
     lines: list[str] = []
+    numbers: list[int] = []
     budget = MAX_ANSWER_BYTES
-    for number, offset in page:
+    for first, count in runs:
         if budget <= 0:
             break
-        lines += file.page(number, 1, offset=offset)
-        budget -= len(lines[-1])
-    return lines, [number + 1 for number, _ in page[: len(lines)]]
+        found = file.page(first, count)
+        lines += found
+        numbers += range(first + 1, first + 1 + len(found))
+        budget -= sum(map(len, found))
+    return lines, numbers

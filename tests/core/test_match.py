@@ -77,8 +77,10 @@ def test_own_pack_comes_before_a_pack_that_only_begins_so(index: Index) -> None:
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [("workbook", "excel.readFile"), ("maxRows", "excel.readFile"), ("rows", "excel.readFile")]
-    + [("tabular", "excel.readFile"), ("title", "github.create_issue"), ("read file", "excel.readFile")],
+    [
+        *(("workbook", "excel.readFile"), ("maxRows", "excel.readFile"), ("rows", "excel.readFile")),
+        *(("tabular", "excel.readFile"), ("title", "github.create_issue"), ("read file", "excel.readFile")),
+    ],
 )
 def test_descriptions_arguments_and_tags_are_searched(index: Index, query: str, found: str) -> None:
     best = index.search(query)[0]
@@ -199,8 +201,11 @@ def test_suggest_gives_the_nearest_names_best_first() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "known", "meant"),
-    [("qury", ["query", "count"], "query"), ("Query", ["query"], "query"), ("patth", ["path"], "path")]
-    + [("alow_private", ["allow_private", "timeout_s"], "allow_private"), ("strng", ["string", "integer"], "string")],
+    [
+        *(("qury", ["query", "count"], "query"), ("Query", ["query"], "query"), ("patth", ["path"], "path")),
+        ("alow_private", ["allow_private", "timeout_s"], "allow_private"),
+        ("strng", ["string", "integer"], "string"),
+    ],
 )
 def test_suggest_knows_mistyped_argument_and_setting_names(typed: str, known: list[str], meant: str) -> None:
     assert suggest(typed, known)[0] == meant

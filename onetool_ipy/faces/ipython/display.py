@@ -1,20 +1,28 @@
-"""ToolResult -> text/plain and text/html for a cell. Escaped, masked, and cut to what a screen takes.
+"""ToolResult -> what a cell shows: text/plain, text/html or an image, and where it came from in the metadata.
 
-A result whose data has a look of its own (a DataFrame, a figure) shows that; everything else shows as text.
+A result whose data has a look of its own (a DataFrame, a figure) shows that; everything else is `render.result`. What
+is cut gets a handle at once, and the line below says how to get the rest. Everything shown is masked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from html import escape
-from typing import Any, Protocol
+import base64
+from typing import TYPE_CHECKING, Any, Protocol
 
-from onetool_ipy.core import values
+from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import ToolResult
+from onetool_ipy.render import html
+from onetool_ipy.render.result import Bounds, Shown, show
+from onetool_ipy.render.shown import Text as Page
 
-__all__ = ["Limits", "Page", "html_text", "plain_text"]
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
-Mask = Callable[[str], str]
+__all__ = ["Limits", "Page", "bundle"]
+
+_IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_OWN_LOOK = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
+_MAX_OWN = 200_000
 
 
 class Limits(Protocol):
@@ -24,54 +32,66 @@ class Limits(Protocol):
     max_chars: int
 
 
-class Page(str):
-    """Text that shows as it is, in a terminal and in a cell."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return _pre(str(self))
-
-
-def plain_text(result: ToolResult, mask: Mask, limits: Limits) -> str:
-    """A result as the lines a terminal shows."""
+def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The MIME bundle of a result, and its metadata: which call gave it."""
+    meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
+    about = {"onetool": meta}
     if result.error is not None:
         lines = [f"failed: {result.error.message}", *result.error.hint.splitlines()]
-        return mask("\n".join(lines))
-    data = result.data
-    if data is None:
-        return "None"
-    text = data if isinstance(data, str) else _shown(data, limits)
-    return _cut(mask(text), limits)
+        text = box.mask("\n".join(lines))
+        return {"text/plain": text, "text/html": html.pre(text)}, about
+    image = _image(result.data)
+    if image is not None:
+        return {"text/plain": f"<{image[0]}, {len(result.data):,} bytes>", image[0]: image[1]}, about
+    if any(hasattr(type(result.data), name) for name in _OWN_LOOK):
+        own = _own_look(shell, box, result.data)
+        if own is not None:
+            return own, about
+    shown = show(result.data, Bounds(limits.max_lines, limits.max_chars))
+    if not shown.cut:
+        return {"text/plain": box.mask(shown.text), "text/html": box.mask(shown.html)}, about
+    return _cut(box, result, shown, about)
 
 
-def _shown(data: Any, limits: Limits) -> str:
-    if isinstance(data, (dict, list, tuple, int, float, bool)):
-        return values.to_text(data)
-    return values.safe_repr(data, limits.max_chars)
+def _cut(
+    box: Toolbox, result: ToolResult, shown: Shown, about: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Say how much is shown and how to get the rest; where it cannot be stored, why not."""
+    try:
+        handle = keep(box, result)
+        said = f"{shown.cut} · all of it: .data, or ot.result(handle='{handle}')"
+        about["onetool"]["handle"] = handle
+    except OneToolError as exc:
+        said = f"{shown.cut} · all of it: .data (not stored: {exc.message})"
+    text = f"{shown.text}\n... {said}"
+    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + html.note(said))}, about
 
 
-def _cut(text: str, limits: Limits) -> str:
-    lines = text.splitlines()
-    if len(lines) <= limits.max_lines and len(text) <= limits.max_chars:
-        return text
-    shown = "\n".join(lines[: limits.max_lines])[: limits.max_chars]
-    count = shown.count("\n") + 1
-    return f"{shown}\n... {count:,} of {len(lines):,} lines; .data holds all"
+def keep(box: Toolbox, result: ToolResult) -> str:
+    """The handle of a result, given now if it has none; text is written at once, objects when they are asked for."""
+    if result.handle is not None:
+        return result.handle
+    call_id, tool = str(result.meta.get("call_id", "")), str(result.meta.get("tool", ""))
+    handle = box.results.keep(result.data, tool=tool, call_id=call_id)
+    result.meta["handle"] = handle
+    if call_id:
+        box.log.attach(call_id, handle)
+    return handle
 
 
-def html_text(shell: Any, result: ToolResult, mask: Mask, limits: Limits) -> str | None:
-    """A result as the HTML of a cell."""
-    if result.error is None and not isinstance(result.data, (str, dict, list, tuple, int, float, bool, type(None))):
-        own = shell.display_formatter.formatters["text/html"](result.data)
-        if isinstance(own, str):
-            return mask(own)
-    return _pre(plain_text(result, mask, limits))
+def _image(data: Any) -> tuple[str, str] | None:
+    if not isinstance(data, (bytes, bytearray)):
+        return None
+    raw = bytes(data)
+    kind = next((mime for magic, mime in _IMAGES.items() if raw.startswith(magic)), None)
+    return None if kind is None else (kind, base64.b64encode(raw).decode("ascii"))
 
 
-def _pre(text: str) -> str:
-    style = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;max-height:30em;overflow:auto"
-    return f'<pre style="{style}">{escape(text)}</pre>'
+def _own_look(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:
+    """What the shell would show of the data itself, where that is not too much."""
+    found, _ = shell.display_formatter.format(data)
+    looks = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in found.items()}
+    rich = [mime for mime in looks if mime != "text/plain" and mime != "application/json"]
+    if not rich or sum(len(body) for body in looks.values() if isinstance(body, str)) > _MAX_OWN:
+        return None
+    return {mime: looks[mime] for mime in ("text/plain", *rich) if mime in looks}

@@ -79,8 +79,7 @@ class Extension:
         """Leave nothing behind."""
         self.shell.events.unregister("pre_run_cell", self._before_cell)
         self.names.withdraw()
-        for mime in ("text/plain", "text/html"):
-            _forget(self.shell.display_formatter.formatters[mime])
+        _forget(self.shell.display_formatter.mimebundle_formatter)
         self.typing.remove()
         self.magics.remove()
         current.expect(None)
@@ -101,20 +100,13 @@ class Extension:
 
     def _show_results(self) -> None:
         """Register by name, so that nothing is loaded before there is a result to show."""
-        formatters = self.shell.display_formatter.formatters
 
-        def plain(result: Any, printer: Any, _cycle: bool) -> None:
+        def bundle(result: Any, **_kwargs: Any) -> Any:
             from onetool_ipy.faces.ipython import display
 
-            printer.text(display.plain_text(result, self.box.mask, self.magics))
+            return display.bundle(self.shell, self.box, result, self.magics)
 
-        def html(result: Any) -> str | None:
-            from onetool_ipy.faces.ipython import display
-
-            return display.html_text(self.shell, result, self.box.mask, self.magics)
-
-        formatters["text/plain"].for_type_by_name(*_RESULT, plain)
-        formatters["text/html"].for_type_by_name(*_RESULT, html)
+        self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_RESULT, bundle)
 
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()

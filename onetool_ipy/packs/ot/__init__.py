@@ -12,13 +12,16 @@ from typing import Any
 from onetool_ipy.packs.ot.catalog import Catalog
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.guide import Guide
+from onetool_ipy.packs.ot.state import State
+from onetool_ipy.packs.ot.stored import Stored
+from onetool_ipy.packs.ot.usage import UsageTools
 
 __all__ = ["Desk", "functions"]
 
 
 def functions(desk: Desk) -> list[Callable[..., Any]]:
     """The tools of the pack, for this desk."""
-    catalog, guide = Catalog(desk), Guide(desk)
+    catalog, guide, state, stored, usage = Catalog(desk), Guide(desk), State(desk), Stored(desk), UsageTools(desk)
     return [
         catalog.tools,
         catalog.packs,
@@ -26,5 +29,12 @@ def functions(desk: Desk) -> list[Callable[..., Any]]:
         catalog.snippets,
         guide.help,
         catalog.config,
+        state.health,
+        state.notify,
+        state.reload,
+        usage.stats,
+        usage.history,
+        stored.result,
+        stored.results,
         catalog.version,
     ]

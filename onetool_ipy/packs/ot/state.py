@@ -1,0 +1,89 @@
+"""How the toolbox is and what it can be told: `ot.health`, `ot.reload`, `ot.notify` (spec 001)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.edge import worded
+from onetool_ipy.render.shown import Record, Text
+
+__all__ = ["State"]
+
+
+class State:
+    """The functions about the toolbox's state, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark(read_only=True)
+    @worded
+    def health(self) -> Any:
+        """Check every component, now.
+
+        Returns:
+            {version, python, cwd, registry, proxy, problems}; each problem says where, what, and what to do.
+
+        Example:
+            ot.health()
+        """
+        states = self._desk.servers()
+        proxy = {
+            "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
+            "server_count": len(states),
+            "servers": states,
+        }
+        record = Record(
+            version=__version__,
+            python=platform.python_version(),
+            cwd=_cwd(),
+            registry={"status": "ok", "tool_count": len(self._desk.registry.list())},
+            proxy=proxy,
+            problems=[{"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()],
+        )
+        if left := self._desk.abandoned():
+            record["abandoned_calls"] = left
+        return record
+
+    @mark()
+    @worded
+    def reload(self) -> Any:
+        """Read configuration, secrets, prompts, pack files, aliases and snippets again; tools of cells stay.
+
+        Returns:
+            "OK: Configuration reloaded"; on a failure the reason, and the last good state stays.
+
+        Example:
+            ot.reload()
+        """
+        self._desk.reload()
+        return Text("OK: Configuration reloaded")
+
+    @mark()
+    @worded
+    def notify(self, topic: str, message: str) -> Any:
+        """Append a message to the file of a configured topic.
+
+        Args:
+            topic: Its name; the first pattern that matches decides where it goes.
+            message: Any text.
+
+        Returns:
+            "OK: topic -> file" once it is on disk, or "SKIP: no matching topic".
+
+        Example:
+            ot.notify(topic="notes", message="Remember to review PR #123")
+        """
+        return Text(self._desk.topics.notify(topic, message))
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "(deleted)"

@@ -1,0 +1,81 @@
+"""Stored results: `ot.result` pages and searches one, `ot.results` lists them (spec 001)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.match import contains
+from onetool_ipy.packs.ot.catalog import INFO
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.edge import choice, worded
+from onetool_ipy.render import html
+from onetool_ipy.render.shown import Listing, Record
+
+__all__ = ["Lines", "Stored"]
+
+
+class Lines(Record):
+    """Lines of a stored result, shown with their numbers."""
+
+    def _repr_html_(self) -> str:
+        first = self["offset"]
+        numbers = self.get("line_numbers") or range(first, first + len(self["lines"]))
+        text = "\n".join(f"{number:>8,}  {line}" for number, line in zip(numbers, self["lines"], strict=False))
+        found = f"{self['matched']:,} found in " if "matched" in self else ""
+        more = "; more with offset=" + str(first + self["returned"]) if self["has_more"] else ""
+        said = f"{self['returned']:,} lines shown, {found}{self['total_lines']:,} lines{more}"
+        return html.pre(text) + html.note(said)
+
+
+class Stored:
+    """The functions about stored results, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark(read_only=True)
+    @worded
+    def result(self, handle: str, offset: int = 1, limit: int = 100, search: str = "", fuzzy: bool = False) -> Any:
+        """Page through or search a stored result.
+
+        Args:
+            handle: Its handle.
+            offset: The first line, counted from 1 (of those found, with search).
+            limit: How many lines.
+            search: Only lines that match this regular expression (RE2; (?i) ignores case).
+            fuzzy: Find lines that are like the search words instead, best first.
+
+        Returns:
+            {lines, total_lines, returned, offset, has_more}, with search also {matched, line_numbers}.
+
+        Example:
+            ot.result(handle="k3f9a2", search="error")
+        """
+        found = self._desk.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
+        return Lines(found)
+
+    @mark(read_only=True)
+    @worded
+    def results(self, pattern: str = "", info: str = "min") -> Any:
+        """List the stored results, newest first.
+
+        Args:
+            pattern: Only those with this text in their handle or tool.
+            info: list (handles), min or full (handle, tool, created, lines, bytes, expires).
+
+        Returns:
+            Handles or rows.
+
+        Example:
+            ot.results()
+        """
+        choice("info", info, INFO, "ot.results(info='min')")
+        rows = [r for r in self._desk.results.list() if contains(pattern, r["handle"]) or contains(pattern, r["tool"])]
+        if info == "list":
+            return Listing(row["handle"] for row in rows)
+        return Listing({**row, "created": _time(row["created"]), "expires": _time(row["expires"])} for row in rows)
+
+
+def _time(moment: Any) -> str:
+    return str(moment.isoformat(timespec="seconds")) if hasattr(moment, "isoformat") else str(moment)

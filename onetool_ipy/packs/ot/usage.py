@@ -1,0 +1,201 @@
+"""How the tools are used: `ot.stats` and `ot.history`, from the one call log (spec 001)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+from onetool_ipy.core import current
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.edge import Returned, worded
+from onetool_ipy.render import html
+from onetool_ipy.render.shown import Listing, Record
+
+__all__ = ["Plot", "Stats", "UsageTools"]
+
+_FROM_OUTSIDE = ("model", "rest", "mcp")
+
+
+class Plot:
+    """Plots that show themselves: as inline SVG in a notebook."""
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> None:
+        self._tools = tools
+        self._series = series
+
+    def _repr_html_(self) -> str:
+        from onetool_ipy.render import report
+
+        return f"<style>{report.STYLE}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
+
+    def __repr__(self) -> str:
+        return f"<usage plot: {sum(row['calls'] for row in self._tools):,} calls of {len(self._tools)} tools>"
+
+
+class Stats(Record):
+    """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
+
+    series: Sequence[Mapping[str, Any]] = ()
+
+    def plot(self) -> Any:
+        """Draw calls over time, latency and failures: a matplotlib figure where that is installed, else SVG."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            return Plot(self["tools"], self.series)
+        return _figure(Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
+
+    def _repr_html_(self) -> str:
+        facts = {key: value for key, value in self.items() if key != "tools"}
+        rows = html.table(self["tools"]) if self["tools"] else ""
+        return html.table([facts]) + rows
+
+
+class UsageTools:
+    """The functions about usage, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark(read_only=True)
+    @worded
+    def stats(self, period: str = "all", tool: str = "", output: str = "") -> Any:
+        """Add up the calls of a period: how many, how many went well, how long they took, what they saved.
+
+        Args:
+            period: day, week, month or all (the last 24 hours, 7 days, 30 days).
+            tool: Only this tool.
+            output: Also write an HTML report to this path.
+
+        Returns:
+            {total_calls, success_rate, context_saved, time_saved_ms, tools}; the two savings are estimates.
+
+        Example:
+            ot.stats(period='day')
+        """
+        from onetool_ipy.stores.calls_usage import Period, savings
+
+        log, settings = self._desk.log, self._desk.config.settings
+        chosen: Any = period
+        used = log.usage(period=chosen, tool=tool or None)
+        assert period in get_args(Period)
+        saved = savings(used, settings.stats)
+        rows = [{**asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
+        record = Stats(
+            period=period,
+            total_calls=used.total_calls,
+            success_rate=used.success_rate,
+            context_saved=saved.context_saved,
+            time_saved_ms=saved.time_saved_ms,
+            estimates=["context_saved", "time_saved_ms"],
+            tools=rows,
+        )
+        if tool:
+            record["tool"] = tool
+        record.series = [
+            {**asdict(span), "start": _label(span.start, period)}
+            for span in log.series(period=chosen, tool=tool or None)
+        ]
+        if output:
+            record["html_report"] = str(self._write(output, record))
+        return record
+
+    @mark(read_only=True)
+    @worded
+    def history(self, limit: int = 20, tool: str = "", failed: bool = False) -> Any:
+        """List the newest calls, newest first.
+
+        Args:
+            limit: How many.
+            tool: Only calls of this tool.
+            failed: Only calls that failed.
+
+        Returns:
+            Rows {ts, tool, args, ok, code, ms, source, handle, call_id}.
+
+        Example:
+            ot.history(limit=5)
+        """
+        if limit < 1:
+            raise ValueError(f"limit must be >= 1, got {limit}")
+        found = self._desk.log.history(limit=limit, tool=tool or None, ok=False if failed else None)
+        return Listing(
+            {
+                "ts": row.ts.isoformat(timespec="milliseconds"),
+                "tool": row.tool,
+                "args": row.args,
+                "ok": row.ok,
+                "code": row.code,
+                "ms": row.ms,
+                "source": row.source,
+                "handle": row.handle,
+                "call_id": row.call_id,
+            }
+            for row in found
+        )
+
+    def _write(self, output: str, record: Stats) -> Path:
+        """Write the report; never through a link, never over a file that is no report."""
+        from onetool_ipy.render import report
+        from onetool_ipy.stores.files import write_whole
+
+        path = Path(output).expanduser().absolute()
+        page = report.usage_page(
+            record, record["tools"], record.series, made=self._desk.now().isoformat(" ", "minutes")
+        )
+        try:
+            self._require_place(path)
+            write_whole(path, page.encode("utf-8", "replace"), nofollow=True, mode=0o644)
+        except Returned:
+            raise
+        except OneToolError as exc:
+            raise Returned(f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}") from exc
+        return path
+
+    def _require_place(self, path: Path) -> None:
+        from onetool_ipy.render import report
+
+        said = ""
+        if path.is_symlink():
+            said = "it is a symbolic link"
+        elif path.is_dir():
+            said = "it is a directory"
+        elif path.exists() and report.MARK not in path.read_text(encoding="utf-8", errors="replace")[:500]:
+            said = "it is a file that is no report"
+        elif not path.parent.is_dir():
+            said = "its folder does not exist"
+        here = current.scope()
+        if here is not None and here.call is not None and here.call.source in _FROM_OUTSIDE:
+            roots = [
+                Path(self._desk.config.paths.project, root).resolve() for root in self._desk.config.settings.fs.roots
+            ]
+            if not any(path.resolve().is_relative_to(root) for root in roots):
+                said = "it is outside the allowed folders"
+        if said:
+            raise Returned(f"Error: Cannot write to '{path}': {said}")
+
+
+def _label(start: Any, period: str) -> str:
+    return str(start.strftime("%m-%d %H:%M") if period == "day" else start.strftime("%Y-%m-%d"))
+
+
+def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> Any:
+    over_time, latency, per_tool = figure.subplots(3, 1)
+    labels = [row["start"] for row in series]
+    over_time.bar(labels, [row["calls"] for row in series], label="calls")
+    over_time.bar(labels, [row["failures"] for row in series], label="failed")
+    over_time.set_title("Calls over time")
+    over_time.legend()
+    latency.plot(labels, [row["p95_ms"] for row in series], marker="o", label="95 % of calls")
+    latency.plot(labels, [row["p50_ms"] for row in series], marker="o", label="half of calls")
+    latency.set_title("Latency in ms")
+    latency.legend()
+    most = list(reversed(tools[:12]))
+    per_tool.barh([row["tool"] for row in most], [row["calls"] for row in most])
+    per_tool.barh([row["tool"] for row in most], [row["failures"] for row in most])
+    per_tool.set_title("Calls per tool, with failures")
+    return figure

@@ -1,0 +1,84 @@
+"""`onetool-ipy stubs`: `.pyi` files for the packs of a project, so that editors complete `brave.search(`. Pure.
+
+They describe `onetool_ipy.live`: with them in a folder of stubs (`typings/` for Pylance and Pyright, `mypy_path` for
+mypy), `from onetool_ipy.live import brave` has tools with arguments, types and docs. A tool's result is `Any`: what it
+returns is said in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from onetool_ipy.core import schema
+from onetool_ipy.core.model import ToolSpec
+
+__all__ = ["stubs"]
+
+_FOLDER = "onetool_ipy/live"
+_HEAD = '"""Written by `onetool-ipy stubs`; write it anew after a change of the tools."""\n'
+
+
+def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
+    """Path below the folder of stubs -> text: a file for each pack, and one that offers them all."""
+    packs: dict[str, list[ToolSpec]] = {}
+    for spec in specs:
+        packs.setdefault(spec.pack, []).append(spec)
+    taken: set[str] = set()
+    files: dict[str, str] = {}
+    offered: list[str] = []
+    for pack, tools in packs.items():
+        name = schema.identifier(pack, taken)
+        taken.add(name)
+        files[f"{_FOLDER}/_{name}.pyi"] = "\n".join([_HEAD, "from typing import Any, Literal\n", *_pack(name, tools)])
+        offered.append(f"from onetool_ipy.live._{name} import {name} as {name}\n")
+    return {f"{_FOLDER}/__init__.pyi": _HEAD + "\n" + "".join(sorted(offered)), **files}
+
+
+def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
+    taken: set[str] = set()
+    members: list[tuple[str, str]] = []
+    for spec in tools:
+        label = schema.identifier(spec.short_name, taken)
+        taken.add(label)
+        members.append((label, f"_Tool_{label}"))
+        yield _tool(f"_Tool_{label}", spec)
+    yield "\n".join([f"class _Pack_{name}:", *(f"    {label}: {kind}" for label, kind in members), ""])
+    yield f"{name}: _Pack_{name}\n"
+
+
+def _tool(kind: str, spec: ToolSpec) -> str:
+    """A tool as a class, since it can be called and has `.aio`."""
+    labels = set(schema.python_names(spec.params).values())
+    this = schema.identifier("self", labels)
+    listed = spec.signature[len(spec.name) + 1 : -1].replace("= '...'", "= ...")  # a default that is not known
+    arguments = f"{this}, {listed}" if listed else this
+    return "\n".join(
+        [
+            f"class {kind}:",
+            f"    def __call__({arguments}) -> Any:",
+            *_docstring(spec),
+            f"    async def aio({arguments}) -> Any: ...",
+            "",
+        ]
+    )
+
+
+def _docstring(spec: ToolSpec) -> Iterator[str]:
+    parts = [spec.description]
+    if spec.args:
+        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
+    if spec.returns:
+        parts.append(f"Returns:\n    {spec.returns}")
+    if spec.example:
+        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
+    first, *rest = _quotable("\n\n".join(parts)).split("\n")
+    yield f'        """{first}' + ("" if rest else '"""')
+    yield from (f"        {line}".rstrip() for line in rest)
+    if rest:
+        yield '        """'
+
+
+def _quotable(text: str) -> str:
+    """Text that may stand between triple quotes, whatever it holds."""
+    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text).replace("\\", "\\\\")
+    return plain.replace('"', '\\"') if '"""' in plain or plain.endswith('"') else plain

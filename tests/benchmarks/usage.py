@@ -1,0 +1,238 @@
+"""Rows 2 and 3: what a usage record costs its caller, and what usage costs after a million calls; what both add to row 1.
+
+The million calls are made by `Calls.record` itself, over sixty days and forty tools, with every fold on the way. Beside
+it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked the same.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.model import ToolCall
+from onetool_ipy.stores.calls import Calls, step
+from tests.benchmarks.timing import Contender, Rounds, line, note, once, race, statement, take_turns
+from tests.benchmarks.trivial import ARGS, add
+from tests.harness.surroundings import ROOT
+
+__all__ = ["ROWS", "run"]
+
+ROWS = (1, 2, 3)
+
+_MILLION = 1_000_000
+_PART = 100_000
+_NEVER = 1 << 60
+_OURS = "record"
+
+
+def run() -> list[dict[str, Any]]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        return [
+            *_step_lines(stack, folder),
+            *_record_lines(race([*_records(stack, folder)])),
+            *_many_lines(folder),
+            *_usage_lines(stack, folder),
+        ]
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
+    """The same executor with and without the call log around a call."""
+    note("  the call log around a call ...")
+    box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "state")}))
+    box.adopt(add)
+    log = Calls(folder / "step", clock=_now, fold_bytes=_NEVER)
+    contenders = []
+    for name, steps in (("bare", []), ("logged", [step(log)])):
+        executor = Executor(box.registry, steps=steps, background=box.background, workers=box.workers)
+        code = "run(ToolCall(new_id(), 'nb.add', args))"
+        names = {"run": executor.call, "ToolCall": ToolCall, "new_id": box.new_id, "args": ARGS}
+        contenders.append(statement(name, code, **names))
+    found = race(contenders)
+    added = found["logged"] - found["bare"]
+    yield line(1, "of which the call log's step", added, found["bare"], name="a call without it")
+
+
+def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
+    log = Calls(folder / "record", clock=_now, fold_bytes=_NEVER)
+    code = "record('673a1b2cdeadbeef000001', 'brave.web_search', 'python', args, ok=True, ms=0.012, size=10)"
+    yield statement(_OURS, code, record=log.record, args=ARGS)
+    row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
+    row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
+    fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    stack.callback(os.close, fd)
+    names = {"write": os.write, "fd": fd, "dumps": orjson.dumps, "option": orjson.OPT_APPEND_NEWLINE, "row": row}
+    yield statement("orjson + one write", "write(fd, dumps(row, option=option))", **names)
+    file = stack.enter_context(open(folder / "flushed.jsonl", "a", encoding="utf-8"))
+    yield statement("json + flush", "print(dumps(row), file=file, flush=True)", dumps=json.dumps, row=row, file=file)
+    connection = sqlite3.connect(folder / "peer.db", isolation_level=None)
+    stack.callback(connection.close)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("CREATE TABLE calls(ts, call_id, tool, source, args, ok, code, ms, bytes, handle)")
+    insert = "execute('INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', values)"
+    values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
+    yield statement("sqlite WAL autocommit", insert, execute=connection.execute, values=values)
+
+
+def _record_lines(found: Rounds) -> Iterator[dict[str, Any]]:
+    for name in found.seconds:
+        if name != _OURS:
+            is_plain = name.startswith("orjson")
+            target, met = ("<= 10 µs", found[_OURS] <= 10e-6) if is_plain else ("", None)
+            ratio = found.ratio(name, _OURS)
+            yield line(2, "one usage record", found[_OURS], found[name], name=name, ratio=ratio, target=target, met=met)
+
+
+def _many_lines(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the target says of kills and of sixteen processes; `tests/faults` has the same with thousands of kills."""
+    note("  sixteen processes, kills ...")
+    many = _campaign("many_records", folder / "many", processes=16, each=1000)
+    yield line(
+        2,
+        "16 processes x 1,000 records",
+        f"{many['total']:,} kept, {many['rows'] - many['distinct']} twice",
+        target="16,000, none twice",
+        met=many["total"] == many["distinct"] == many["rows"] == 16_000,
+    )
+    killed = _campaign("record_killed", folder / "killed", rounds=100, seed=1)
+    yield line(
+        2,
+        f"100 kills, {killed['landed']} inside a record",
+        f"{killed['lost']} of {killed['acked']:,} lost, {len(killed['problems'])} torn",
+        target="0 lost, 0 torn",
+        met=killed["lost"] == killed["doubled"] == len(killed["problems"]) == 0,
+    )
+
+
+def _campaign(name: str, folder: Path, **options: Any) -> dict[str, Any]:
+    words = [sys.executable, "-m", "tests.faults.log_campaign", name, json.dumps({"folder": str(folder), **options})]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
+    log, made = _million(folder / "million")
+    wall, cpu = made
+    yield line(2, "a record with its share of the folds", cpu, name="CPU")
+    yield line(2, "the same on the wall", wall)
+    peer = stack.enter_context(_peer_database(folder / "million.db", log))
+    found = take_turns(
+        {
+            "usage": _timed(log.usage),
+            "group": _timed(lambda: _grouped(peer)),
+        },
+        9,
+    )
+    ratio = found.ratio("group", "usage")
+    name = "GROUP BY in SQLite"
+    ours = found["usage"]
+    yield line(
+        3, "usage() after 1 M calls", ours, found["group"], name=name, ratio=ratio, target="<= 20 ms", met=ours <= 0.02
+    )
+    for period in ("day", "week", "month"):
+        spent = take_turns({period: _timed(lambda period=period: log.usage(period=period))}, 9)
+        yield line(3, f"usage(period={period!r})", spent[period], target="<= 20 ms", met=spent[period] <= 0.02)
+    yield _with_tail(log)
+    yield from _frame_lines(log, folder)
+
+
+def _million(folder: Path) -> tuple[Calls, tuple[float, float]]:
+    note("  a million calls ...")
+    chance, start = random.Random(1), _now() - datetime.timedelta(days=60)
+    pause = datetime.timedelta(days=60) / _MILLION
+    tools = [f"pack{number // 5}.tool{number}" for number in range(40)]
+    moment = [start]
+    log = Calls(folder, clock=lambda: moment[0])
+    rows = [(tools[int(chance.random() ** 2 * 40)], round(chance.lognormvariate(2, 1), 3)) for _ in range(10_000)]
+    began, began_cpu = time.perf_counter(), time.process_time()
+    for number in range(_MILLION):
+        tool, ms = rows[number % 10_000]
+        moment[0] += pause
+        args = {"query": f"coffee {number % 5000}", "count": number % 50}
+        failed = {"code": "execution_error", "reason": "timeout"} if number % 37 == 0 else {}
+        log.record(
+            f"673a1b2cdeadbeef{number:06x}", tool, "python", args, ok=not failed, ms=ms, size=number % 9000, **failed
+        )
+    wall, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    assert log.usage().total_calls == _MILLION
+    return log, (wall / _MILLION, cpu / _MILLION)
+
+
+def _peer_database(path: Path, log: Calls) -> sqlite3.Connection:
+    note("  the same in a plain table ...")
+    connection = sqlite3.connect(path)
+    frame = log.frame()
+    columns = [frame[name].astype(str).tolist() for name in ("ts", "tool", "source", "args")]
+    connection.execute("CREATE TABLE calls(ts, tool, source, args, ok, ms, bytes)")
+    rows = zip(*columns, frame["ok"].tolist(), frame["ms"].tolist(), frame["bytes"].tolist(), strict=True)
+    connection.executemany("INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.commit()
+    return connection
+
+
+def _grouped(connection: sqlite3.Connection) -> list[Any]:
+    return connection.execute(
+        "SELECT tool, count(*), sum(ok), avg(ms), sum(bytes), max(ts) FROM calls GROUP BY tool ORDER BY 2 DESC"
+    ).fetchall()
+
+
+def _with_tail(log: Calls) -> dict[str, Any]:
+    """The worst a reader meets: a file that is just short of being folded by its owner."""
+    spent = []
+    for _ in range(5):
+        for _ in range(1500):
+            log.record("673a1b2cdeadbeef000001", "pack1.tool7", "python", {"query": "tail"}, ok=True, ms=1.0, size=5)
+        began = time.perf_counter()
+        log.usage()
+        spent.append(time.perf_counter() - began)
+    ours = sorted(spent)[len(spent) // 2]
+    return line(3, "usage(), 1,500 calls not folded yet", ours, target="<= 20 ms", met=ours <= 0.02)
+
+
+def _frame_lines(log: Calls, folder: Path) -> Iterator[dict[str, Any]]:
+    import pandas as pd
+
+    note("  tables ...")
+    path = folder / "part.jsonl"
+    log.frame(limit=_PART).to_json(path, orient="records", lines=True, date_format="iso")
+    found = take_turns(
+        {
+            "part": _timed(lambda: log.frame(limit=_PART)),
+            "read_json": _timed(lambda: pd.read_json(path, lines=True)),
+            "all": _timed(log.frame),
+        },
+        5,
+    )
+    ratio, name = found.ratio("read_json", "part"), "pandas.read_json"
+    ours, whole = found["part"], found["all"]
+    what = "100,000 calls as a DataFrame"
+    yield line(3, what, ours, found["read_json"], name=name, ratio=ratio, target="<= 0.5 s", met=ours <= 0.5)
+    yield line(3, "1,000,000 calls as a DataFrame", whole, target="0.5 s (moonshot)", met=whole <= 0.5)
+
+
+def _timed(work: Any) -> Any:
+    """Seconds of CPU of one run."""
+    contender = once("", work)
+    contender.time(1)
+    return lambda: contender.time(1)

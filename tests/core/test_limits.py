@@ -1,0 +1,455 @@
+"""Time limits: control comes back, what is left behind is counted and bounded, late results are dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy import ToolSpec
+from onetool_ipy.core.loop import MAX_ABANDONED
+from tests.core.support import Bench, MakeBench
+
+LIMIT_S = 0.1
+PATIENCE_S = 1.0
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a stuck tool waits for; opened after the test, so that no thread is left behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def _until(is_so: Callable[[], bool], seconds: float = 5) -> bool:
+    """Wait until something is so; True if it came to be."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        threading.Event().wait(0.005)
+    return True
+
+
+def _stuck_tools(gate: threading.Event) -> dict[str, Callable[..., Any]]:
+    def spin() -> None:
+        """Spin in Python."""
+        while not gate.is_set():
+            pass
+
+    def block() -> None:
+        """Wait inside C, where no exception arrives."""
+        gate.wait(20)
+
+    def stubborn() -> None:
+        """Catch everything and go on."""
+        while not gate.is_set():
+            try:
+                gate.wait(0.01)
+            except BaseException:
+                continue
+
+    async def sleeper() -> None:
+        """Wait, and be cancelled."""
+        await asyncio.Event().wait()
+
+    async def swallow() -> None:
+        """Swallow every cancellation."""
+        while not gate.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    async def async_spin() -> None:
+        """Block the loop in Python."""
+        while not gate.is_set():
+            pass
+
+    async def async_block() -> None:
+        """Block the loop inside C."""
+        gate.wait(20)
+
+    def promise() -> Any:
+        """Give a coroutine that never ends."""
+        return sleeper()
+
+    def drip() -> Iterator[int]:
+        """Yield for ever."""
+        while not gate.is_set():
+            yield 1
+            gate.wait(0.001)
+
+    tools = (spin, block, stubborn, sleeper, swallow, async_spin, async_block, promise, drip)
+    return {fn.__name__: fn for fn in tools}
+
+
+STUCK = ["spin", "block", "stubborn", "sleeper", "swallow", "async_spin", "async_block", "promise", "drip"]
+OBEDIENT = {"spin", "sleeper", "async_spin", "promise", "drip"}
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("name", STUCK)
+async def test_control_is_back_within_a_second_after_the_limit(
+    bench: MakeBench, gate: threading.Event, name: str, how: str
+) -> None:
+    def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    async def async_ping() -> str:
+        """Answer, later."""
+        await asyncio.sleep(0)
+        return "pong"
+
+    table = bench(_stuck_tools(gate)[name], ping, async_ping)
+    began = time.monotonic()
+
+    if how == "sync":
+        result = table.call(f"t.{name}", timeout_s=LIMIT_S)
+    else:
+        result = await table.acall(f"t.{name}", timeout_s=LIMIT_S)
+
+    assert time.monotonic() - began < LIMIT_S + PATIENCE_S
+    assert (result.error.code, result.error.reason) == ("execution_error", "timeout")
+    assert result.error.message == "No result within 0.1 s."
+    if name in OBEDIENT:
+        assert _until(lambda: table.workers.abandoned() == 0)
+    else:
+        assert table.workers.abandoned() == 1
+    assert table.call("t.ping", timeout_s=5).data == "pong"
+    assert table.call("t.async_ping", timeout_s=5).data == "pong", "a blocked loop is left to the one who blocks it"
+    gate.set()
+    assert _until(lambda: table.workers.abandoned() == 0)
+
+
+@pytest.mark.parametrize("name", ["block", "stubborn", "swallow"])
+def test_the_ninth_stuck_call_is_refused(bench: MakeBench, gate: threading.Event, name: str) -> None:
+    table = bench(*_stuck_tools(gate).values())
+
+    reasons = [table.call(f"t.{name}", timeout_s=0.02).error.reason for _ in range(MAX_ABANDONED + 1)]
+
+    assert reasons == ["timeout"] * MAX_ABANDONED + ["unavailable"]
+    assert table.workers.abandoned() == MAX_ABANDONED
+    gate.set()
+    assert _until(lambda: table.workers.abandoned() == 0)
+    assert table.call(f"t.{name}", timeout_s=5).ok, "when they have ended, there is room again"
+
+
+@pytest.mark.parametrize("how", ["threads", "async"])
+async def test_never_more_than_eight_are_left_behind_however_many_come_at_once(
+    bench: MakeBench, gate: threading.Event, how: str
+) -> None:
+    table = bench(*_stuck_tools(gate).values())
+    began = time.monotonic()
+
+    if how == "async":
+        calls = [table.acall("t.block", timeout_s=0.2) for _ in range(24)]
+        reasons = [r.error.reason for r in await asyncio.gather(*calls)]
+    else:
+        reasons = []
+        threads = [
+            threading.Thread(target=lambda: reasons.append(table.call("t.block", timeout_s=0.2).error.reason))
+            for _ in range(24)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+
+    assert time.monotonic() - began < 0.2 + PATIENCE_S
+    assert len(reasons) == 24
+    assert set(reasons) <= {"timeout", "unavailable"}
+    assert table.workers.abandoned() == MAX_ABANDONED
+
+
+def test_a_late_result_is_dropped(bench: MakeBench, gate: threading.Event) -> None:
+    gave: list[str] = []
+
+    def late() -> str:
+        """Give, late."""
+        gate.wait(10)
+        gave.append("late")
+        return "late"
+
+    def quick() -> str:
+        """Give."""
+        return "quick"
+
+    table = bench(late, quick)
+    assert table.call("t.late", timeout_s=LIMIT_S).error.reason == "timeout"
+    gate.set()
+    _until(lambda: table.workers.abandoned() == 0)
+
+    assert [table.call("t.quick", timeout_s=5).data for _ in range(5)] == ["quick"] * 5
+
+
+async def test_a_late_result_of_an_async_tool_is_dropped(bench: MakeBench) -> None:
+    async def late() -> str:
+        """Answer a cancellation with a result."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        return "late"
+
+    table = bench(late)
+
+    assert table.call("t.late", timeout_s=0.05).error.reason == "timeout"
+    assert (await table.acall("t.late", timeout_s=0.05)).error.reason == "timeout"
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_timeout_error_of_the_tools_own_is_its_own(bench: MakeBench, how: str) -> None:
+    def own() -> None:
+        """Raise it."""
+        raise TimeoutError("the database is slow")
+
+    async def own_later() -> None:
+        """Raise it."""
+        raise TimeoutError("the database is slow")
+
+    table = bench(own, own_later)
+    for name in ("t.own", "t.own_later"):
+        result = table.call(name, timeout_s=5) if how == "sync" else await table.acall(name, timeout_s=5)
+        assert (result.error.message, result.error.reason) == ("TimeoutError: the database is slow", None)
+    assert table.workers.abandoned() == 0
+
+
+@pytest.mark.spec("004/Candidate/Default time limit 8 s")
+@pytest.mark.parametrize(
+    ("source", "has_limit"),
+    [
+        ("python", False),
+        ("magic", False),
+        ("shortcut", False),
+        ("widget", False),
+        ("tool", False),
+        ("model", True),
+        ("rest", True),
+        ("mcp", True),
+        ("cli", True),
+    ],
+)
+def test_only_calls_by_machines_have_a_limit_of_their_own(bench: MakeBench, source: Any, has_limit: bool) -> None:
+    """A call under a limit runs in a worker, one without in the caller's thread."""
+
+    def where() -> str:
+        """Tell the thread."""
+        return threading.current_thread().name
+
+    table = bench(where)
+
+    found = table.call("t.where", source=source).data
+
+    assert (found == "onetool-worker") is has_limit
+    assert (found == threading.current_thread().name) is not has_limit
+
+
+def test_the_limit_of_the_configuration_is_the_one_that_holds(bench: MakeBench, gate: threading.Event) -> None:
+    table = bench(*_stuck_tools(gate).values(), local_s=0.05)
+
+    assert table.call("t.block", source="model").error.message == "No result within 0.05 s."
+
+
+def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBench, gate: threading.Event) -> None:
+    table = bench(local_s=5)
+    table.add(
+        ToolSpec(
+            name="t.block",
+            description="x",
+            parameters={"type": "object"},
+            run=lambda args: gate.wait(10),
+            timeout_s=0.05,
+        )
+    )
+
+    assert table.call("t.block", source="model").error.message == "No result within 0.05 s."
+    assert table.call("t.block").error.message == "No result within 0.05 s."
+    assert table.call("t.block", timeout_s=0.02).error.message == "No result within 0.02 s."
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: threading.Event, is_async: bool) -> None:
+    spec = ToolSpec(name="t.file", description="x", parameters={"type": "object"}, run=lambda a: 1, is_async=is_async)
+
+    def live() -> ToolSpec:
+        gate.wait(10)
+        return spec
+
+    table = bench()
+    table.add(spec.replace(live=live))
+    began = time.monotonic()
+
+    assert table.call("t.file", timeout_s=0.05).error.reason == "timeout"
+    assert (await table.acall("t.file", timeout_s=0.05)).error.reason == "timeout"
+    assert time.monotonic() - began < 1
+
+
+def test_the_limit_covers_the_conversion_of_arguments(bench: MakeBench, gate: threading.Event) -> None:
+    class Slow:
+        def to_python(self, value: Any) -> Any:
+            gate.wait(10)
+            return value
+
+        def accepts(self, value: Any) -> bool:
+            return True
+
+    table = bench()
+    parameters = {"type": "object", "properties": {"a": {}}}
+    table.add(ToolSpec(name="t.f", description="x", parameters=parameters, run=lambda a: 1, converters={"a": Slow()}))
+
+    assert table.call("t.f", {"a": 1}, timeout_s=0.05).error.reason == "timeout"
+
+
+def test_workers_are_used_again(bench: MakeBench) -> None:
+    def who() -> int:
+        """Tell the thread."""
+        return threading.get_ident()
+
+    table = bench(who)
+
+    assert len({table.call("t.who", timeout_s=5).data for _ in range(50)}) <= 2
+
+
+def test_an_abandoned_thread_does_nothing_more_for_us(bench: MakeBench, gate: threading.Event) -> None:
+    """The exception that ends a given-up call never hits the next one: a thousand near misses."""
+    ends = iter(range(10_000))
+
+    def close_call() -> int:
+        """End just about at the limit."""
+        end = time.perf_counter() + 0.001
+        while time.perf_counter() < end:
+            pass
+        return next(ends)
+
+    table = bench(close_call)
+
+    found = [table.call("t.close_call", timeout_s=0.001) for _ in range(300)]
+
+    assert all(r.ok or r.error.reason in ("timeout", "unavailable") for r in found)
+    good = [r.data for r in found if r.ok]
+    assert good == sorted(set(good))
+    assert _until(lambda: table.workers.abandoned() == 0)
+    assert table.call("t.close_call", timeout_s=5).ok
+
+
+def test_stop_gives_control_back_at_once_and_gives_the_call_up(bench: MakeBench, gate: threading.Event) -> None:
+    """A real SIGINT in the main thread while it waits for a worker, and for the loop."""
+    table = bench(*_stuck_tools(gate).values())
+
+    for name, options in (("block", {"timeout_s": 20}), ("sleeper", {}), ("swallow", {})):
+        begun = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+        begun.start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            table.call(f"t.{name}", **options)
+        assert time.monotonic() - began < 0.1 + PATIENCE_S
+
+    assert table.workers.abandoned() == 2
+    gate.set()
+    assert _until(lambda: table.workers.abandoned() == 0)
+
+
+async def test_cancelling_an_async_wait_for_a_sync_tool_gives_it_up(bench: MakeBench, gate: threading.Event) -> None:
+    table = bench(*_stuck_tools(gate).values())
+    task = asyncio.create_task(table.acall("t.block"))
+    while not table.workers._busy["free"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.02)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert table.workers.abandoned() == 1
+
+
+def test_nested_calls_under_limits_do_not_wait_for_each_other(bench: MakeBench) -> None:
+    """Eight calls fill the lane; what they call themselves must still get its turn."""
+    barrier = threading.Barrier(MAX_ABANDONED, timeout=10)
+
+    def low() -> int:
+        """Answer."""
+        return 1
+
+    def high() -> int:
+        """Wait for the others, then call."""
+        barrier.wait()
+        return table.call("t.low", source="tool", timeout_s=5).unwrap()
+
+    table = bench(low, high)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(table.call("t.high", timeout_s=10).data))
+        for _ in range(MAX_ABANDONED)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(15)
+
+    assert found == [1] * MAX_ABANDONED
+
+
+def test_given_up_calls_are_quiet(
+    bench: MakeBench, gate: threading.Event, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def fails_late() -> None:
+        """Fail when nobody listens any more."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("too late")
+
+    def fails_later() -> None:
+        """Fail when nobody listens any more."""
+        gate.wait(10)
+        raise ValueError("too late")
+
+    table = bench(fails_late, fails_later)
+    with caplog.at_level(logging.DEBUG):
+        table.call("t.fails_late", timeout_s=0.05)
+        table.call("t.fails_later", timeout_s=0.05)
+        gate.set()
+        assert _until(lambda: table.workers.abandoned() == 0)
+        table.close()
+
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+    assert capfd.readouterr().err == ""
+
+
+def _threads() -> set[str]:
+    return {t.name for t in threading.enumerate() if t.name.startswith("onetool-")}
+
+
+def test_no_thread_starts_before_it_is_needed_and_none_stays_after_close() -> None:
+    def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    async def async_ping() -> str:
+        """Answer."""
+        return "pong"
+
+    before = threading.active_count()
+    table = Bench([ping, async_ping], [])
+    table.call("t.ping")
+    assert threading.active_count() == before
+    table.call("t.ping", timeout_s=5)
+    table.call("t.async_ping")
+    assert _threads() == {"onetool-worker", "onetool-loop"}
+
+    table.close()
+    table.close()
+
+    assert _until(lambda: threading.active_count() == before)
+    assert table.call("t.async_ping", timeout_s=5).data == "pong", "what was closed can be started again"
+    table.close()
