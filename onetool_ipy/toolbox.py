@@ -1,27 +1,27 @@
 """Toolbox: the one owner of what lives; everything else is a thin face over it.
 
 Holds one snapshot of its parts and swaps it as a whole on reload, so that a call under way keeps the parts it began
-with. PackProxy and ToolProxy make its tools callable as plain Python. Building the parts is `assemble`'s work.
+with. `proxies` make its tools callable as plain Python. Building the parts is `assemble`'s work.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.config import Config
-from onetool_ipy.core import current, schema
-from onetool_ipy.core.errors import CallFailure, InvalidConfig, OneToolError, ToolCallError, UsageProblem
-from onetool_ipy.core.executor import CallIds, Executor, own_frames
+from onetool_ipy.core import current, values
+from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.loop import Background, GivenUp
 from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.core.workers import Workers
+from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 
 if TYPE_CHECKING:
     import datetime
-    import inspect
 
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.core.shortcuts import Shortcuts
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
-__all__ = ["PackProxy", "Parts", "ToolProxy", "Toolbox", "raise_failure"]
+__all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 
@@ -118,6 +118,7 @@ class Toolbox:
         self.dress: Callable[[BaseException], None] | None = None
         self.on_adopt: Callable[[ToolSpec], None] | None = None
         self.on_reload: Callable[[], None] | None = None
+        self.run_code: Callable[[str, str], Any] | None = None
         self._build = build
         self._swap = threading.Lock()
         self._problem: Problem | None = None
@@ -214,6 +215,13 @@ class Toolbox:
         """`call` without blocking the event loop."""
         return await self.parts.executor.acall(self._call(tool, args, source), timeout_s=timeout, allow=allow)
 
+    def run(self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> ToolResult:
+        """Call a tool as `%tool` does: the result is kept whole, and a failure raises ToolCallError."""
+        result = self.call(tool, args, timeout=timeout)
+        if result.error is not None:
+            raise ToolCallError(result)
+        return result
+
     def start(
         self,
         tool: str | ToolCall,
@@ -240,6 +248,28 @@ class Toolbox:
         if self.on_adopt is not None:
             self.on_adopt(spec)
         return spec
+
+    def outgoing(self, result: ToolResult) -> Any:
+        """The data of a result as it leaves for a model, REST, MCP or the command line.
+
+        What is larger than `output.max_inline_bytes` is stored, and goes as {handle, total_lines, preview}.
+        """
+        import json
+
+        settings = self.config.settings.output
+        plain = values.to_json(result.data)
+        size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
+        if result.error is not None or size <= settings.max_inline_bytes:
+            return plain
+        tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
+        try:
+            handle = result.handle or self.results.put(result.data, tool=tool, call_id=call_id)
+            page = self.results.query(handle, limit=settings.preview_lines)
+        except OneToolError as exc:
+            result.meta["not_stored"] = exc.message
+            return plain
+        result.meta["handle"] = handle
+        return {"handle": handle, "total_lines": page["total_lines"], "preview": page["lines"]}
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
@@ -306,174 +336,3 @@ class Toolbox:
     def _require_open(self) -> None:
         if self._is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
-
-
-class PackProxy:
-    """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
-
-    def __init__(self, box: Toolbox, name: str) -> None:
-        self._box = box
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> ToolProxy:
-        if attribute.startswith("_"):
-            raise AttributeError(attribute)
-        found = self._find(attribute)
-        if found is None:
-            raise AttributeError(self._missing(attribute), name=attribute, obj=None)
-        return found
-
-    def __getitem__(self, tool: str) -> ToolProxy:
-        found = self._find(tool)
-        if found is None:
-            raise KeyError(self._missing(tool))
-        return found
-
-    def __dir__(self) -> list[str]:
-        return sorted({schema.identifier(spec.short_name) for spec in self._specs()})
-
-    def __repr__(self) -> str:
-        return f"<pack {self._name}: {', '.join(self.__dir__())}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
-
-    def __hash__(self) -> int:
-        return hash((id(self._box), self._name))
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return [spec.short_name for spec in self._specs()]
-
-    def _specs(self) -> list[ToolSpec]:
-        return self._box.registry.pack(self._name) or []
-
-    def _find(self, tool: str) -> ToolProxy | None:
-        spec = self._box.registry.find(f"{self._name}.{tool}")
-        if spec is None:
-            spelled = (s for s in self._specs() if schema.identifier(s.short_name) == tool)
-            spec = next(spelled, None)
-        return None if spec is None else ToolProxy(self._box, spec)
-
-    def _missing(self, tool: str) -> str:
-        return self._box.mask(self._box.registry.missing(f"{self._name}.{tool}").message)
-
-
-class ToolProxy:
-    """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
-
-    def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
-        self._box = box
-        self._spec = spec
-        self.__name__ = spec.short_name
-        self.__qualname__ = spec.name
-
-    @property
-    def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
-        return _doc(self._spec)
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        from onetool_ipy.core.signatures import signature_of
-
-        return signature_of(self._spec.parameters)
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        result = self._box.call(self._spec.name, self._bind(args, kwargs), source=_caller())
-        return result.data if result.error is None else self._failed(result)
-
-    async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call without blocking the event loop."""
-        __tracebackhide__ = True
-        result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=_caller())
-        return result.data if result.error is None else self._failed(result)
-
-    def __repr__(self) -> str:
-        return f"<tool {self._spec.signature}>"
-
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Name the positional arguments, and give names that Python cannot spell back their own."""
-        if not args and not kwargs:
-            return {}
-        spec = self._current()
-        bound = self._by_position(spec, args) if args else {}
-        for key, value in kwargs.items():
-            name = spec.spelled.get(key, key)
-            if name in bound:
-                raise _misused(spec, f"the argument '{name}' was given twice")
-            bound[name] = value
-        return bound
-
-    def _failed(self, result: ToolResult) -> Any:
-        __tracebackhide__ = True
-        raise_failure(self._box, result)
-
-    def _current(self) -> ToolSpec:
-        """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
-        try:
-            return self._box.registry.require(self._spec.name)
-        except CallFailure:
-            return self._spec
-
-    def _by_position(self, spec: ToolSpec, args: tuple[Any, ...]) -> dict[str, Any]:
-        names = spec.positional if spec.positional is not None else tuple(p.name for p in spec.params)
-        rest = names[-1][1:] if names and names[-1].startswith("*") else None
-        fixed = names[:-1] if rest is not None else names
-        if rest is None and len(args) > len(fixed):
-            raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
-        bound = dict(zip(fixed, args, strict=False))
-        if rest is not None and len(args) > len(fixed):
-            bound[rest] = list(args[len(fixed) :])
-        return bound
-
-
-class OtProxy(PackProxy):
-    """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
-
-    def _find(self, tool: str) -> ToolProxy | None:
-        found = super()._find(tool)
-        return None if found is None else OtTool(self._box, found._spec)
-
-
-class OtTool(ToolProxy):
-    """A tool of the `ot` pack."""
-
-    def _failed(self, result: ToolResult) -> Any:
-        from onetool_ipy.packs.ot.edge import Returned
-        from onetool_ipy.render.shown import ErrorText
-
-        if result.error is not None and isinstance(result.error.exception, Returned):
-            return ErrorText(result.error.message)
-        return super()._failed(result)
-
-
-def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
-    """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
-    __tracebackhide__ = True
-    assert result.error is not None
-    own = result.error.exception
-    if own is None or isinstance(own, OneToolError):
-        raise ToolCallError(result) from None
-    if box.dress is not None:
-        box.dress(own)
-    raise own.with_traceback(own_frames(own))
-
-
-def _caller() -> CallSource:
-    here = current.scope()
-    return "python" if here is None or here.depth == 0 else "tool"
-
-
-def _misused(spec: ToolSpec, what: str) -> UsageProblem:
-    return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")
-
-
-def _doc(spec: ToolSpec) -> str:
-    parts = [spec.description]
-    if spec.args:
-        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
-    if spec.returns:
-        parts.append(f"Returns:\n    {spec.returns}")
-    if spec.example:
-        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
-    return "\n\n".join(parts)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
-from onetool_ipy.core import schema, values
+from onetool_ipy.core import current, schema, values
 from onetool_ipy.core.checker import Checker, Converter
 from onetool_ipy.core.errors import CallFailure, Code, ToolCallError
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 __all__ = [
     "CallSource",
@@ -293,6 +296,41 @@ class ToolResult(_Frozen):
         """The handle under which the result is stored, where it is."""
         found = self.meta.get("handle")
         return found if isinstance(found, str) else None
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows of the result as a pandas DataFrame; see `to_df`."""
+        return self.to_df()
+
+    def to_df(self, path: str | None = None) -> pd.DataFrame:
+        """The list of records in the result, found or at `path`, flattened, with dates parsed.
+
+        What was chosen is in `frame.attrs["onetool"]`.
+        """
+        from onetool_ipy.core.frames import to_frame
+
+        return to_frame(self.unwrap(), path)
+
+    def store(self) -> str:
+        """Write the result now, so that every process of the project finds it by its handle."""
+        stores = current.require().results
+        if self.handle is None:
+            tool, call_id = str(self.meta.get("tool", "")), str(self.meta.get("call_id", ""))
+            self.meta["handle"] = stores.put(self.unwrap(), tool=tool, call_id=call_id)
+            return str(self.meta["handle"])
+        return str(stores.store(self.handle))
+
+    def lines(self, offset: int = 1, limit: int = 100) -> Json:
+        """Lines of the stored result; stores it first where that is needed. The keys are those of `ot.result`."""
+        found: Json = current.require().results.query(self.store(), offset=offset, limit=limit)
+        return found
+
+    def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> Json:
+        """Lines of the stored result that match a regular expression (RE2), or are like it."""
+        found: Json = current.require().results.query(
+            self.store(), offset=offset, limit=limit, search=pattern, fuzzy=fuzzy
+        )
+        return found
 
     def to_dict(self) -> Json:
         """The four keys, always, and always fit for JSON."""

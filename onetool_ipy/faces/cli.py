@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy._version import __version__
-from onetool_ipy.assemble import open_toolbox
+from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import CallFailure, OneToolError
 from onetool_ipy.core.model import ToolSpec
@@ -69,7 +69,38 @@ def _parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", help="write a commented .onetool/ folder")
     init.add_argument("folder", nargs="?", default=".")
     init.set_defaults(run=_init)
+    health = commands.add_parser("health", help="what is wrong now, and what to do, as JSON")
+    health.set_defaults(run=_health)
+    export = commands.add_parser("export", help="write a notebook as a plain Python script")
+    export.add_argument("notebook")
+    export.add_argument("--output", "-o", metavar="FILE", help="by default NOTEBOOK.py; - prints it")
+    export.set_defaults(run=_export)
     return parser
+
+
+def _health(options: argparse.Namespace) -> int:
+    with open_leniently(options.config) as box:
+        found = box.ot.health()
+        _print(box, found)
+        return FAILED if found["problems"] else OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from onetool_ipy.faces.export import export_notebook
+
+    source = Path(options.notebook)
+    with open_leniently(options.config) as box:
+        text = export_notebook(source, box)
+    if options.output == "-":
+        print(text, end="")
+        return OK
+    target = Path(options.output) if options.output else source.with_suffix(".py")
+    if target.exists() and not options.output:
+        print(f"'{target}' is there already; name another file with --output.", file=sys.stderr)
+        return USAGE
+    target.write_text(text, encoding="utf-8")
+    print(f"wrote {target}", file=sys.stderr)
+    return OK
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -93,6 +124,7 @@ def _info(options: argparse.Namespace) -> int:
             spec = box.registry.require(options.name)
         except CallFailure as exc:
             return _say_error(exc)
+        count, last = box.log.count_of(spec.name)
         wire = names.wire_names(s.name for s in box.registry.list())[spec.name]
         _print(
             box,
@@ -106,8 +138,8 @@ def _info(options: argparse.Namespace) -> int:
                 "enabled": not spec.disabled,
                 "timeoutS": spec.timeout_s if spec.timeout_s is not None else box.config.settings.timeouts.local_s,
                 "wireName": wire,
-                "callCount": 0,
-                "lastCalledAt": None,
+                "callCount": count,
+                "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
                 "deps": [],
             },
         )
@@ -124,7 +156,7 @@ def _invoke(options: argparse.Namespace) -> int:
         return USAGE
     with open_toolbox(options.config) as box:
         result = box.call(options.name, args, source="cli", timeout=options.timeout)
-        _print(box, result.to_dict())
+        _print(box, {**result.to_dict(), "data": box.outgoing(result)})
         if result.error is not None:
             print(box.mask(result.error.message), file=sys.stderr)
             return FAILED

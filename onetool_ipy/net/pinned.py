@@ -24,7 +24,6 @@ Dial = Callable[[str, int, float | None], Awaitable[httpcore.AsyncNetworkStream]
 """(address, port, seconds) -> an open stream."""
 
 _MAX_CONNECTIONS = 20
-_MAX_IDLE = 8
 _IDLE_S = 20.0
 _CONNECT_S = 30.0
 
@@ -43,9 +42,9 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
             max_connections=_MAX_CONNECTIONS,
-            max_keepalive_connections=_MAX_IDLE,
+            max_keepalive_connections=_MAX_CONNECTIONS,  # with fewer, httpcore drops each as soon as it is idle
             keepalive_expiry=_IDLE_S,
-            network_backend=_Backend(look_up, allow_private, dial or _dial),
+            network_backend=_Backend(look_up, allow_private, _dial if dial is None else dial),
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

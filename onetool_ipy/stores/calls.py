@@ -78,7 +78,6 @@ class Calls:
         tool: str,
         source: str,
         args: Any,
-        *,
         ok: bool,
         ms: float,
         code: str = "",
@@ -98,7 +97,7 @@ class Calls:
             line = dumps(row, option=self._newline)
         except TypeError:  # a lone surrogate in a name
             line = b""
-        if not 0 < len(line) < _LONGEST:
+        if not 0 < len(line) < _LONGEST or len(call_id) > _MAX_NAME:
             row = (
                 ts,
                 _short(call_id),
@@ -241,30 +240,21 @@ class Calls:
 def step(calls: Calls) -> Step:
     """Record every trip in the log: also those that were refused, failed to find their tool, or were stopped."""
 
+    record, mask = calls.record, calls.mask
+
     def run(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
         if not calls.enabled:
             return None
         result = yield
         call, error, meta = trip.call, result.error, result.meta
-        tool = trip.tool if trip.spec is not None else short_text(trip.tool, calls.mask, _MAX_NAME)
+        tool = trip.tool if trip.spec is not None else short_text(trip.tool, mask, _MAX_NAME)
+        ms = meta["duration_ms"]
         if error is None:
-            size = measure(result.data)
-            handle = meta.get("handle") or ""
-            calls.record(
-                call.id, tool, call.source, call.args, ok=True, ms=meta["duration_ms"], size=size, handle=handle
-            )
-            return None
-        calls.record(
-            call.id,
-            tool,
-            call.source,
-            call.args,
-            ok=False,
-            ms=meta["duration_ms"],
-            code=error.code,
-            reason=error.reason or "",
-            size=len(error.message),
-        )
+            size, handle = measure(result.data), meta.get("handle") or ""
+            record(call.id, tool, call.source, call.args, True, ms, "", "", size, handle)
+        else:
+            size, reason = len(error.message), error.reason or ""
+            record(call.id, tool, call.source, call.args, False, ms, error.code, reason, size)
         return None
 
     return run

@@ -68,12 +68,14 @@ def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
 
 
 def _is_small(args: dict[Any, Any]) -> bool:
-    for value in args.values():
+    for key, value in args.items():
         kind = type(value)
         if kind is str:
             if len(value) > _LONG:
                 return False
         elif kind not in _PLAIN:
+            return False
+        if type(key) is not str or len(key) > _LONG:
             return False
     return True
 

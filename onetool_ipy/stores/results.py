@@ -9,6 +9,7 @@ lines are asked for, and what is stored then is what they are then. Once written
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,8 @@ class Results:
             draft.publish()
         except BaseException:  # also an interrupt: nothing may stay that nobody has the handle of
             draft.discard()
-            self._shelf.delete(handle)
+            with suppress(StoreError):
+                self._shelf.delete(handle)
             raise
         self._shelf.added(handle, draft.size)
         return handle

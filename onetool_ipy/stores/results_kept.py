@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -22,6 +22,9 @@ _MOST_BYTES = 256 * 1024 * 1024
 _MOST_WEAK = 1_000
 _HEAVY = 16 * 1024 * 1024
 _SAMPLE = 50
+_UNKNOWN = 1_000
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+_KNOWN = (*_CONTAINERS, str, bytes, int, float)
 
 
 class Kept(Value):
@@ -86,14 +89,21 @@ class KeptResults:
 
 
 def estimate(value: Any, depth: int = 0) -> int:
-    """About how many bytes an object takes, from a sample of what is in it."""
-    usage = getattr(value, "memory_usage", None) if hasattr(value, "iloc") else None
-    if usage is not None:
-        used = usage()
-        return int(used.sum() if hasattr(used, "sum") else used)
-    size = sys.getsizeof(value, 1_000)
-    if depth > 5 or not isinstance(value, list | tuple | dict | set | frozenset) or not value:
+    """About how many bytes an object takes, from a sample of what is in it; a stranger is not asked and counts little."""
+    if type(value).__module__.partition(".")[0] in ("pandas", "numpy"):
+        return _array_size(value)
+    if not isinstance(value, _KNOWN):
+        return _UNKNOWN
+    size = sys.getsizeof(value)
+    if depth > 5 or not isinstance(value, _CONTAINERS) or not value:
         return size
-    inside = value.items() if isinstance(value, Mapping) else value
+    inside = value.items() if isinstance(value, dict) else value
     sample = [estimate(item, depth + 1) for item in islice(inside, _SAMPLE)]
     return size + sum(sample) * len(value) // len(sample)
+
+
+def _array_size(value: Any) -> int:
+    if hasattr(value, "memory_usage"):
+        used = value.memory_usage()
+        return int(used.sum() if hasattr(used, "sum") else used)
+    return int(getattr(value, "nbytes", _UNKNOWN))

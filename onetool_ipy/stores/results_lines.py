@@ -120,7 +120,6 @@ class LineFile:
         except BaseException:
             self._file.close()
             raise
-        self._fd = self._file.fileno()
         self.size, self.lines = self.outline.size, self.outline.lines
 
     def page(self, first: int, count: int, *, offset: int | None = None) -> list[str]:
@@ -198,7 +197,8 @@ class LineFile:
 
     def _read(self, position: int, size: int) -> bytes:
         try:
-            data = os.pread(self._fd, size, position)
+            self._file.seek(position)
+            data = self._file.read(size)
         except OSError as exc:
             raise StoreError.of(self.path, exc, doing="read") from exc
         if len(data) != size:
@@ -210,7 +210,6 @@ class LineFile:
         identity = (found.st_ino, found.st_size, found.st_mtime_ns)
         if known is not None and known.identity == identity:
             return known
-        self._fd = self._file.fileno()
         if found.st_size < _TAIL.size:
             raise DamagedResult(self.path, "it is too short")
         size, index_size, meta_size, check, mark = _TAIL.unpack(self._read(found.st_size - _TAIL.size, _TAIL.size))

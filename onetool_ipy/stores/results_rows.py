@@ -4,7 +4,7 @@
     ----------------------------------   ------------------------------------------------------------------------
     text                                 itself; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
     bytes                                the text they are in UTF-8; a byte that is not is written as `\\xNN`
-    list, tuple, set, deque, range       one line of JSON per item
+    list, tuple, set, deque, dict views  one line of JSON per item
     array, Series, Index                 one line of JSON per item (of an array: per row)
     DataFrame                            one line of JSON per row, by column name; a name used again gets `.1`, `.2`
     dict and other mappings              one JSON text over several lines: a line per key, and a line per item of a
@@ -20,7 +20,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -34,7 +34,7 @@ _TEXT_PIECE = 256 * 1024
 _ENOUGH = 256 * 1024
 _ROWS_AT_ONCE = 5_000
 _DEEPEST = 8
-_LISTS = (list, tuple, set, frozenset, deque, range, KeysView, ValuesView)
+_LISTS = (list, tuple, set, frozenset, deque, KeysView, ValuesView, ItemsView)
 
 
 def pieces(value: Any) -> Iterator[Piece]:

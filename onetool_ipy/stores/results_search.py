@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from onetool_ipy.core.errors import OneToolError
@@ -23,6 +22,9 @@ __all__ = ["Find", "Found", "Hit", "InvalidPattern", "Pattern", "compile_re2", "
 
 Find = Callable[[bytes, int], tuple[int, int]]
 """Where the first match at or after a position starts and ends; (-1, -1) if there is none."""
+
+Hit = tuple[int, int]
+"""Neighbouring lines that match: a position in the first of them in its chunk, and how many they are."""
 
 _MAX_PATTERN = 4_000
 _COMPLEX = 1_000
@@ -40,7 +42,6 @@ _STAYS_IN_LINE = re.compile(
     (?: [\w\ \t=:/,;@%&~"'<>!.)|?*+^$\#-] | \((?!\?) | \(\?: | \\[-.+*?()|\[\]{}^$\\/dwb] | \{\d+(?:,\d*)?\}
       | \[[A-Za-z0-9_.\ -]+\] )+"""
 )
-_PLAIN = re.compile(r"""[\w\t =:/,;@%&~"'<>!#-]+""")
 _LOOKS_AROUND = re.compile(r"[$^]|\\[AbBz]")
 
 
@@ -55,18 +56,11 @@ class InvalidPattern(OneToolError, ValueError):
         self.reason = reason
 
 
-class Hit(NamedTuple):
-    """Neighbouring lines that match: a position in the first of them in its chunk, and how many they are."""
-
-    at: int
-    lines: int
-
-
 class Pattern:
     """A search pattern, ready to be used on chunks of at most `chunk` bytes, one after the other.
 
-    Where many lines match, finding each of them costs more than looking at all of the text: then plain text is looked
-    for by Python, and a pattern that surely keeps to its line takes a run of matching lines as one hit.
+    Where most lines match, finding each of them costs more than looking at all of the text; a pattern that surely keeps
+    to its line then takes a run of matching lines as one hit.
     """
 
     def __init__(self, text: str) -> None:
@@ -77,91 +71,71 @@ class Pattern:
         self._looks_around = _LOOKS_AROUND.search(text) is not None
         compiled = alone if self._by_line else compile_re2(f"(?m)(?:{text})", text)
         self._find = finder(compiled)
-        self._text = text
-        self._dense_hits: Callable[[bytes], Iterator[Hit]] | None = None
+        self._find_run: Find | None = None
+        if _STAYS_IN_LINE.fullmatch(text):
+            self._find_run = finder(compile_re2(f"(?m)(?:^.*(?:{text}).*$\n?)+", text, never_nl=False))
         self._is_dense = False
         self.chunk = _CHUNK if compiled.programsize < _COMPLEX else _SMALL_CHUNK
 
-    def hits(self, chunk: Chunk) -> Iterator[Hit]:
+    def hits(self, chunk: Chunk) -> list[Hit]:
         """The lines of the chunk that match, in order; of a piece of a line, at most one hit."""
+        data = chunk.data
         if not chunk.is_whole:
-            yield from self._piece_hits(chunk)
-            return
-        matched = 0
-        for hit in self._chosen(chunk.data):
-            yield hit
-            matched += hit.lines
-        self._is_dense = matched >= _WORTH_COUNTING and 2 * matched > chunk.data.count(_NEWLINE)
-
-    def _chosen(self, data: bytes) -> Iterator[Hit]:
+            return self._piece_hits(chunk)
         if self._by_line:
             return self._single_hits(data)
-        if not self._is_dense:
-            return self._line_hits(data)
-        if self._dense_hits is None:
-            self._dense_hits = self._for_many()
-        return self._dense_hits(data)
+        is_dense = self._is_dense and self._find_run is not None
+        found = self._run_hits(data) if is_dense else self._line_hits(data)
+        matched = sum([lines for _, lines in found]) if is_dense else len(found)
+        self._is_dense = matched >= _WORTH_COUNTING and 2 * matched > data.count(_NEWLINE)
+        return found
 
-    def _for_many(self) -> Callable[[bytes], Iterator[Hit]]:
-        if _PLAIN.fullmatch(self._text):
-            return partial(_plain_hits, self._text.encode("utf-8"))
-        if _STAYS_IN_LINE.fullmatch(self._text):
-            run = compile_re2(f"(?m)(?:^.*(?:{self._text}).*$\n?)+", self._text, never_nl=False)
-            return partial(_run_hits, finder(run))
-        return self._line_hits
-
-    def _line_hits(self, data: bytes) -> Iterator[Hit]:
+    def _line_hits(self, data: bytes) -> list[Hit]:
         """Jump from hit to hit, without looking at the lines between."""
-        find, size, position = self._find, len(data), 0
+        find, next_line, size, position = self._find, data.find, len(data), 0
+        found: list[Hit] = []
         while position < size:
             start, end = find(data, position)
-            if start < 0 or _is_behind(data, start):
-                return
-            yield Hit(start, 1)
-            position = data.find(_NEWLINE, end) + 1 or size
+            if start < 0 or (start == size and data.endswith(_NEWLINE)):
+                break  # nothing more, or only behind the last newline, where there is no line
+            found.append((start, 1))
+            position = next_line(_NEWLINE, end) + 1 or size
+        return found
 
-    def _single_hits(self, data: bytes) -> Iterator[Hit]:
+    def _run_hits(self, data: bytes) -> list[Hit]:
+        assert self._find_run is not None
+        find, size, position = self._find_run, len(data), 0
+        found: list[Hit] = []
+        while position < size:
+            start, end = find(data, position)
+            if start < 0 or (start == size and data.endswith(_NEWLINE)):
+                break
+            ended = data.count(_NEWLINE, start, end)
+            found.append((start, ended + (start == end or data[end - 1 : end] != _NEWLINE)))
+            position = max(end, start + 1)
+        return found
+
+    def _single_hits(self, data: bytes) -> list[Hit]:
+        found: list[Hit] = []
         position = 0
         for line in data.removesuffix(_NEWLINE).split(_NEWLINE):
             if self._find(line, 0)[0] >= 0:
-                yield Hit(position, 1)
+                found.append((position, 1))
             position += len(line) + 1
+        return found
 
-    def _piece_hits(self, chunk: Chunk) -> Iterator[Hit]:
+    def _piece_hits(self, chunk: Chunk) -> list[Hit]:
         """A match that may owe itself to the ends of our piece does not count."""
         data, position = chunk.data, 0
         while position <= len(data):
             start, end = self._find(data, position)
             if start < 0:
-                return
+                break
             at_our_cut = (start == 0 and not chunk.starts_line) or (end == len(data) and not chunk.ends_line)
             if not (at_our_cut and self._looks_around):
-                yield Hit(start, 1)
-                return
+                return [(start, 1)]
             position = max(end, position + 1)
-
-
-def _plain_hits(text: bytes, data: bytes) -> Iterator[Hit]:
-    find, size, position = data.find, len(data), 0
-    while (start := find(text, position)) >= 0:
-        yield Hit(start, 1)
-        position = find(_NEWLINE, start) + 1 or size
-
-
-def _run_hits(find: Find, data: bytes) -> Iterator[Hit]:
-    position = 0
-    while position < len(data):
-        start, end = find(data, position)
-        if start < 0 or _is_behind(data, start):
-            return
-        ended = data.count(_NEWLINE, start, end)
-        yield Hit(start, ended + (start == end or data[end - 1 : end] != _NEWLINE))
-        position = max(end, start + 1)
-
-
-def _is_behind(data: bytes, position: int) -> bool:
-    """Whether this is behind the last newline, where there is no line any more."""
-    return position == len(data) and data.endswith(_NEWLINE)
+        return []
 
 
 class Found(NamedTuple):

@@ -29,21 +29,10 @@ ROWS = (4, 5, 6, 13)
 
 _LINES = 1_000_000
 _FIRST, _COUNT = 900_001, 100
-_WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "error",
-    "warning",
-    "info",
-    "configuration",
-    "request",
-    "response",
-    "timeout",
-    "connection",
-    "database",
-]
+_WORDS = (
+    *("alpha", "beta", "gamma", "delta", "error", "warning", "info", "configuration"),
+    *("request", "response", "timeout", "connection", "database"),
+)
 _PATTERNS = {
     "few hits": r"id=ffff",
     "a class": r"id=[a-f]{6}",

@@ -346,8 +346,8 @@ def test_stop_gives_control_back_at_once_and_gives_the_call_up(bench: MakeBench,
     table = bench(*_stuck_tools(gate).values())
 
     for name, options in (("block", {"timeout_s": 20}), ("sleeper", {}), ("swallow", {})):
-        begun = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
-        begun.start()
+        main = threading.main_thread().ident
+        threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             table.call(f"t.{name}", **options)

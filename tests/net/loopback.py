@@ -62,6 +62,8 @@ class Loopback:
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.ended.set()
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # closing alone does not wake who accepts
         self._listening.close()
 
     def url(self, target: str = "/", *, host: str = "", scheme: str = "") -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -138,11 +139,13 @@ def test_a_body_that_is_not_whole_is_an_error(server: Loopback, road: Road, path
         road.request("GET", server.url(path), rules=HERE.replace(tries=1))
 
 
-def test_a_port_where_nobody_listens_is_an_error(server: Loopback, road: Road) -> None:
-    server.__exit__(None, None, None)
+def test_a_port_where_nobody_listens_is_an_error(road: Road) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
 
-    with pytest.raises(ExecutionFailed, match=r"Cannot connect to '127\.0\.0\.1:\d+': Connection refused"):
-        road.request("GET", server.url("/json"), rules=HERE.replace(tries=1))
+        with pytest.raises(ExecutionFailed, match=r"Cannot connect to '127\.0\.0\.1:\d+': Connection refused"):
+            road.request("GET", url, rules=HERE.replace(tries=1))
 
 
 def test_a_name_without_an_address_is_an_error(make_road: MakeRoad) -> None:

@@ -18,7 +18,7 @@ DURATIONS = st.lists(st.floats(0, 1e9), min_size=1, max_size=60)
 
 def tally_of(durations: list[float]) -> Tally:
     count = len(durations)
-    batch = Batch(ts=range(count), ok=[1] * count, ms=durations, size=[2] * count, tool=["a.b"] * count)
+    batch = Batch(ts=range(count), ok=[True] * count, ms=durations, size=[2] * count, tool=["a.b"] * count)
     return tally(batch, batch.tool)["a.b"]
 
 
@@ -72,7 +72,7 @@ def test_a_percentile_is_never_outside_what_was_seen() -> None:
 
 
 def test_a_tally_knows_its_rate_and_mean() -> None:
-    batch = Batch(ts=[1, 9, 5], ok=[1, 0, 1], ms=[1.0, 2.0, 6.0], size=[1, 2, 3])
+    batch = Batch(ts=[1, 9, 5], ok=[True, False, True], ms=[1.0, 2.0, 6.0], size=[1, 2, 3])
     found = tally(batch, ["x", "x", None])["x"]
 
     assert (found.calls, found.failures, found.success_rate, found.size, found.last_ts) == (2, 1, 50.0, 3, 9)

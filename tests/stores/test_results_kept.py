@@ -139,11 +139,12 @@ def test_objects_held_weigh_256_mb_at_most(results: Results) -> None:
     ("value", "least", "most"),
     [
         (pd.DataFrame({"x": range(100_000)}), 800_000, 900_000),
+        (pd.Series(range(100_000)).to_numpy(), 800_000, 900_000),
         (["x" * 1_000] * 1_000, 1_000_000, 1_200_000),
         ([{"k": [1.5] * 10}] * 10_000, 2_000_000, 8_000_000),
         ([], 0, 100),
     ],
-    ids=["frame", "texts", "nested", "empty"],
+    ids=["frame", "array", "texts", "nested", "empty"],
 )
 def test_weight_is_about_right(value: Any, least: int, most: int) -> None:
     assert least <= estimate(value) <= most

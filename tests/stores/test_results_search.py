@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.results import InvalidPattern, Results
-from onetool_ipy.stores.results_lines import LineFile
+from onetool_ipy.stores.results_lines import Chunk, LineFile
 from onetool_ipy.stores.results_search import Pattern, compile_re2, finder, search
 from tests.stores.shelf import lines, open_results
 
@@ -116,11 +117,27 @@ def test_search_finds_what_python_finds_line_by_line(
     assert found.matched == len(expected)
 
 
+@pytest.mark.parametrize("text", ["a", "ab", "a*", "^", "b$", "(?i)A|b", "[a-z]", ".b", r"\w+", "^$", "x"])
+@pytest.mark.parametrize("last", ["", "\n", "\n\n", "\nb"])
+def test_runs_of_lines_are_the_same_lines(text: str, last: str) -> None:
+    """Where most lines match they are found in runs; that must make no difference."""
+    dice = random.Random(text)
+    for _ in range(50):
+        data = ("\n".join(dice.choice(["", "a", "ab", "xb", "é", "B", "a\r"]) for _ in range(12)) + last).encode()
+        sparse, dense = Pattern(text), Pattern(text)
+        dense._is_dense = True
+
+        one_by_one = [data.count(b"\n", 0, at) for at, _ in sparse.hits(Chunk(data, 0))]
+        by_run = [data.count(b"\n", 0, at) + i for at, lines in dense.hits(Chunk(data, 0)) for i in range(lines)]
+
+        assert by_run == one_by_one, data
+
+
 def test_search_of_many_chunks_numbers_every_line(results: Results) -> None:
     text = "".join(f"{number}:{'y' * (number % 300)}\n" for number in range(1, 20_001))
     handle = results.put(text)
 
-    for pattern in ("7:", r"7:", "^[0-9]+7:", "y$"):
+    for pattern in ("7:", "^[0-9]+7:", "y$", r"(?i)Y$", ":", "[0-9]:", "[^y]:"):
         found = results.query(handle, search=pattern, offset=1_001, limit=500)
 
         assert [line.partition(":")[0] for line in found["lines"]] == [str(number) for number in found["line_numbers"]]
@@ -187,7 +204,7 @@ def test_worst_pattern_we_know_is_cut_into_small_steps(results: Results) -> None
     with LineFile(results.folder / f"{handle}.lines") as file:
         chunk = next(file.chunks(pattern.chunk))
         began = time.process_time()
-        list(pattern.hits(chunk))
+        pattern.hits(chunk)
         took = time.process_time() - began
         found = search(file, pattern, skip=0, limit=1, budget_s=0.0)
 

@@ -15,7 +15,8 @@ from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.core.samples import samples
 from onetool_ipy.faces.ipython import install, parse
 from onetool_ipy.faces.ipython.display import Page
-from onetool_ipy.faces.ipython.errors import LastFailure
+from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
+from onetool_ipy.render.shown import ErrorText
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Commands"]
@@ -34,6 +35,11 @@ class Commands:
             "help": self._help,
             "why": self._why,
             "reload": self._reload,
+            "search": self._search,
+            "stats": self._stats,
+            "history": self._history,
+            "results": self._results,
+            "health": self._health,
             "check": self._check,
             "install": self._install,
         }
@@ -109,6 +115,52 @@ class Commands:
         self._box.reload()
         return Page("OK: Configuration reloaded")
 
+    def _search(self, rest: str) -> Any:
+        return _shown(self._box.ot.help(query=rest.strip()))
+
+    def _stats(self, rest: str) -> Any:
+        asked = parse.read_options(rest, {"--tool": "text", "--output": "text"})
+        period = asked.words[0] if asked.words else "all"
+        given = {name[2:]: value for name, value in asked.given.items()}
+        return _shown(self._box.ot.stats(period=period, **given))
+
+    def _history(self, rest: str) -> Any:
+        asked = parse.read_options(rest, {"--tool": "text", "--failed": "switch"})
+        if asked.words[:1] == ["rerun"]:
+            return self._rerun(asked.words[1:])
+        given = {name[2:]: value for name, value in asked.given.items()}
+        if asked.words:
+            given["limit"] = _count(asked.words[0])
+        return _shown(self._box.ot.history(**given))
+
+    def _rerun(self, words: list[str]) -> Any:
+        """Call again what was called: by the id of a call, or how many calls ago (1 is the last)."""
+        wanted = words[0] if words else "1"
+        rows = [row for row in self._box.log.history(limit=1000) if not row.tool.startswith("ot.")]
+        if wanted.isdecimal() and len(wanted) < 5:
+            found = rows[int(wanted) - 1] if 0 < int(wanted) <= len(rows) else None
+        else:
+            found = next((row for row in rows if row.call_id == wanted), None)
+        if found is None:
+            raise UsageProblem(f"No call '{wanted}' in the history.", hint="See: %tool history")
+        if found.arguments is None:
+            raise UsageProblem(
+                f"The arguments of that call of '{found.tool}' were masked or cut in the log.",
+                hint="Type the call again.",
+            )
+        result = self._box.call(found.tool, found.arguments, source="magic")
+        if not result.ok:
+            raise_result(result, self._last)
+        return result
+
+    def _results(self, rest: str) -> Any:
+        asked = parse.read_options(rest, {})
+        return _shown(self._box.ot.results(pattern=" ".join(asked.words)))
+
+    def _health(self, rest: str) -> Any:
+        parse.read_options(rest, {})
+        return self._box.ot.health()
+
     def _check(self, rest: str) -> Page:
         """Call a tool with arguments made from its schema; tell which of them it could not take."""
         spec = self._box.registry.require(_one_name(rest, "check"))
@@ -170,12 +222,30 @@ _USAGE = (
     '%tool NAME {"a": 1}            call it with all arguments as JSON',
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
     "x = %tool ...                  keep the result",
+    "%tool search WORDS             find by words; typos are forgiven",
+    "%tool history [N] [--failed]   the newest calls; %tool history rerun [N or id] calls again",
+    "%tool stats [day|week|month]   how the tools are used; --tool NAME, --output FILE.html",
+    "%tool results [TEXT]           stored results; ot.result(handle=...) pages through one",
+    "%tool health                   what is wrong now, and what to do",
     "%tool why                      the whole story of the last failure",
     "%tool check NAME               call it with arguments made from its schema",
     "%tool install --lazy|--always  have %tool in every notebook; --remove undoes it",
     "%tool reload                   read configuration and pack files again",
     "Flags: --soft --timeout S --dry --bg -o NAME --help; after -- everything is arguments",
 )
+
+
+def _shown(value: Any) -> Any:
+    """A value of `ot` as it is; an error text as the error it is."""
+    if isinstance(value, ErrorText):
+        raise UsageProblem(value.removeprefix("Error: "))
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 10**6):
+        raise UsageProblem(f"'{text[:40]}' is no number of calls.", hint="For example: %tool history 20")
+    return int(text)
 
 
 def _one_name(rest: str, command: str) -> str:

@@ -45,6 +45,7 @@ class Runner:
         self._box = box
         self._last = last
         self._choices = choices
+        box.run_code = lambda code, name: run_code(shell, code, name, shell.user_ns)
         self._commands = Commands(box, last, Path(shell.profile_dir.location))
 
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:

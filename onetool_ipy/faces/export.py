@@ -1,0 +1,175 @@
+"""A notebook as a plain Python script: every form of ours becomes a call (`onetool-ipy export NB.ipynb`).
+
+Cells are transformed as IPython would, then our magics are replaced where they stand, so that comments and layout
+stay. Values are read by their schema, `{expression}` stays an expression. What only IPython can do is left out with a
+comment, or, where the script could not do without it, is a clear error.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.core.shortcuts import parse_arguments
+from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.snippets import read_definition
+from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut
+from onetool_ipy.sources.outline import read_outline
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["export_notebook"]
+
+_COMMANDS = (
+    "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
+)  # fmt: skip
+
+
+class _Source(str):
+    """An expression of the user's, written as it stands."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def export_notebook(file: Path, box: Toolbox) -> str:
+    """The script of a notebook. Raises UsageProblem, naming the cell, for what cannot be exported."""
+    cells = [_Cell(text, number, box) for number, text in _code_cells(file)]
+    tools = {tool.name: tool.parameters for cell in cells for tool in read_outline(cell.source, pack="nb").tools}
+    names = [name for name in box.parts.pack_names if name.isidentifier()]
+    head = [
+        f'"""Exported from {file.name} by onetool-ipy; runs as plain Python."""',
+        "",
+        "from onetool_ipy import open_toolbox",
+        "",
+        "box = open_toolbox()",
+        "ot = box.ot",
+        *([f"from onetool_ipy.live import {', '.join(names)}"] if names else []),
+    ]
+    body = [f"\n# Cell {cell.number}\n{cell.script(tools)}" for cell in cells]
+    return "\n".join([*head, *body]) + "\n"
+
+
+def _code_cells(file: Path) -> list[tuple[int, str]]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        cells = [(i, "".join(cell["source"])) for i, cell in enumerate(found, 1) if cell["cell_type"] == "code"]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise UsageProblem(f"'{file}' is no notebook: {type(exc).__name__}: {exc}") from exc
+    return [(number, text) for number, text in cells if text.strip()]
+
+
+class _Cell:
+    """One cell on its way to plain Python."""
+
+    def __init__(self, text: str, number: int, box: Toolbox) -> None:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        manager = TransformerManager()  # type: ignore[no-untyped-call]  # IPython has no types here
+        manager.token_transformers.append(Shortcut)
+        self.source = manager.transform_cell(text).rstrip("\n")
+        self.number = number
+        self._box = box
+        self._tools: Mapping[str, Any] = {}
+
+    def script(self, tools: Mapping[str, Any]) -> str:
+        """The cell without magics; `tools` are the schemas of those that the notebook itself makes."""
+        self._tools = tools
+        source = self.source
+        try:
+            tree = ast.parse(source)
+        except SyntaxError as exc:
+            self._refuse(f"it is not Python: {exc.msg}")
+        for node in sorted(ast.walk(tree), key=_place, reverse=True):
+            if isinstance(node, ast.Call) and _is_shell_call(node):
+                source = _replaced(source, node, self._call(node))
+        return source
+
+    def _call(self, node: ast.Call) -> str:
+        assert isinstance(node.func, ast.Attribute)
+        kind = node.func.attr
+        texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        if kind == "system":
+            return f"__import__('subprocess').run({texts[0]!r}, shell=True, check=False)"
+        if kind not in ("run_line_magic", "run_cell_magic") or len(texts) < 2:
+            self._refuse(f"only IPython can do '{kind}'")
+        name, line, body = texts[0], texts[1], texts[2] if len(texts) > 2 else None
+        if name in ("tool", "onetool"):
+            return self._tool(line, body)
+        if name == RUNNER:
+            return self._shortcut(line)
+        if name == "snippet":
+            return self._snippet(line, body)
+        if name == "load_ext" and line.strip() == "onetool_ipy":
+            return "None  # %load_ext onetool_ipy"
+        if body is not None:
+            self._refuse(f"only IPython can do '%%{name}'")
+        return f"None  # %{name} {line}".rstrip()
+
+    def _tool(self, line: str, body: str | None) -> str:
+        asked = parse.split_line(line, _COMMANDS)
+        if asked.kind != "call":
+            return f"None  # %tool {line}".rstrip()
+        spec = self._box.registry.find(asked.name)
+        schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})
+        try:
+            args = parse.read_arguments(asked.rest, schema, _Source)
+            if body is not None:
+                args = parse.read_body(body, args, schema, body_arg=asked.flags.body, as_args=asked.flags.args)
+        except (OneToolError, CallFailure) as exc:
+            self._refuse(str(exc))
+        timeout = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
+        call = f"box.{'call' if asked.flags.soft else 'run'}({asked.name!r}, {_dict(args)}{timeout})"
+        return f"({asked.flags.output} := {call})" if asked.flags.output else call
+
+    def _shortcut(self, line: str) -> str:
+        name, _, rest = line.strip().partition(" ")
+        found = self._box.shortcuts.find(name)
+        if isinstance(found, str) or found is None:
+            return self._tool(f'"{found or name}" {rest}', None)
+        args = {key: str(value) for key, value in parse_arguments(rest).items()}
+        return f"ot.run({', '.join([repr(name), *(f'{k}={v!r}' for k, v in args.items())])})"
+
+    def _snippet(self, line: str, body: str | None) -> str:
+        if body is None:
+            return self._shortcut(line.replace("--show", ""))
+        snippet, _ = read_definition(line, body)
+        self._box.add_snippet(snippet)
+        params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
+        data = {"params": params, "body": snippet.body}
+        return (
+            "box.add_snippet(__import__('onetool_ipy.core.snippets', fromlist=['read_snippet'])"
+            f".read_snippet({snippet.name!r}, {data!r}))"
+        )
+
+    def _refuse(self, why: str) -> Any:
+        raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")
+
+
+def _dict(args: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in args.items()) + "}"
+
+
+def _is_shell_call(node: ast.Call) -> bool:
+    inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "get_ipython"
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _replaced(source: str, node: ast.Call, text: str) -> str:
+    """The source with one call replaced; offsets of the tree count bytes. A comment goes to the end of its line."""
+    lines = source.split("\n")
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    before = lines[first].encode()[: node.col_offset].decode()
+    after = lines[last].encode()[node.end_col_offset :].decode()
+    code, _, comment = text.partition("  # ")
+    note = f"  # {comment}" if comment else ""
+    return "\n".join([*lines[:first], f"{before}{code}{after}{note}", *lines[last + 1 :]])

@@ -1,0 +1,220 @@
+"""Packs and tools as plain Python objects: `brave.search(query="x")`, `await brave.search.aio(query="x")`.
+
+Thin over the toolbox they belong to: a call here is the same trip as any other. `ot` is a pack too, with two
+differences: error texts that spec 001 wants returned are returned, and `ot.run` is the Python twin of `$`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from onetool_ipy.core import current, schema
+from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.executor import own_frames
+from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
+
+if TYPE_CHECKING:
+    import inspect
+
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure"]
+
+
+class PackProxy:
+    """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
+
+    def __init__(self, box: Toolbox, name: str) -> None:
+        self._box = box
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> ToolProxy:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        found = self._find(attribute)
+        if found is None:
+            raise AttributeError(self._missing(attribute), name=attribute, obj=None)
+        return found
+
+    def __getitem__(self, tool: str) -> ToolProxy:
+        found = self._find(tool)
+        if found is None:
+            raise KeyError(self._missing(tool))
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({schema.identifier(spec.short_name) for spec in self._specs()})
+
+    def __repr__(self) -> str:
+        return f"<pack {self._name}: {', '.join(self.__dir__())}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
+
+    def __hash__(self) -> int:
+        return hash((id(self._box), self._name))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [spec.short_name for spec in self._specs()]
+
+    def _specs(self) -> list[ToolSpec]:
+        return self._box.registry.pack(self._name) or []
+
+    def _find(self, tool: str) -> ToolProxy | None:
+        spec = self._box.registry.find(f"{self._name}.{tool}")
+        if spec is None:
+            spelled = (s for s in self._specs() if schema.identifier(s.short_name) == tool)
+            spec = next(spelled, None)
+        return None if spec is None else ToolProxy(self._box, spec)
+
+    def _missing(self, tool: str) -> str:
+        return self._box.mask(self._box.registry.missing(f"{self._name}.{tool}").message)
+
+
+class ToolProxy:
+    """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
+
+    def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
+        self._box = box
+        self._spec = spec
+        self.__name__ = spec.short_name
+        self.__qualname__ = spec.name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
+        return _doc(self._spec)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        from onetool_ipy.core.signatures import signature_of
+
+        return signature_of(self._spec.parameters)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        result = self._box.call(self._spec.name, self._bind(args, kwargs), source=_caller())
+        return result.data if result.error is None else self._failed(result)
+
+    async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call without blocking the event loop."""
+        __tracebackhide__ = True
+        result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=_caller())
+        return result.data if result.error is None else self._failed(result)
+
+    def __repr__(self) -> str:
+        return f"<tool {self._spec.signature}>"
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Name the positional arguments, and give names that Python cannot spell back their own."""
+        if not args and not kwargs:
+            return {}
+        spec = self._current()
+        bound = self._by_position(spec, args) if args else {}
+        for key, value in kwargs.items():
+            name = spec.spelled.get(key, key)
+            if name in bound:
+                raise _misused(spec, f"the argument '{name}' was given twice")
+            bound[name] = value
+        return bound
+
+    def _failed(self, result: ToolResult) -> Any:
+        __tracebackhide__ = True
+        raise_failure(self._box, result)
+
+    def _current(self) -> ToolSpec:
+        """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
+        try:
+            return self._box.registry.require(self._spec.name)
+        except CallFailure:
+            return self._spec
+
+    def _by_position(self, spec: ToolSpec, args: tuple[Any, ...]) -> dict[str, Any]:
+        names = spec.positional if spec.positional is not None else tuple(p.name for p in spec.params)
+        rest = names[-1][1:] if names and names[-1].startswith("*") else None
+        fixed = names[:-1] if rest is not None else names
+        if rest is None and len(args) > len(fixed):
+            raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
+        bound = dict(zip(fixed, args, strict=False))
+        if rest is not None and len(args) > len(fixed):
+            bound[rest] = list(args[len(fixed) :])
+        return bound
+
+
+class OtProxy(PackProxy):
+    """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
+
+    def run(self, name: str, /, **params: Any) -> Any:
+        """Do what `$name` does: run a snippet and give its last value, or call a tool and give its ToolResult.
+
+        A snippet runs in the notebook's namespace, outside a notebook in that of the caller's module.
+        """
+        from onetool_ipy.core.shortcuts import Snippet, expand
+
+        found = self._box.shortcuts.find(name.removeprefix("$"))
+        if not isinstance(found, Snippet):
+            return self._box.run(found or name, params)
+        code = expand(found, params)
+        if self._box.run_code is not None:
+            return self._box.run_code(code, found.name)
+        return _run_in(sys._getframe(1).f_globals, code, found.name)
+
+    def _find(self, tool: str) -> ToolProxy | None:
+        found = super()._find(tool)
+        return None if found is None else OtTool(self._box, found._spec)
+
+
+class OtTool(ToolProxy):
+    """A tool of the `ot` pack."""
+
+    def _failed(self, result: ToolResult) -> Any:
+        from onetool_ipy.packs.ot.edge import Returned
+        from onetool_ipy.render.shown import ErrorText
+
+        if result.error is not None and isinstance(result.error.exception, Returned):
+            return ErrorText(result.error.message)
+        return super()._failed(result)
+
+
+def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
+    """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
+    __tracebackhide__ = True
+    assert result.error is not None
+    own = result.error.exception
+    if own is None or isinstance(own, OneToolError):
+        raise ToolCallError(result) from None
+    if box.dress is not None:
+        box.dress(own)
+    raise own.with_traceback(own_frames(own))
+
+
+def _caller() -> CallSource:
+    here = current.scope()
+    return "python" if here is None or here.depth == 0 else "tool"
+
+
+def _misused(spec: ToolSpec, what: str) -> UsageProblem:
+    return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")
+
+
+def _doc(spec: ToolSpec) -> str:
+    parts = [spec.description]
+    if spec.args:
+        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
+    if spec.returns:
+        parts.append(f"Returns:\n    {spec.returns}")
+    if spec.example:
+        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
+    return "\n\n".join(parts)
+
+
+def _run_in(namespace: dict[str, Any], code: str, name: str) -> Any:
+    """Run a snippet's code; the value is that of its last expression."""
+    import ast
+
+    tree = ast.parse(code, f"<snippet {name}>")
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, f"<snippet {name}>", "exec"), namespace)
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), f"<snippet {name}>", "eval"), namespace)  # noqa: S307 - the same
