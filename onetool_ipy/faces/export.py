@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from onetool_ipy.core.shortcuts import parse_arguments
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.snippets import read_definition
 from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut
-from onetool_ipy.sources.outline import read_outline
+from onetool_ipy.sources.outline_text import read_outline
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["export_notebook"]
@@ -50,9 +51,19 @@ def export_notebook(file: Path, box: Toolbox) -> str:
         "box = open_toolbox()",
         "ot = box.ot",
         *([f"from onetool_ipy.live import {', '.join(names)}"] if names else []),
+        *_own_packs(tools, cells, names),
     ]
     body = [f"\n# Cell {cell.number}\n{cell.script(tools)}" for cell in cells]
     return "\n".join([*head, *body]) + "\n"
+
+
+def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
+    """The packs of tools that the notebook makes, as names, where it uses them as such."""
+    packs = sorted({name.partition(".")[0] for name in tools} - set(known))
+    used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
+    return (
+        ["from onetool_ipy import PackProxy", *(f'{pack} = PackProxy(box, "{pack}")' for pack in used)] if used else []
+    )
 
 
 def _code_cells(file: Path) -> list[tuple[int, str]]:

@@ -28,6 +28,10 @@ __all__ = ["DAY_US", "HOUR_US", "KEEP", "Keep", "fold", "tally_of"]
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
+_SELECT = (
+    "SELECT tool, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram FROM tallies"
+    " WHERE level = ? AND start = ?"
+)
 _NUMBERS = frozenset((int, float))
 _CHUNK_ROWS = 2048
 _MAX_WORDS = 10_000
@@ -128,16 +132,16 @@ def _add_tallies(connection: sqlite3.Connection, batch: Batch, numbers: dict[str
         for (hour, tool), part in cells.items()
         for key in ((ALL, 0, tool), (DAY, hour - hour % DAY_US, tool), (HOUR, hour, tool))
     )
-    select = (
-        "SELECT calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram FROM tallies"
-        " WHERE level = ? AND start = ? AND tool = ?"
-    )
-    for key, part in levels.items():
-        known = connection.execute(select, key).fetchone()
-        whole = part if known is None else tally_of(known).plus(part)
-        row = (*key, whole.calls, whole.failures, whole.ms_sum, whole.ms_min, whole.ms_max, whole.size, whole.last_ts)
-        values = (*row, to_blob(whole.histogram))
-        connection.execute("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    known: dict[tuple[int, int, int], Tally] = {}
+    for level, start in {key[:2] for key in levels}:
+        for tool, *row in connection.execute(_SELECT, (level, start)):
+            known[level, start, tool] = tally_of(tuple(row))
+    rows = [(*key, *_stored(known[key].plus(part) if key in known else part)) for key, part in levels.items()]
+    connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def _stored(tally: Tally) -> tuple[Any, ...]:
+    return (*tally[:-1], to_blob(tally.histogram))
 
 
 def _add_rows(connection: sqlite3.Connection, batch: Batch, columns: dict[str, bytes]) -> None:

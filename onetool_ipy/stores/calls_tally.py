@@ -22,7 +22,7 @@ __all__ = ["EMPTY", "Tally", "percentile", "summed", "tally", "to_blob", "to_his
 
 _PER_OCTAVE = 16
 _BIN_BITS = 64
-_WIDTHS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_WIDTHS = (1, 2, 4, 8)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -99,10 +99,12 @@ def to_blob(histogram: int) -> bytes:
     if histogram <= 0:
         return b""
     first = _first_bin(histogram)
-    bins = _bins(histogram >> (first * _BIN_BITS))
-    top = max(bins)
-    width = next(width for width in _WIDTHS if top >> (8 * width) == 0)
-    return bytes((width,)) + first.to_bytes(2, "little") + array(_WIDTHS[width], bins).tobytes()
+    wide = _bins(histogram >> (first * _BIN_BITS)).tobytes()
+    width = next(width for width in _WIDTHS if not any(wide[place::8].strip(b"\0") for place in range(width, 8)))
+    bins = bytearray(len(wide) // 8 * width)
+    for place in range(width):
+        bins[place::width] = wide[place::8]
+    return bytes((width,)) + first.to_bytes(2, "little") + bins
 
 
 def to_histogram(blob: bytes) -> int:
@@ -142,7 +144,11 @@ def _tally_of(ok: Sequence[bool], ms: Sequence[float], size: Sequence[int], ts: 
 def _histogram(ms: Iterable[float]) -> int:
     halves = [frexp(one * 1000.0 + 1.0) for one in ms]
     bins = Counter([exponent * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE) for part, exponent in halves])
-    return sum(count << ((number - 2 * _PER_OCTAVE) * _BIN_BITS) for number, count in bins.items())
+    first = min(bins)
+    counts = array("Q", bytes(8 * (max(bins) - first + 1)))
+    for number, count in bins.items():
+        counts[number - first] = count
+    return int.from_bytes(counts.tobytes(), "little") << ((first - 2 * _PER_OCTAVE) * _BIN_BITS)
 
 
 def _middle_ms(number: int) -> float:

@@ -89,7 +89,7 @@ class KeptResults:
 
 
 def estimate(value: Any, depth: int = 0) -> int:
-    """About how many bytes an object takes, from a sample of what is in it; a stranger is not asked and counts little."""
+    """About how many bytes an object takes, from a sample of what is in it; strangers are not asked."""
     if type(value).__module__.partition(".")[0] in ("pandas", "numpy"):
         return _array_size(value)
     if not isinstance(value, _KNOWN):

@@ -50,9 +50,7 @@ def loaded(kernel: Kernel) -> Kernel:
         ("ot.help('shop.o", ["shop.order"], 9),
     ],
 )
-def test_tab_offers_what_can_be_typed_there(
-    loaded: Kernel, code: str, offered: list[str], start: int
-) -> None:
+def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: list[str], start: int) -> None:
     """Contract 8: tools, packs, argument names (required first), enum values and flags."""
     found = loaded.complete(code)
     assert list(found.matches) == offered

@@ -1,0 +1,266 @@
+"""Jobs: a call on its own, with status, progress, result and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core import current
+from onetool_ipy.core.jobs import Job, Progress
+from onetool_ipy.core.model import ToolCall
+from tests.core.support import Bench, MakeBench
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def _start(table: Bench, name: str, args: Any = None, **options: Any) -> Job:
+    return Job(table.executor, ToolCall("job-1", name, args or {}, "magic"), **options)
+
+
+def _wait(event: threading.Event) -> None:
+    assert event.wait(5)
+
+
+def _until(is_so: Callable[[], bool]) -> bool:
+    for _ in range(1_000):
+        if is_so():
+            return True
+        threading.Event().wait(0.005)
+    return False
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: str) -> None:
+    begun = threading.Event()
+
+    def sync(n: int) -> int:
+        """Work."""
+        begun.set()
+        gate.wait(10)
+        return n + 1
+
+    async def later(n: int) -> int:
+        """Work."""
+        begun.set()
+        while not gate.is_set():
+            await asyncio.sleep(0.001)
+        return n + 1
+
+    table = bench(sync, later)
+    job = _start(table, "t.sync" if kind == "sync" else "t.later", {"n": 1})
+
+    _wait(begun)
+    assert job.status == "running"
+    assert "running" in repr(job)
+    with pytest.raises(TimeoutError, match=r"still running after 0\.01 s"):
+        job.result(0.01)
+    gate.set()
+    result = job.result(5)
+
+    assert (result.data, job.status) == (2, "done")
+    assert result.meta["call_id"] == "job-1"
+    assert job.result() is result
+    assert job.cancel() is False
+    assert job.status == "done"
+
+
+def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event) -> None:
+    """The loop is busy with something else: the job has not begun, and can be cancelled before it does."""
+    ran: list[int] = []
+
+    async def hold() -> None:
+        """Hold the loop."""
+        gate.wait(10)
+
+    def act() -> None:
+        """Act."""
+        ran.append(1)
+
+    table = bench(hold, act)
+    first = _start(table, "t.hold")
+    assert _until(lambda: first.status == "running")
+    second, third = _start(table, "t.act"), _start(table, "t.act")
+
+    assert second.status == "queued"
+    assert third.cancel() is True
+    assert third.status == "cancelled"
+    assert third.result(1).error.reason == "cancelled"
+    gate.set()
+    assert second.result(5).ok
+    assert ran == [1]
+
+
+def test_a_failed_call_is_a_failed_job(bench: MakeBench) -> None:
+    def boom() -> None:
+        """Fail."""
+        raise ValueError("no")
+
+    table = bench(boom)
+
+    for name, code in (("t.boom", "execution_error"), ("t.none", "tool_not_found")):
+        job = _start(table, name)
+        assert job.result(5).error.code == code
+        assert job.status == "failed"
+
+
+def test_a_limit_holds_for_a_job(bench: MakeBench, gate: threading.Event) -> None:
+    def block() -> None:
+        """Wait."""
+        gate.wait(10)
+
+    job = _start(bench(block), "t.block", timeout_s=0.05)
+
+    assert job.result(5).error.reason == "timeout"
+    assert job.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("spin", "cancelled"), ("sleeper", "cancelled"), ("block", "abandoned"), ("swallow", "abandoned")],
+)
+def test_cancel_ends_a_tool_or_leaves_it_behind(
+    bench: MakeBench, gate: threading.Event, name: str, status: str
+) -> None:
+    begun = threading.Event()
+
+    def spin() -> None:
+        """Spin."""
+        begun.set()
+        while not gate.is_set():
+            pass
+
+    def block() -> None:
+        """Wait inside C."""
+        begun.set()
+        gate.wait(10)
+
+    async def sleeper() -> None:
+        """Sleep."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def swallow() -> None:
+        """Swallow cancellation."""
+        begun.set()
+        while not gate.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    table = bench(spin, block, sleeper, swallow)
+    told: list[str] = []
+    job = _start(table, f"t.{name}", notify=lambda job: told.append(job.status))
+    _wait(begun)
+
+    assert job.cancel() is True
+
+    assert job.status == status
+    assert job.cancel() is False
+    assert job.result(1).error.reason == "cancelled"
+    assert table.workers.abandoned() == (1 if status == "abandoned" else 0)
+    assert told[-1] == status
+    gate.set()
+    assert _until(lambda: job.status == "cancelled")
+    assert _until(lambda: table.workers.abandoned() == 0)
+
+
+def test_progress_is_heard_also_from_tools_that_the_tool_calls(bench: MakeBench) -> None:
+    def low() -> None:
+        """Report."""
+        current.scope().progress(2, None, "deep")
+
+    def high() -> None:
+        """Report, and call."""
+        current.scope().progress(1, 3, "one")
+        table.call("t.low", source="tool")
+
+    table = bench(low, high)
+    heard: list[Progress] = []
+
+    job = _start(table, "t.high", notify=lambda job: heard.append(job.progress))
+
+    assert job.result(5).ok
+    assert Progress(1, 3, "one") in heard
+    assert heard.index(Progress(1, 3, "one")) < heard.index(Progress(2, None, "deep"))
+    assert job.progress == Progress(2, None, "deep")
+
+
+def test_who_listens_cannot_break_the_call(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    def act() -> int:
+        """Report."""
+        current.scope().progress(1, 1, "")
+        return 5
+
+    def broken(job: Job) -> None:
+        raise ZeroDivisionError
+
+    with caplog.at_level(logging.ERROR):
+        assert _start(bench(act), "t.act", notify=broken).result(5).data == 5
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_job_can_be_awaited(bench: MakeBench, gate: threading.Event) -> None:
+    def wait(n: int) -> int:
+        """Wait."""
+        gate.wait(10)
+        return n
+
+    table = bench(wait)
+    job = _start(table, "t.wait", {"n": 3})
+    impatient = asyncio.create_task(asyncio.wait_for(_of(job), 0.02))
+    with pytest.raises(TimeoutError):
+        await impatient
+    assert job.status == "running", "who stops waiting does not stop the job"
+    gate.set()
+
+    assert (await job).data == 3
+    assert (await job).data == 3
+
+
+async def _of(job: Job) -> Any:
+    return await job
+
+
+async def test_awaiting_a_cancelled_job_gives_its_result(bench: MakeBench, gate: threading.Event) -> None:
+    def block() -> None:
+        """Wait."""
+        gate.wait(10)
+
+    job = _start(bench(block), "t.block")
+    job.cancel()
+
+    assert (await job).error.reason == "cancelled"
+
+
+def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
+    """The depth goes with the context, so that a tool cannot call itself for ever by way of jobs."""
+
+    def again() -> Any:
+        """Start oneself."""
+        return _start(table, "t.again").result(10).unwrap()
+
+    table = bench(again)
+
+    assert _start(table, "t.again").result(20).error.reason == "recursion"
+
+
+def test_many_jobs_at_once(bench: MakeBench) -> None:
+    def double(n: int) -> int:
+        """Double."""
+        return n * 2
+
+    table = bench(double)
+    jobs = [_start(table, "t.double", {"n": n}) for n in range(100)]
+
+    assert [job.result(20).data for job in jobs] == [n * 2 for n in range(100)]

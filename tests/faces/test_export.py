@@ -1,0 +1,76 @@
+"""`onetool-ipy export`: the script does what the notebook does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.faces.cli import main
+from tests.harness.kernel import Kernel
+
+CELLS = [
+    "%load_ext onetool_ipy",
+    "import json\nfrom onetool_ipy import tool",
+    '@tool\ndef double(n: int, times: int = 1) -> int:\n    """Double."""\n    return n * 2**times',
+    "a = %tool nb.double n=4  \nb = %tool nb.double(n=a.data, times=2)\nc = $say message={b.data}",
+    "%%tool -o d tools.echo\nlong text",
+    "%%snippet add x y=1\ntotal = {{ x }} + {{ y }}\ntotal",
+    "e = $add x=5\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
+    "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1)]\nopen('values.json', 'w').write(json.dumps(values))",
+]
+
+
+def write_notebook(file: Path, cells: list[str]) -> None:
+    body = [
+        {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None} for cell in cells
+    ]
+    file.write_text(json.dumps({"cells": body, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\naliases: {say: tools.echo}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel) -> None:
+    """Every form of ours: line, call, cell, alias, snippet, soft, proxies."""
+    write_notebook(project / "nb.ipynb", CELLS)
+    assert main(["export", "nb.ipynb"]) == 0
+    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    from_script = json.loads((project / "values.json").read_text(encoding="utf-8"))
+    kernel.execute(f"import os; os.chdir({str(project)!r})")
+    for cell in CELLS:
+        kernel.execute(cell.replace("%matplotlib_like_magic inline", ""))
+    assert from_script == json.loads((project / "values.json").read_text(encoding="utf-8"))
+    assert from_script == [8, 32, 32, "long text", 6, 6, False, 2]
+    assert "get_ipython" not in (project / "nb.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [(["%%bash\nls"], "Cell 1"), (["x = !ls"], "only IPython"), (["def f(:"], "not Python")],
+)
+def test_what_cannot_be_exported_is_said(
+    project: Path, capsys: pytest.CaptureFixture[str], cells: list[str], said: str
+) -> None:
+    write_notebook(project / "nb.ipynb", cells)
+    assert main(["export", "nb.ipynb"]) == 1
+    assert said in capsys.readouterr().err
+    assert not (project / "nb.py").exists()
+
+
+def test_a_file_is_not_written_over(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_notebook(project / "nb.ipynb", ["1"])
+    (project / "nb.py").write_text("mine", encoding="utf-8")
+    assert main(["export", "nb.ipynb"]) == 2
+    assert (project / "nb.py").read_text(encoding="utf-8") == "mine"
+    assert main(["export", "nowhere.ipynb"]) == 1
+    assert "is no notebook" in capsys.readouterr().err
