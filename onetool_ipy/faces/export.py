@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.core.shortcuts import parse_arguments
+from onetool_ipy.core.shortcuts import Bare, parse_arguments
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.snippets import read_definition
 from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut
@@ -143,7 +143,8 @@ class _Cell:
         found = self._box.shortcuts.find(name)
         if isinstance(found, str) or found is None:
             return self._tool(f'"{found or name}" {rest}', None)
-        args = {key: str(value) for key, value in parse_arguments(rest).items()}
+        types = {param.name: param.type for param in found.params}
+        args = {key: _typed(value, types.get(key, "any")) for key, value in parse_arguments(rest).items()}
         return f"ot.run({', '.join([repr(name), *(f'{k}={v!r}' for k, v in args.items())])})"
 
     def _snippet(self, line: str, body: str | None) -> str:
@@ -160,6 +161,16 @@ class _Cell:
 
     def _refuse(self, why: str) -> Any:
         raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")
+
+
+def _typed(value: str, kind: str) -> Any:
+    """A snippet's argument as Python writes it: what was typed without quotes is a literal where it reads as one."""
+    if not isinstance(value, Bare) or kind == "text":
+        return str(value)
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "null": None}.get(value, str(value))
 
 
 def _dict(args: Mapping[str, Any]) -> str:

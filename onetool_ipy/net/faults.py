@@ -7,6 +7,7 @@ with its URL and headers.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -75,8 +76,8 @@ def _plain(arg: object, mask: Mask) -> object:
 def _reason(exc: BaseException, mask: Mask) -> str:
     """Why, in the system's words where it has some; without what stands behind `?` in a URL."""
     for link in _causes(exc):
-        if isinstance(link, OSError) and link.strerror:
-            return mask(link.strerror)
+        if isinstance(link, OSError) and (link.errno or link.strerror):
+            return mask(os.strerror(link.errno) if (link.errno or 0) > 0 else str(link.strerror))
     try:
         text = str(exc).strip()
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
