@@ -52,7 +52,7 @@ def send(
     fault: CallFailure
     try:
         request = client.build_request(method, url, timeout=limit_s, **_without(options, _SENDING))
-        place = request.url.host or place
+        place = request.url.netloc.decode("ascii", "replace") or place
         reply: Reply = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S, "own")
         return reply
     except CallFailure as exc:

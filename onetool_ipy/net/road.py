@@ -154,13 +154,13 @@ class Road:
 
     async def _in_time(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
         """The one deadline, and the one place where foreign exceptions become ours."""
-        host = request.url.host
+        place = request.url.netloc.decode("ascii", "replace")
         fault: CallFailure
         try:
             async with asyncio.timeout(rules.timeout_s):
                 return await self._tries(request, rules, use, pools)
         except TimeoutError:
-            fault = masked(late(host, rules.timeout_s), self.mask)
+            fault = masked(late(place, rules.timeout_s), self.mask)
         except CallFailure as exc:
             fault = masked(exc, self.mask)
         raise fault

@@ -13,6 +13,7 @@ import pathlib
 import typing
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.util import decode_source
 from typing import Any
 
 from onetool_ipy.core import describe, names
@@ -51,7 +52,7 @@ def read_outline(text: str | bytes, *, pack: str, filename: str = "<pack>") -> O
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the author's text; said when it is imported
-            tree = ast.parse(text, filename)
+            tree = ast.parse(decode_source(text) if isinstance(text, bytes) else text, filename)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         line = getattr(exc, "lineno", None)
         place = f"line {line}: " if line else ""

@@ -37,6 +37,8 @@ _TRY_AGAIN_S = 1.0
 _BLOCK = 1 << 20
 _ABANDONED_S = 24 * 3600.0
 _IN_USE = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
+_NOT_OURS = (errno.ENOENT, errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR)
+"""What opening says of a file that was deleted in this moment, is not a plain file, or is another user's."""
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -195,14 +197,20 @@ class Reader:
 
 
 def open_readers(folder: Path) -> list[Reader]:
-    """The append files there are, in the order of their names; what is not one of ours is left alone."""
+    """The append files there are, in the order of their names; what is not one of ours is left alone.
+
+    Raises OSError where one of them cannot be opened.
+    """
     found: list[Reader] = []
     for name in _names(folder):
         match = _NAME.fullmatch(name)
         if match is None or int(match[1]) > FORMAT:
             continue
-        with suppress(OSError):  # deleted in this moment, or no plain file
+        try:
             found.append(Reader(folder / name))
+        except OSError as exc:
+            if exc.errno not in _NOT_OURS:
+                raise  # such as too many open files: a part must not pass for the whole
     return found
 
 

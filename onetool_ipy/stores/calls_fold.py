@@ -23,7 +23,7 @@ from onetool_ipy.stores.calls_tally import Tally, summed, tally, to_blob, to_his
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["DAY_US", "HOUR_US", "KEEP", "Keep", "fold", "tally_of"]
+__all__ = ["DAY_US", "HOUR_US", "KEEP", "Keep", "fold", "histogram_of", "tally_of"]
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -32,9 +32,10 @@ _SELECT = (
     "SELECT tool, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram FROM tallies"
     " WHERE level = ? AND start = ?"
 )
-_NUMBERS = frozenset((int, float))
+_KINDS = (int, int, float, float, float, int, int)
 _CHUNK_ROWS = 2048
-_MAX_WORDS = 10_000
+_MAX_WORDS = 60_000
+_MAX_WRONG_NAMES = 1000
 _AT_ONCE = 16 << 20
 _FORGET_FILE_S = 24 * 3600
 
@@ -84,10 +85,15 @@ def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE) -> bool:
 def tally_of(row: tuple[Any, ...]) -> Tally:
     """A row of `tallies` from `calls` on. Raises Unusable where it holds what we never wrote."""
     *numbers, histogram = row
+    if tuple(map(type, numbers)) != _KINDS:
+        raise Unusable(Path("calls.db"), "damaged")
+    return Tally._make((*numbers, histogram_of(histogram)))
+
+
+def histogram_of(blob: Any) -> int:
+    """A histogram from `tallies`. Raises Unusable where it is none."""
     try:
-        if not _NUMBERS.issuperset(map(type, numbers)):
-            raise TypeError(numbers)
-        return Tally._make((*numbers, to_histogram(histogram)))
+        return to_histogram(blob)
     except (ValueError, TypeError) as exc:
         raise Unusable(Path("calls.db"), "damaged") from exc
 
@@ -99,7 +105,8 @@ def _batches(reader: Reader, offset: int) -> Iterator[tuple[Batch, int]]:
 
 def _add(connection: sqlite3.Connection, batch: Batch) -> None:
     if len(batch):
-        numbers = _word_numbers(connection, {*batch.tool, *batch.source, *batch.code, *batch.reason})
+        numbers = _word_numbers(connection, {*batch.source, *batch.code, *batch.reason, *_found(batch)}, _MAX_WORDS)
+        numbers |= _word_numbers(connection, set(batch.tool) - numbers.keys(), _MAX_WRONG_NAMES)
         _add_tallies(connection, batch, numbers)
         _add_rows(connection, batch, encode(batch, numbers))
     if batch.handles:
@@ -108,18 +115,23 @@ def _add(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", rows)
 
 
-def _word_numbers(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, int]:
+def _found(batch: Batch) -> set[str]:
+    """The names under which there was a tool."""
+    return {tool for tool, code in zip(batch.tool, batch.code, strict=True) if code != "tool_not_found"}
+
+
+def _word_numbers(connection: sqlite3.Connection, words: Iterable[str], limit: int) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for word in sorted(words):
         found = connection.execute("SELECT id FROM words WHERE text = ?", (word,)).fetchone()
-        numbers[word] = found[0] if found is not None else _new_word(connection, word)
+        numbers[word] = found[0] if found is not None else _new_word(connection, word, limit)
     return numbers
 
 
-def _new_word(connection: sqlite3.Connection, word: str) -> int:
-    """A number for a new word. There is an end to them: a model may ask for a new wrong name each time."""
-    if connection.execute("SELECT count(*) FROM words").fetchone()[0] >= _MAX_WORDS and word != UNKNOWN:
-        return _word_numbers(connection, [UNKNOWN])[UNKNOWN]
+def _new_word(connection: sqlite3.Connection, word: str, limit: int) -> int:
+    """A number for a new word. There is an end to them, soonest for wrong names: a model may find a new one each time."""
+    if connection.execute("SELECT count(*) FROM words").fetchone()[0] >= limit and word != UNKNOWN:
+        return _word_numbers(connection, [UNKNOWN], limit)[UNKNOWN]
     return connection.execute("INSERT INTO words(text) VALUES (?)", (word,)).lastrowid or 0
 
 

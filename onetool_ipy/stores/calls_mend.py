@@ -117,7 +117,10 @@ def _swap(path: Path, draft: Path) -> None:
     """Give the old file a second name, then let the new one take its first; a journal must not meet the new file."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     aside = path.with_name(f"{_ASIDE}{stamp}-{os.urandom(2).hex()}.db")
-    os.link(path, aside)
+    try:
+        os.link(path, aside)
+    except OSError:  # a disk without hard links: for a moment there is no database, which is none the worse
+        os.replace(path, aside)
     with suppress(FileNotFoundError):
         os.replace(_journal(path), _journal(aside))
     os.replace(draft, path)

@@ -129,8 +129,8 @@ _MAX_NUMBER = 65_535
 def _may_match(found: Snapshot, chunk: Chunk, wanted: Wanted) -> bool:
     """Whether a chunk has a call of the wanted tool and outcome; quick, since most have none of a rare one."""
     if wanted.tool is not None:
-        number = next((n for n, word in found.words.items() if word == wanted.tool), None)
-        if number is None or number not in array("H", found.columns(chunk.number, ("tool",))["tool"]):
+        number = found.number_of(wanted.tool)
+        if number not in array("H", found.columns(chunk.number, ("tool",))["tool"]):
             return False
     if wanted.ok is None:
         return True
@@ -154,7 +154,7 @@ def _places(batch: Batch, wanted: Wanted, home: Batch | int) -> Iterator[_Place]
 def _newest(places: Iterable[_Place], limit: int | None) -> list[_Place]:
     """The newest of them, newest first; of two at the same time the one recorded later."""
     ordered = sorted(places, key=lambda place: place[:2], reverse=True)
-    return ordered if limit is None else ordered[:limit]
+    return ordered if limit is None else ordered[: max(0, limit)]
 
 
 def _oldest(picked: list[_Place]) -> int:
@@ -264,7 +264,7 @@ def _kept(numbers: dict[str, Any], words: dict[int, str], wanted: Wanted) -> sli
         keep = keep[(numbers["flags"][keep] & 1) == int(wanted.ok)]
     if wanted.since is not None:
         keep = keep[ts[keep] >= to_us(wanted.since)]
-    return keep if wanted.limit is None else keep[: wanted.limit]
+    return keep if wanted.limit is None else keep[: max(0, wanted.limit)]
 
 
 def _texts(column: list[str], keep: slice | np.ndarray[Any, Any]) -> Any:

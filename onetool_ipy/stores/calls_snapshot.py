@@ -13,18 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.stores.calls_append import Reader, open_readers
-from onetool_ipy.stores.calls_chunk import COLUMNS, decode
+from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, decode
 from onetool_ipy.stores.calls_database import Unusable, database_path, reading
-from onetool_ipy.stores.calls_fold import tally_of
+from onetool_ipy.stores.calls_fold import histogram_of, tally_of
 from onetool_ipy.stores.calls_line import Batch, parse
 from onetool_ipy.stores.calls_tally import Tally
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Chunk", "Snapshot", "snapshot", "tails_only"]
+__all__ = ["Chunk", "Range", "Snapshot", "snapshot", "tails_only"]
 
-_TALLY = "calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram"
+_SUMS = "sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)"
+
+
+class Range(NamedTuple):
+    """Which tallies: those that start in a range of time, of a tool; None means any."""
+
+    start: int | None = None
+    stop: int | None = None
+    tool: str | None = None
 
 
 class Chunk(NamedTuple):
@@ -60,23 +68,38 @@ class Snapshot:
     def words(self) -> dict[int, str]:
         return dict(self._query("SELECT id, text FROM words"))
 
-    def tallies(
-        self, level: int, *, start: int = 0, stop: int | None = None, tool: str | None = None
-    ) -> Iterator[tuple[int, str, Tally]]:
-        """The tallies of a level that start in a range, each with its start and its tool."""
-        where, values = "level = ? AND start >= ?", [level, start]
-        if stop is not None:
-            where, values = f"{where} AND start < ?", [*values, stop]
-        if tool is not None:
-            number = next((n for n, word in self.words.items() if word == tool), -1)
-            where, values = f"{where} AND tool = ?", [*values, number]
-        for begin, number, *row in self._query(f"SELECT start, tool, {_TALLY} FROM tallies WHERE {where}", values):
-            yield begin, self.words.get(number, "?"), tally_of(tuple(row))
+    def by_tool(self, level: int, wanted: Range) -> Iterator[tuple[str, Tally]]:
+        """What the tallies of a level add up to for each tool."""
+        for number, part in self._summed("tool", level, wanted):
+            yield self.words.get(number, UNKNOWN), part
+
+    def by_start(self, level: int, wanted: Range) -> Iterator[tuple[int, Tally]]:
+        """What the tallies of a level add up to for each hour or day, by its start."""
+        return self._summed("start", level, wanted)
+
+    def _summed(self, key: str, level: int, wanted: Range) -> Iterator[tuple[int, Tally]]:
+        """SQLite adds up the numbers, we the histograms."""
+        where, values = "level = ?", [level]
+        if wanted.start is not None:
+            where, values = f"{where} AND start >= ?", [*values, wanted.start]
+        if wanted.stop is not None:
+            where, values = f"{where} AND start < ?", [*values, wanted.stop]
+        if wanted.tool is not None:
+            where, values = f"{where} AND tool = ?", [*values, self.number_of(wanted.tool)]
+        histograms: dict[int, int] = {}
+        for name, blob in self._query(f"SELECT {key}, histogram FROM tallies WHERE {where}", values):
+            histograms[name] = histograms.get(name, 0) + histogram_of(blob)
+        for name, *row in self._query(f"SELECT {key}, {_SUMS} FROM tallies WHERE {where} GROUP BY {key}", values):
+            yield name, tally_of((*row, b""))._replace(histogram=histograms.get(name, 0))
+
+    def number_of(self, word: str) -> int:
+        """The number that stands for a word, or -1."""
+        return next((number for number, known in self.words.items() if known == word), -1)
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """Each tool's calls and the time of its last one, without the tail."""
         for number, calls, last_ts in self._query("SELECT tool, calls, last_ts FROM tallies WHERE level = 0"):
-            yield self.words.get(number, "?"), calls, last_ts
+            yield self.words.get(number, UNKNOWN), calls, last_ts
 
     def chunks(self, *, first: int | None = None, before: int | None = None) -> list[Chunk]:
         """The chunks that may hold calls in a range of time, newest first."""

@@ -9,9 +9,10 @@ future still counts. Days are days of UTC.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from typing import Literal, TypeVar, get_args
 
 from onetool_ipy.config.settings import Stats
@@ -19,7 +20,7 @@ from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.calls_database import ALL, DAY, HOUR
 from onetool_ipy.stores.calls_fold import DAY_US, HOUR_US
 from onetool_ipy.stores.calls_line import Batch
-from onetool_ipy.stores.calls_snapshot import Snapshot
+from onetool_ipy.stores.calls_snapshot import Range, Snapshot
 from onetool_ipy.stores.calls_tally import EMPTY, Tally, percentile, summed, tally
 
 __all__ = [
@@ -118,10 +119,11 @@ def usage_of(found: Snapshot, *, period: Period, tool: str | None, now: datetime
     """Add up a period. Raises InvalidPeriod."""
     edge = since(period, now)
     if edge is None:
-        stored = ((name, part) for _, name, part in found.tallies(ALL, tool=tool))
+        by_tool = dict(found.by_tool(ALL, Range(tool=tool)))
     else:
-        stored = ((name, part) for _, name, part in _stored_since(found, edge, tool, by=DAY))
-    by_tool = summed(stored)
+        edges, hours, days = _parts(found, edge, tool)
+        stored = (found.by_tool(HOUR, hours), found.by_tool(DAY, days))
+        by_tool = summed(chain(((name, part) for (_, name), part in edges), *stored))
     for batch in found.tails():
         for name, part in tally(batch, _keys(batch, batch.tool, edge, tool)).items():
             by_tool[name] = by_tool.get(name, EMPTY).plus(part)
@@ -143,8 +145,15 @@ def series_of(found: Snapshot, *, period: Period, tool: str | None, now: datetim
     edge = since(period, now)
     by = HOUR if period in ("day", "week") else DAY
     width = HOUR_US if by == HOUR else DAY_US
-    stored = found.tallies(DAY, tool=tool) if edge is None else _stored_since(found, edge, tool, by=by)
-    spans = summed((start - start % width, part) for start, _, part in stored)
+    if edge is None:
+        spans = dict(found.by_start(DAY, Range(tool=tool)))
+    else:
+        edges, hours, days = _parts(found, edge, tool)
+        stored = [found.by_start(HOUR, hours), found.by_start(DAY, days)]
+        if by == HOUR:
+            stored = [found.by_start(HOUR, hours._replace(stop=None))]
+        parts = chain(((start, part) for (start, _), part in edges), *stored)
+        spans = summed((start - start % width, part) for start, part in parts)
     for batch in found.tails():
         starts = (ts - ts % width for ts in batch.ts)
         for start, part in tally(batch, _keys(batch, starts, edge, tool)).items():
@@ -182,29 +191,31 @@ def to_time(us: int) -> datetime.datetime:
         return datetime.datetime.max.replace(tzinfo=datetime.UTC) if us > 0 else _EPOCH
 
 
-def _stored_since(found: Snapshot, edge: int, tool: str | None, *, by: int) -> Iterator[tuple[int, str, Tally]]:
-    """The folded calls from an edge on, each once: a part of an hour, then hours, then (by day) days."""
+_Edge = list[tuple[tuple[int, str], Tally]]
+
+
+def _parts(found: Snapshot, edge: int, tool: str | None) -> tuple[_Edge, Range, Range]:
+    """The folded calls from an edge on, each once: a part of an hour, then hours, then days."""
     hour, day = _up(edge, HOUR_US), _up(edge, DAY_US)
     dropped_until = found.dropped_until
     if dropped_until is not None and edge <= dropped_until:
-        hour -= HOUR_US * (hour > edge)
+        edges, hour = [], edge - edge % HOUR_US
     else:
-        yield from _edge(found, edge, hour, tool)
-    if by == HOUR:
-        yield from found.tallies(HOUR, start=hour, tool=tool)
-        return
-    yield from found.tallies(HOUR, start=hour, stop=day, tool=tool)
-    yield from found.tallies(DAY, start=day, tool=tool)
+        edges = _edge(found, edge, hour, tool)
+    return edges, Range(hour, day, tool), Range(day, None, tool)
 
 
-def _edge(found: Snapshot, edge: int, hour: int, tool: str | None) -> Iterator[tuple[int, str, Tally]]:
+def _edge(found: Snapshot, edge: int, hour: int, tool: str | None) -> _Edge:
+    """The calls between the edge and the full hour, by start of the hour and tool."""
+    parts: _Edge = []
     for chunk in found.chunks(first=edge, before=hour) if edge < hour else ():
         batch = found.chunk(chunk.number, _COUNTED)
         if batch is None:
             continue
-        labels = [name if ts < hour else None for name, ts in zip(batch.tool, batch.ts, strict=True)]
-        for name, part in tally(batch, _keys(batch, labels, edge, tool)).items():
-            yield hour - HOUR_US, name, part
+        start = hour - HOUR_US
+        labels = [(start, name) if ts < hour else None for name, ts in zip(batch.tool, batch.ts, strict=True)]
+        parts += tally(batch, _keys(batch, labels, edge, tool)).items()
+    return parts
 
 
 def _keys(batch: Batch, labels: Iterable[Key], edge: int | None, tool: str | None) -> Iterable[Key | None]:

@@ -47,7 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ARG001 - its folder
+def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def command(*words: str) -> Ran:
         code = main(words)
         seen = capsys.readouterr()

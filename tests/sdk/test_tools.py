@@ -202,7 +202,13 @@ def test_a_secret_comes_from_the_file_then_from_the_environment(
 def test_progress_reaches_who_listens(project: Project) -> None:
     project.pack(
         "slow",
-        "from onetool_ipy.sdk import progress\ndef work():\n    'Work.'\n    progress(1, 2, 'half')\n    return 'done'\n",
+        """
+        from onetool_ipy.sdk import progress
+        def work():
+            "Work."
+            progress(1, 2, "half")
+            return "done"
+        """,
     )
     job = project.open().start("slow.work")
 

@@ -16,19 +16,23 @@ from onetool_ipy.core.samples import samples
 from onetool_ipy.faces.ipython import install, parse
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
-from onetool_ipy.render.shown import ErrorText
+from onetool_ipy.render.shown import ErrorText, Listing
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Commands"]
+
+_CHECK_S = 10.0
+"""Seconds that one try of `%tool check` may take."""
 
 
 class Commands:
     """What can be asked of a toolbox besides calling a tool."""
 
-    def __init__(self, box: Toolbox, last: LastFailure, profile: Path) -> None:
+    def __init__(self, box: Toolbox, last: LastFailure, profile: Path, run_example: Callable[[str], Any]) -> None:
         self._box = box
         self._last = last
         self._profile = profile
+        self._run_example = run_example
         self._table: dict[str, Callable[[str], Any]] = {
             "list": self._list,
             "info": self._info,
@@ -161,20 +165,28 @@ class Commands:
         parse.read_options(rest, {})
         return self._box.ot.health()
 
-    def _check(self, rest: str) -> Page:
-        """Call a tool with arguments made from its schema; tell which of them it could not take."""
+    def _check(self, rest: str) -> Any:
+        """Try a tool: its docstring's examples, arguments made from its schema, and what its docstring leaves out."""
         spec = self._box.registry.require(_one_name(rest, "check"))
-        rows = []
+        rows = [self._check_example(line) for line in spec.example.splitlines() if line.strip()]
         for label, args in samples(spec.parameters):
-            result = self._box.call(spec.name, args, source="magic")
+            result = self._box.call(spec.name, args, source="magic", timeout=_CHECK_S)
             said = "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
-            rows.append((f"{label} {parse.format_call(spec.name, args)}", said))
-        if not spec.description or spec.description == spec.short_name:
-            rows.append(("docstring", "missing: say what the tool does"))
-        undocumented = [p.name for p in schema.params(spec.parameters) if not p.description]
-        if undocumented:
-            rows.append(("docstring", f"no words about: {', '.join(undocumented)}"))
-        return self._page([f"{spec.name}: {len(rows)} checks", *_table(rows)])
+            rows.append({"check": label, "call": parse.format_call(spec.name, args), "outcome": said})
+        silent = [p.name for p in schema.params(spec.parameters) if not p.description]
+        if spec.description in ("", spec.short_name):
+            rows.append({"check": "docstring", "call": "", "outcome": "missing: say what the tool does"})
+        if silent:
+            rows.append({"check": "docstring", "call": "", "outcome": f"no words about: {', '.join(silent)}"})
+        masked = [{key: self._box.mask(value) for key, value in row.items()} for row in rows]
+        return Listing(masked)
+
+    def _check_example(self, line: str) -> dict[str, str]:
+        try:
+            self._run_example(line)
+        except Exception as exc:  # noqa: BLE001 - an example may raise anything; what it raised is the answer
+            return {"check": "example", "call": line.strip(), "outcome": f"{type(exc).__name__}: {exc}"}
+        return {"check": "example", "call": line.strip(), "outcome": "ok"}
 
     def _install(self, rest: str) -> Page:
         given = parse.read_options(rest, {"--lazy": "switch", "--always": "switch", "--remove": "switch"})

@@ -37,6 +37,7 @@ FLAGS: Mapping[str, OptionKind] = {
     "--body": "text",
     "--dry": "switch",
     "--help": "switch",
+    "--save": "text",
     "--soft": "switch",
     "--timeout": "seconds",
     "-o": "variable",
@@ -64,6 +65,7 @@ class Flags:
     output: str | None = None
     body: str | None = None
     args: bool = False
+    save: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Flags:

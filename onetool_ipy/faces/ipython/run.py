@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.save import save_snippet
 from onetool_ipy.core import match
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
@@ -22,7 +23,8 @@ from onetool_ipy.faces.ipython.complete import Sight
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
 from onetool_ipy.faces.ipython.snippets import read_definition, run_code
-from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.sources.save import save_functions
+from onetool_ipy.toolbox import PackProxy, Toolbox
 
 __all__ = ["Runner"]
 
@@ -46,12 +48,14 @@ class Runner:
         self._last = last
         self._choices = choices
         box.run_code = lambda code, name: run_code(shell, code, name, shell.user_ns)
-        self._commands = Commands(box, last, Path(shell.profile_dir.location))
+        self._commands = Commands(box, last, Path(shell.profile_dir.location), self._example)
 
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%tool` and `%%tool`."""
         with self._remembered():
             asked = parse.split_line(line, self._commands.words())
+            if asked.flags.save is not None:
+                return self._save(asked.flags.save, cell)
             if asked.kind == "empty":
                 return self._commands.overview()
             if asked.kind == "command":
@@ -93,6 +97,17 @@ class Runner:
     def sight(self) -> Sight:
         """What completion may look at."""
         return Sight(self._box, self._commands.words(), self._shortcuts, lambda: ())
+
+    def _save(self, pack: str, cell: str | None) -> Page:
+        """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
+        if cell is None:
+            raise UsageProblem("--save wants a cell with functions.", hint="Write %%tool --save PACK, and them below.")
+        paths = self._box.config.paths
+        file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
+        names = save_functions(file, cell, pack=pack)
+        self._box.reload()
+        listed = ", ".join(f"{pack}.{name}" for name in names)
+        return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
 
     def _define(self, line: str, body: str) -> Page:
         snippet, is_saved = read_definition(line, body)
@@ -149,6 +164,14 @@ class Runner:
         if asked.flags.bg:
             return self._box.start(spec.name, args, source="magic", timeout=timeout)
         return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout))
+
+    def _example(self, line: str) -> Any:
+        """Run one line of a docstring's example."""
+        text = line.removeprefix(">>>").strip()
+        if text.startswith("%tool "):
+            return self.tool(text.removeprefix("%tool "), None, {})
+        packs = {name: PackProxy(self._box, name) for name in self._box.registry.packs()}
+        return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
     def _find(self, name: str) -> ToolSpec | None:
         try:

@@ -1,0 +1,116 @@
+"""The author's loop: a function in a cell, saved as a pack file, checked; history, stats and results as sub-commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.kernel import Kernel
+
+CELL = '''%%tool --save geo
+import math
+
+def area(radius: float, unit: str = "m") -> float:
+    """Area of a circle.
+
+    Args:
+        radius: Of the circle.
+
+    Example:
+        %tool geo.area radius=2
+        geo.area(-1)
+    """
+    if radius < 0:
+        raise ValueError("a radius is not negative")
+    return math.pi * radius**2
+'''
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+def test_a_cell_is_saved_as_a_pack_file_and_used_at_once(loaded: Kernel) -> None:
+    said = loaded.execute(CELL).result_text
+    assert "geo.area saved to" in said
+    assert (loaded.cwd / ".onetool" / "tools" / "geo.py").is_file()
+    assert loaded.execute("%tool geo.area radius=1").result_text.startswith("3.14")
+    assert loaded.execute("geo.area(2)").result_text.startswith("12.5")
+    wrong = loaded.execute("%%tool --save geo\nx = 1\n", allow_errors=True)
+    assert "defines no function" in wrong.text
+
+
+def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
+    loaded.execute(CELL)
+    loaded.execute("found = %tool check geo.area")
+    rows = loaded.evaluate("[(r['check'], r['outcome']) for r in found]")
+    assert "('example', 'ok')" in rows
+    assert "('example', 'ValueError: a radius is not negative')" in rows
+    assert "('required only', 'ok')" in rows
+    assert "no words about: unit" in rows
+
+
+def test_history_reruns_a_call(loaded: Kernel) -> None:
+    loaded.execute("%tool tools.echo message=first\n%tool tools.echo message=second")
+    shown = loaded.execute("%tool history 5").result_text
+    assert shown.index("second") < shown.index("first")
+    assert loaded.execute("%tool history rerun 2").result_text == "first"
+    missing = loaded.execute("%tool history rerun 999", allow_errors=True)
+    assert "No call '999'" in missing.text
+
+
+def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
+    loaded.execute("%tool tools.echo message=x")
+    assert "total_calls: 1" in loaded.execute("%tool stats day").result_text
+    bad = loaded.execute("%tool stats fortnight", allow_errors=True)
+    assert "Invalid period 'fortnight'" in bad.text
+    assert "status: ok" in loaded.execute("%tool health").result_text
+    assert loaded.execute("%tool results").result_text == "[]"
+    assert "fs.read_file" in loaded.execute("%tool search reed a fiel").result_text
+
+
+def test_a_cut_result_has_a_handle_and_says_how_to_get_the_rest(loaded: Kernel) -> None:
+    outcome = loaded.execute("x = %tool tools.echo message={[{'n': i} for i in range(1234)]}\nx")
+    assert "20 of 1,234 rows" in outcome.result_text
+    handle = loaded.evaluate("x.handle").strip("'")
+    assert f"ot.result(handle='{handle}')" in outcome.result_text
+    assert outcome.result is not None
+    assert f"handle=&#x27;{handle}&#x27;" in outcome.result["text/html"]
+    assert "application/json" not in outcome.result
+    assert outcome.result_metadata["onetool"]["tool"] == "tools.echo"
+    assert loaded.evaluate(f"ot.result(handle='{handle}', offset=1234)['lines']") == repr(['{"n":1233}'])
+    assert loaded.evaluate("len(x.data)") == "1234"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("'<script>alert(1)</script>'", "&lt;script&gt;"),
+        ("[{'<b>': '<img src=x onerror=y>'}]", "&lt;img src=x onerror=y&gt;"),
+        ("{'a': {'<i>': ['<u>' * 30] * 9}}", "&lt;i&gt;"),
+    ],
+)
+def test_nothing_from_a_tool_becomes_html(loaded: Kernel, message: str, shown: str) -> None:
+    outcome = loaded.execute(f"%tool tools.echo message={{{message}}}")
+    assert outcome.result is not None
+    page = outcome.result["text/html"]
+    assert shown in page
+    for tag in ("<script", "<img", "<i>", "<u>", "<b>"):
+        assert tag not in page
+
+
+def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> None:
+    loaded.execute("import pandas as pd\nx = %tool tools.echo message={pd.DataFrame({'<a>': [1, 2]})}")
+    frame = loaded.execute("x").result
+    assert frame is not None
+    assert "<table" in frame["text/html"]
+    assert "&lt;a&gt;" in frame["text/html"]
+    png = "b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 20"
+    image = loaded.execute(f"y = %tool tools.echo message={{{png}}}\ny").result
+    assert image is not None
+    assert "image/png" in image
+    odd = loaded.execute(
+        "class Odd:\n    def __repr__(self): raise RuntimeError\nz = %tool tools.echo message={Odd()}\nz"
+    )
+    assert "repr failed" in odd.result_text

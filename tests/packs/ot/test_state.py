@@ -1,0 +1,166 @@
+"""`ot.health`, `ot.reload`, `ot.notify`, and the span of each call (spec 001)."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from onetool_ipy import Toolbox, __version__, open_toolbox
+
+Open = Callable[..., Toolbox]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    """Open a toolbox on a project with this onetool.yaml."""
+
+    def start(config: str = "version: 1\n") -> Toolbox:
+        folder = tmp_path / ".onetool"
+        folder.mkdir(exist_ok=True)
+        (folder / "onetool.yaml").write_text(config, encoding="utf-8")
+        return open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")})
+
+    return start
+
+
+@pytest.mark.spec("001/Health Check/Show health")
+def test_health_names_every_component(opened: Open) -> None:
+    with opened() as box:
+        found = box.ot.health()
+        assert list(found)[:5] == ["version", "python", "cwd", "registry", "proxy"]
+        assert found["version"] == __version__
+        assert found["python"] == platform.python_version()
+        assert found["cwd"] == str(Path.cwd())
+        assert found["registry"] == {"status": "ok", "tool_count": len(box.registry.list())}
+        assert found["proxy"] == {"status": "ok", "server_count": 0, "servers": {}}
+        assert found["problems"] == []
+        assert yaml.safe_load(str(found)) == found
+
+
+@pytest.mark.spec("001/Health Check/Disconnected server")
+def test_a_server_that_does_not_answer_is_disconnected(opened: Open) -> None:
+    with opened("version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n") as box:
+        proxy = box.ot.health()["proxy"]
+        assert proxy["servers"] == {"gone": "disconnected"}
+        assert proxy["status"] == "degraded"
+        assert proxy["server_count"] == 1
+
+
+def test_health_lists_problems_with_what_to_do(opened: Open, tmp_path: Path) -> None:
+    """True now: a problem that is mended is gone at the next look."""
+    with opened("version: 1\naliases: {a: no.tool}\n") as box:
+        tools = tmp_path / ".onetool" / "tools"
+        tools.mkdir()
+        (tools / "bad.py").write_text("def f(:\n", encoding="utf-8")
+        box.ot.reload()
+        said = [p["message"] for p in box.ot.health()["problems"]]
+        assert any("no.tool" in text for text in said)
+        assert any("SyntaxError" in text for text in said)
+        (tools / "bad.py").write_text('def f() -> int:\n    "F."\n    return 1\n', encoding="utf-8")
+        box.ot.reload()
+        assert not any("SyntaxError" in p["message"] for p in box.ot.health()["problems"])
+
+
+@pytest.mark.spec("001/Reload Configuration/Reload config")
+def test_reload_reads_everything_again(opened: Open, tmp_path: Path) -> None:
+    with opened() as box:
+        assert box.ot.aliases() == []
+        box.registry.register(_definition("mine.tool"))
+        folder = tmp_path / ".onetool"
+        (folder / "onetool.yaml").write_text("version: 1\naliases: {t: time.now}\n", encoding="utf-8")
+        (folder / "prompts.yaml").write_text("packs: {time: Ask nicely}\n", encoding="utf-8")
+        assert box.ot.reload() == "OK: Configuration reloaded"
+        assert box.ot.aliases() == ["t -> time.now"]
+        assert "Ask nicely" in box.ot.packs(pattern="time", info="full")
+        assert box.registry.get("mine.tool") is not None
+
+
+def test_a_failed_reload_keeps_the_last_good_state(opened: Open, tmp_path: Path) -> None:
+    with opened("version: 1\naliases: {t: time.now}\n") as box:
+        (tmp_path / ".onetool" / "onetool.yaml").write_text("version: [\n", encoding="utf-8")
+        said = box.ot.reload()
+        assert said.startswith("Error: ")
+        assert "onetool.yaml" in said
+        assert box.ot.aliases() == ["t -> time.now"]
+        assert any("last good" in p["hint"] for p in box.ot.health()["problems"])
+        failed = box.call("ot.reload")
+        assert (failed.ok, failed.error and failed.error.message) == (False, said)
+
+
+async def test_reload_works_inside_a_running_loop_and_under_calls(opened: Open) -> None:
+    with opened() as box:
+        stop = threading.Event()
+        failures: list[object] = []
+
+        def call() -> None:
+            while not stop.is_set():
+                result = box.call("tools.echo", {"message": 1})
+                if not result.ok:
+                    failures.append(result.error)
+
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            assert await box.ot.reload.aio() == "OK: Configuration reloaded"
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+@pytest.mark.spec("001/Notify Message/Send notification")
+def test_notify_appends_a_yaml_document(opened: Open, tmp_path: Path) -> None:
+    with opened("version: 1\ntopics: [{pattern: notes, file: notes.yaml}]\n") as box:
+        said = box.ot.notify(topic="notes", message="Remember to review PR #123")
+        assert said.startswith("OK: notes -> ")
+        assert box.ot.notify(topic="notes", message="--- odd: [text") == said
+        documents = list(yaml.safe_load_all((tmp_path / ".onetool" / "notes.yaml").read_text(encoding="utf-8")))
+        assert [d["message"] for d in documents] == ["Remember to review PR #123", "--- odd: [text"]
+        assert [d["topic"] for d in documents] == ["notes", "notes"]
+        assert all("ts" in d for d in documents)
+
+
+@pytest.mark.spec("001/Notify Message/No matching topic")
+def test_notify_without_a_topic_is_skipped(opened: Open) -> None:
+    with opened() as box:
+        assert box.ot.notify(topic="unknown:topic", message="test") == "SKIP: no matching topic"
+
+
+@pytest.mark.spec("001/Logging/Span naming")
+@pytest.mark.parametrize("function", ["tools", "packs", "health", "stats", "version"])
+def test_each_call_leaves_one_span_with_its_name(opened: Open, caplog: pytest.LogCaptureFixture, function: str) -> None:
+    with opened() as box, caplog.at_level(logging.INFO, logger="onetool_ipy.span"):
+        getattr(box.ot, function)()
+        spans = [record for record in caplog.records if record.name == "onetool_ipy.span"]
+        assert [record.__dict__["span"] for record in spans] == [f"ot.{function}"]
+        assert spans[0].__dict__["ok"] is True
+        assert spans[0].__dict__["duration_ms"] >= 0
+
+
+@pytest.mark.spec("001/Result Query Logging/Span naming")
+def test_the_span_of_a_result_query_holds_what_was_asked(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
+    with opened() as box, caplog.at_level(logging.INFO, logger="onetool_ipy.span"):
+        handle = box.results.put("a\nb\n")
+        box.ot.result(handle=handle, offset=1, limit=5, search="b")
+        span = next(r for r in caplog.records if r.__dict__.get("span") == "ot.result")
+        assert span.__dict__["fields"] == {
+            "handle": repr(handle), "offset": "1", "limit": "5", "search": "'b'",
+        }  # fmt: skip
+
+
+def _definition(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "description": "Mine.",
+        "type": "function",
+        "handler": "mine",
+        "parameters": {"type": "object"},
+        "implementation": {"type": "mock", "mock_response": 1},
+    }

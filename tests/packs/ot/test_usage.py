@@ -1,0 +1,168 @@
+"""`ot.stats` and `ot.history`, from real calls (spec 001)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from onetool_ipy import Toolbox, open_toolbox
+
+NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def __call__(self) -> datetime.datetime:
+        return self.time
+
+    def back(self, **ago: float) -> None:
+        self.time = NOW - datetime.timedelta(**ago)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: Clock) -> Callable[..., Toolbox]:
+    def start(config: str = "version: 1\n") -> Toolbox:
+        folder = tmp_path / ".onetool"
+        folder.mkdir(exist_ok=True)
+        (folder / "onetool.yaml").write_text(config, encoding="utf-8")
+        return open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}, clock=clock)
+
+    return start
+
+
+@pytest.fixture
+def box(make: Callable[..., Toolbox], clock: Clock) -> Iterator[Toolbox]:
+    """Calls of the last hours, days and months, by two tools, some failed."""
+    with make() as made:
+        for ago, count in (({"days": 100}, 1), ({"days": 20}, 2), ({"days": 3}, 3), ({"hours": 2}, 4)):
+            clock.back(**ago)
+            for _ in range(count):
+                made.call("tools.echo", {"message": "four"})
+        clock.back(hours=1)
+        made.call("fs.read_file", {"path": "/nowhere"})
+        made.call("no.tool", {})
+        clock.back()
+        yield made
+
+
+@pytest.mark.spec("001/Runtime Statistics/Get all-time stats")
+def test_stats_add_up_all_calls(box: Toolbox) -> None:
+    found = box.ot.stats()
+    assert found["total_calls"] == 12
+    assert found["success_rate"] == pytest.approx(100 * 10 / 12, abs=0.01)
+    chars = 10 * len("four") + sum(row.bytes for row in box.log.history() if not row.ok)
+    assert found["context_saved"] == 12 * 30_000 - round(chars / 4)
+    assert found["time_saved_ms"] == 12 * 4_000
+    assert found["estimates"] == ["context_saved", "time_saved_ms"]
+    rows = {row["tool"]: row for row in found["tools"]}
+    assert set(rows) == {"tools.echo", "fs.read_file", "no.tool"}
+    assert list(rows["tools.echo"]) == ["tool", "calls", "failures", "success_rate", "avg_ms", "p95_ms", "last_called"]
+    assert (rows["tools.echo"]["calls"], rows["tools.echo"]["failures"]) == (10, 0)
+    assert (rows["no.tool"]["calls"], rows["no.tool"]["failures"]) == (1, 1)
+    assert yaml.safe_load(str(found)) == found
+
+
+@pytest.mark.spec("001/Runtime Statistics/Filter by period")
+@pytest.mark.parametrize(("period", "calls"), [("day", 6), ("week", 9), ("month", 11), ("all", 12)])
+def test_stats_of_a_period(box: Toolbox, period: str, calls: int) -> None:
+    assert box.ot.stats(period=period)["total_calls"] == calls
+
+
+@pytest.mark.spec("001/Runtime Statistics/Filter by tool")
+def test_stats_of_one_tool(box: Toolbox) -> None:
+    found = box.ot.stats(tool="fs.read_file")
+    assert (found["total_calls"], found["success_rate"], found["tool"]) == (1, 0.0, "fs.read_file")
+    assert [row["tool"] for row in found["tools"]] == ["fs.read_file"]
+    nothing = box.ot.stats(tool="never.called")
+    assert (nothing["total_calls"], nothing["success_rate"], nothing["tools"]) == (0, None, [])
+
+
+@pytest.mark.spec("001/Runtime Statistics/Generate HTML report")
+def test_stats_write_a_self_contained_report(box: Toolbox, tmp_path: Path) -> None:
+    box.call("<script>alert(1)</script>.x", {})
+    file = tmp_path / "stats.html"
+    found = box.ot.stats(output=str(file))
+    assert found["html_report"] == str(file)
+    page = file.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "tools.echo" in page
+    assert page.count("<svg") == 3
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in page
+    assert box.ot.stats(output=str(file))["html_report"] == str(file)
+
+
+@pytest.mark.spec("001/Runtime Statistics/Stats disabled")
+def test_stats_that_are_disabled_say_so(make: Callable[..., Toolbox]) -> None:
+    with make("version: 1\nstats: {enabled: false}\n") as box:
+        said = box.ot.stats()
+        assert said.startswith("Error: ")
+        assert "disabled" in said
+        assert box.call("ot.stats").ok is False
+
+
+@pytest.mark.spec("001/Runtime Statistics/HTML write error")
+def test_a_report_that_cannot_be_written_says_why_and_harms_nothing(box: Toolbox, tmp_path: Path) -> None:
+    taken, link = tmp_path / "notes.txt", tmp_path / "link.html"
+    taken.write_text("mine", encoding="utf-8")
+    link.symlink_to(tmp_path / "target.html")
+    for path in (taken, link, tmp_path, tmp_path / "no" / "such.html"):
+        said = box.ot.stats(output=str(path))
+        assert said.startswith(f"Error: Cannot write to '{path}': ")
+    assert taken.read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "target.html").exists()
+
+
+def test_a_report_asked_for_from_outside_stays_in_the_roots(box: Toolbox, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in.html", tmp_path.parent / "out-of-roots.html"
+    assert box.call("ot.stats", {"output": str(inside)}, source="model").ok
+    refused = box.call("ot.stats", {"output": str(outside)}, source="model")
+    assert refused.error is not None
+    assert "outside the allowed folders" in refused.error.message
+    assert not outside.exists()
+
+
+@pytest.mark.spec("001/Runtime Statistics/Invalid period")
+def test_an_invalid_period_is_said_to_the_letter(box: Toolbox) -> None:
+    said = "Error: Invalid period 'invalid'. Valid: day, week, month, all. Example: ot.stats(period='day')"
+    assert box.ot.stats(period="invalid") == said
+    failed = box.call("ot.stats", {"period": "invalid"})
+    assert failed.error is not None
+    assert (failed.ok, failed.error.message) == (False, said)
+
+
+def test_ot_calls_count_too(box: Toolbox) -> None:
+    box.ot.version()
+    assert box.ot.stats(tool="ot.version")["total_calls"] == 1
+
+
+def test_stats_as_a_frame_and_as_a_plot(box: Toolbox) -> None:
+    found = box.ot.stats()
+    assert list(found.df["tool"]) == [row["tool"] for row in found["tools"]]
+    plot: Any = found.plot()
+    shown = plot._repr_html_() if hasattr(plot, "_repr_html_") else str(plot)
+    assert "svg" in shown or "Figure" in shown
+
+
+def test_history_is_newest_first_with_masked_arguments(box: Toolbox) -> None:
+    rows = box.ot.history(limit=3)
+    assert [row["tool"] for row in rows] == ["no.tool", "fs.read_file", "tools.echo"]
+    assert [row["ok"] for row in rows] == [False, False, True]
+    assert rows[0]["code"] == "tool_not_found"
+    assert [row["tool"] for row in box.ot.history(failed=True)] == ["no.tool", "fs.read_file"]
+    assert len(box.ot.history(tool="tools.echo").df) == 10
