@@ -121,9 +121,14 @@ def _swap(path: Path, draft: Path) -> None:
         os.link(path, aside)
     except OSError:  # a disk without hard links: for a moment there is no database, which is none the worse
         os.replace(path, aside)
-    with suppress(FileNotFoundError):
-        os.replace(_journal(path), _journal(aside))
-    os.replace(draft, path)
+    try:
+        with suppress(FileNotFoundError):
+            os.replace(_journal(path), _journal(aside))
+        os.replace(draft, path)
+    except OSError:
+        if path.exists():
+            os.unlink(aside)  # only its second name
+        raise
 
 
 def _journal(path: Path) -> Path:

@@ -220,7 +220,7 @@ def test_a_fold_that_fails_is_undone_and_done_later(tmp_path: Path, fault: str) 
 @pytest.mark.parametrize(
     "fault", ["rename,renameat,renameat2:error=EIO", "link,linkat:error=EPERM"], ids=["rename", "link"]
 )
-def test_a_damaged_database_that_cannot_be_replaced_is_answered_without(tmp_path: Path, fault: str) -> None:
+def test_a_damaged_database_on_a_disk_that_fails_is_answered_all_the_same(tmp_path: Path, fault: str) -> None:
     log = log_in(tmp_path / "calls")
     for number in range(100):
         note(log, number)
@@ -232,3 +232,4 @@ def test_a_damaged_database_that_cannot_be_replaced_is_answered_without(tmp_path
     assert said["total"] == 100, "the append file still has them"
     assert "damaged" in said["problems"][0]
     assert not [name for name in os.listdir(log.folder) if "draft" in name]
+    assert len(list(log.folder.glob("calls-damaged-*"))) == ("link" in fault), "without hard links it is renamed"

@@ -149,7 +149,7 @@ def test_a_new_and_a_removed_file_are_seen(project: Project) -> None:
 
 BROKEN = {
     "syntax error": ("def a(:\n", "SyntaxError"),
-    "not utf-8": (b"# caf\xe9\ndef a(): ...\n", "UnicodeDecodeError"),
+    "not utf-8": (b"# caf\xe9\ndef a(): ...\n", "missing encoding declaration"),
     "pack is no name": ("pack = 5\ndef a(): ...\n", "pack = 5 is not a name"),
     "too long": ("#" * 5_000_001, "5,000,001 bytes"),
 }
