@@ -22,7 +22,7 @@ _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-num
 _CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
 _PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;max-height:32em;overflow:auto"
-_WRAP = "max-height:32em;overflow:auto"
+_WRAP = "max-height:40em;overflow:auto"
 
 
 def escape(text: str) -> str:

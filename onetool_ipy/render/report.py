@@ -11,7 +11,7 @@ from typing import Any
 
 from onetool_ipy.render import svg
 
-__all__ = ["MARK", "STYLE", "plots", "usage_page"]
+__all__ = ["CELL_STYLE", "MARK", "STYLE", "plots", "usage_page"]
 
 MARK = '<meta name="generator" content="onetool_ipy usage report">'
 """By this line a file is known as a report of ours, which may be written over."""
@@ -38,6 +38,13 @@ color:var(--ot-ink);font:14px/1.5 system-ui,sans-serif}
 .ot-usage th:first-child,.ot-usage td:first-child{text-align:left;overflow-wrap:anywhere}
 .ot-usage th{color:var(--ot-soft);font-weight:500;font-size:12px}
 """
+
+CELL_STYLE = """
+.ot-usage{--ot-ok:var(--jp-brand-color1,#3b7dd8)!important;--ot-bad:var(--jp-error-color1,#d64545)!important;
+--ot-ink:var(--jp-ui-font-color1,inherit)!important;--ot-soft:var(--jp-ui-font-color2,#777)!important;
+--ot-line:var(--jp-border-color2,rgba(128,128,128,.35))!important;max-width:820px}
+"""
+"""In a cell the colours are the notebook's own, whatever the system's are."""
 
 _PAGE = "body{margin:0;background:#fff}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
 _COLUMNS = (

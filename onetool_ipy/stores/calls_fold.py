@@ -129,7 +129,7 @@ def _word_numbers(connection: sqlite3.Connection, words: Iterable[str], limit: i
 
 
 def _new_word(connection: sqlite3.Connection, word: str, limit: int) -> int:
-    """A number for a new word. There is an end to them, soonest for wrong names: a model may find a new one each time."""
+    """A number for a new word. There is an end to them: a model may think of a new wrong name each time."""
     if connection.execute("SELECT count(*) FROM words").fetchone()[0] >= limit and word != UNKNOWN:
         return _word_numbers(connection, [UNKNOWN], limit)[UNKNOWN]
     return connection.execute("INSERT INTO words(text) VALUES (?)", (word,)).lastrowid or 0

@@ -1,4 +1,4 @@
-"""Rows 2 and 3: what a usage record costs its caller, and what usage costs after a million calls; what both add to row 1.
+"""Rows 2 and 3: what a usage record costs its caller, and what usage costs after a million calls.
 
 The million calls are made by `Calls.record` itself, over sixty days and forty tools, with every fold on the way. Beside
 it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked the same.
@@ -60,7 +60,7 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     note("  the call log around a call ...")
     box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "state")}))
     box.adopt(add)
-    log = Calls(folder / "step", clock=_now, fold_bytes=_NEVER)
+    log = Calls(folder / "step", fold_bytes=_NEVER)
     contenders = []
     for name, steps in (("bare", []), ("logged", [step(log)])):
         executor = Executor(box.registry, steps=steps, background=box.background, workers=box.workers)
@@ -73,16 +73,18 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
-    log = Calls(folder / "record", clock=_now, fold_bytes=_NEVER)
     code = "record('673a1b2cdeadbeef000001', 'brave.web_search', 'python', args, ok=True, ms=0.012, size=10)"
+    log = Calls(folder / "record", fold_bytes=_NEVER)
     yield statement(_OURS, code, record=log.record, args=ARGS)
+    with_clock = Calls(folder / "clock", clock=_now, fold_bytes=_NEVER)
+    yield statement("ours with a clock of one's own", code, record=with_clock.record, args=ARGS)
     row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
     fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     stack.callback(os.close, fd)
     names = {"write": os.write, "fd": fd, "dumps": orjson.dumps, "option": orjson.OPT_APPEND_NEWLINE, "row": row}
     yield statement("orjson + one write", "write(fd, dumps(row, option=option))", **names)
-    file = stack.enter_context(open(folder / "flushed.jsonl", "a", encoding="utf-8"))
+    file = stack.enter_context((folder / "flushed.jsonl").open("a", encoding="utf-8"))
     yield statement("json + flush", "print(dumps(row), file=file, flush=True)", dumps=json.dumps, row=row, file=file)
     connection = sqlite3.connect(folder / "peer.db", isolation_level=None)
     stack.callback(connection.close)
@@ -97,9 +99,11 @@ def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
 def _record_lines(found: Rounds) -> Iterator[dict[str, Any]]:
     for name in found.seconds:
         if name != _OURS:
-            is_plain = name.startswith("orjson")
-            target, met = ("<= 10 µs", found[_OURS] <= 10e-6) if is_plain else ("", None)
             ratio = found.ratio(name, _OURS)
+            target, met = "", None
+            if name.startswith("orjson"):  # the target was given where that took 3.4 µs
+                target = f"<= {10 / 3.4 * found[name] * 1e6:.3g} µs (10 at plain 3.4)"
+                met = ratio >= 3.4 / 10
             yield line(2, "one usage record", found[_OURS], found[name], name=name, ratio=ratio, target=target, met=met)
 
 

@@ -6,8 +6,10 @@ browser tests do.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import expect
@@ -41,16 +43,31 @@ def main(folder: Path) -> None:
 
 
 def _take(lab: Lab, folder: Path) -> list[Path]:
-    notebook = lab.open_notebook(CELLS, name="tour", viewport=(1200, 1000))
+    """The first cells, then what results, tables and usage look like."""
+    pictures = _tour(lab, folder, "notebook", CELLS, (1200, 1000))
+    for name in ("find-and-shorten", "large-results-and-usage"):
+        cells = [
+            "".join(cell["source"])
+            for cell in json.loads((surroundings.ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[
+                "cells"
+            ]
+            if cell["cell_type"] == "code"
+        ]
+        pictures += _tour(lab, folder, name, cells, (1200, 3400))
+    return pictures
+
+
+def _tour(lab: Lab, folder: Path, label: str, cells: Sequence[str], viewport: tuple[int, int]) -> list[Path]:
+    notebook = lab.open_notebook(cells, name=label, viewport=viewport)
     panel = notebook.show_panel()
-    for index in range(len(CELLS)):
+    for index in range(len(cells)):
         notebook.run_cell(index)
     expect(panel).to_contain_text("tools: ")
     pictures: list[Path] = []
     for name, theme in THEMES.items():
         notebook.command("apputils:change-theme", theme=theme)
         notebook.page.locator("#jupyterlab-splash").wait_for(state="detached")
-        pictures += lab.screenshot(f"notebook-{name}", folder)
+        pictures += lab.screenshot(f"{label}-{name}", folder)
     return pictures
 
 

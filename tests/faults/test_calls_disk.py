@@ -232,4 +232,4 @@ def test_a_damaged_database_on_a_disk_that_fails_is_answered_all_the_same(tmp_pa
     assert said["total"] == 100, "the append file still has them"
     assert "damaged" in said["problems"][0]
     assert not [name for name in os.listdir(log.folder) if "draft" in name]
-    assert len(list(log.folder.glob("calls-damaged-*"))) == ("link" in fault), "without hard links it is renamed"
+    assert len(list(log.folder.glob("calls-damaged-*.db"))) == ("link" in fault), "without hard links it is renamed"

@@ -45,7 +45,9 @@ def test_items_run_on_the_cluster_in_order(box: Toolbox, client: Any) -> None:
 
 
 def test_both_workers_are_used_and_no_more_run_than_allowed(box: Toolbox, client: Any, tmp_path: Path) -> None:
-    items = [(str(tmp_path), str(i)) for i in range(8)]
+    place = tmp_path / "meeting"
+    place.mkdir()
+    items = [(str(place), str(i)) for i in range(8)]
 
     pids = set(re.findall(r"in (\d+)", batch_execute(range(20), away_functions.give_a_pid, engine=client)))
     one = batch_execute(items, away_functions.meet, engine=client, max_workers=1)
@@ -114,11 +116,10 @@ def test_a_scheduler_named_in_the_environment_is_used(
     assert {int(pid) for pid in re.findall(r"in (\d+)", text)} <= workers
 
 
-def test_an_asynchronous_client_is_refused(box: Toolbox, client: Any) -> None:
-    odd = distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False)
-
-    with pytest.raises(UsageProblem, match="asynchronous"):
-        batch_execute([1], str, engine=odd)
+async def test_an_asynchronous_client_is_refused(box: Toolbox, client: Any) -> None:
+    async with distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False) as odd:
+        with pytest.raises(UsageProblem, match="asynchronous"):
+            batch_execute([1], str, engine=odd)
 
 
 def test_a_worker_that_is_killed_loses_nothing(box: Toolbox, client: Any) -> None:

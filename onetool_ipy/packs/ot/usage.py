@@ -30,7 +30,8 @@ class Plot:
     def _repr_html_(self) -> str:
         from onetool_ipy.render import report
 
-        return f"<style>{report.STYLE}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
+        style = report.STYLE + report.CELL_STYLE
+        return f"<style>{style}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
 
     def __repr__(self) -> str:
         return f"<usage plot: {sum(row['calls'] for row in self._tools):,} calls of {len(self._tools)} tools>"
@@ -50,9 +51,13 @@ class Stats(Record):
         return _figure(Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
 
     def _repr_html_(self) -> str:
-        facts = {key: value for key, value in self.items() if key != "tools"}
-        rows = html.table(self["tools"]) if self["tools"] else ""
-        return html.table([facts]) + rows
+        guessed = self.get("estimates", ())
+        facts = {
+            f"{key} (estimate)" if key in guessed else key: f"{value:,}" if isinstance(value, int) else value
+            for key, value in self.items()
+            if key not in ("tools", "estimates")
+        }
+        return html.table([facts]) + (html.table(self["tools"]) if self["tools"] else "")
 
 
 class UsageTools:
@@ -115,7 +120,7 @@ class UsageTools:
             failed: Only calls that failed.
 
         Returns:
-            Rows {ts, tool, args, ok, code, ms, source, handle, call_id}.
+            Rows {ts, tool, ok, ms, args, code, source, handle, call_id}.
 
         Example:
             ot.history(limit=5)
@@ -125,12 +130,12 @@ class UsageTools:
         found = self._desk.log.history(limit=limit, tool=tool or None, ok=False if failed else None)
         return Listing(
             {
-                "ts": row.ts.isoformat(timespec="milliseconds"),
+                "ts": row.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
                 "tool": row.tool,
-                "args": row.args,
                 "ok": row.ok,
-                "code": row.code,
                 "ms": row.ms,
+                "args": row.args,
+                "code": row.code,
                 "source": row.source,
                 "handle": row.handle,
                 "call_id": row.call_id,
