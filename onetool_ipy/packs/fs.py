@@ -103,7 +103,7 @@ class Confined:
 
     def read(self, path: str, limit: int) -> str:
         """The text of a regular file of at most `limit` bytes."""
-        with self._opened(path, os.O_RDONLY) as fd:
+        with self._opened(_real(path), path, os.O_RDONLY) as fd:
             found = os.fstat(fd)
             if found.st_size > limit:
                 raise _over(path, found.st_size, limit)
@@ -116,15 +116,15 @@ class Confined:
             raise ExecutionFailed(f"'{path}' is not UTF-8 text (byte {exc.start}).") from exc
 
     def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
-        shown = "" if path in (".", "./") else path.rstrip("/") or "/"
-        todo = [(path, shown, depth)]
+        top = _real(path)
+        todo = [(top, "" if path in (".", "./") else path.rstrip("/") or "/", depth)]
         while todo:
             place, label, left = todo.pop()
             try:
-                with self._opened(place, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
+                with self._opened(place, label or path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
                     entries = [(entry.name, *_kind(entry)) for entry in found]
             except ExecutionFailed:
-                if place == path:
+                if place == top:
                     raise
                 continue  # gone, or not ours to read: its own row is all there is
             for name, kind, size in entries:
@@ -134,19 +134,16 @@ class Confined:
                     todo.append((os.path.join(place, name), row, left - 1))
 
     @contextmanager
-    def _opened(self, path: str, flags: int) -> Iterator[int]:
-        """Open a path and make sure that what was opened lies inside a root and is what may be read."""
-        if not path or "\0" in path:
-            raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
-        real = os.path.realpath(os.path.expanduser(path))
+    def _opened(self, real: str, path: str, flags: int) -> Iterator[int]:
+        """Open a path without links and make sure that what was opened lies inside a root and may be read."""
         self._require_inside(real, path)
         try:
-            _require_kind(os.stat(real), flags, path)
+            _require_kind(os.lstat(real), flags, path)
             fd = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as exc:
             raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
         try:
-            self._require_inside(_opened_path(fd, real), path)
+            self._require_inside(_opened_path(fd) or os.path.realpath(real), path)
             found = os.fstat(fd)
             _require_kind(found, flags, path)
             self._refuse_secrets(found, path)
@@ -207,12 +204,19 @@ def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:
     return ("file", found.st_size) if stat.S_ISREG(found.st_mode) else ("other", None)
 
 
-def _opened_path(fd: int, fallback: str) -> str:
-    """Where an open file really lies, by the system's own word where it gives one."""
+def _real(path: str) -> str:
+    """The absolute path without links and without `~`."""
+    if not path or "\0" in path:
+        raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
+    return os.path.realpath(os.path.expanduser(path))
+
+
+def _opened_path(fd: int) -> str | None:
+    """Where an open file really lies, by the system's own word; None where it gives none."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
-        return fallback
+        return None
 
 
 def _over(path: str, size: int, limit: int) -> TooLarge:

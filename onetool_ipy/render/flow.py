@@ -15,7 +15,7 @@ from typing import Any
 
 from onetool_ipy.core import values
 
-__all__ = ["flow"]
+__all__ = ["flow", "inline"]
 
 _MAX_FLOW = 2
 _WIDTH = 100
@@ -30,6 +30,11 @@ def flow(value: Any) -> str:
     """Write a value as YAML flow text; a text alone as it would stand behind `key: `."""
     plain = values.to_json(value)
     return "\n".join(_block(plain)) if isinstance(plain, dict | list) else _loose(plain)
+
+
+def inline(value: Any) -> str:
+    """Write a value on one line, however deep it is."""
+    return _inline(values.to_json(value))
 
 
 def _block(value: Any) -> list[str]:

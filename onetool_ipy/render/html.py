@@ -16,6 +16,7 @@ from onetool_ipy.core import values
 __all__ = ["Node", "escape", "note", "pre", "table", "tree"]
 
 _MAX_CELL = 300
+_SHORT = 32
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
@@ -45,10 +46,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = Non
     """Rows as a table; the columns are those of all rows in the order they are first met."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
     head = "".join(f'<th style="{_HEAD}">{escape(str(name))}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{_cell(row.get(name, ""))}</td>' for name in names) + "</tr>"
-        for row in rows
-    )
+    body = "".join("<tr>" + "".join(_cell(row.get(name, "")) for name in names) + "</tr>" for row in rows)
     return (
         f'<div style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -91,4 +89,5 @@ def _cell(value: Any) -> str:
         else json.dumps(values.to_json(value), ensure_ascii=False)
     )
     shown = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
-    return escape(shown)
+    style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
+    return f'<td style="{style}">{escape(shown)}</td>'

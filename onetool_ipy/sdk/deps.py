@@ -92,7 +92,7 @@ def require_deps() -> Step:
 def look_for(dep: Dep) -> Found:
     """Look for one requirement, and for its version."""
     if dep.kind == "lib":
-        return Found(_has_library(dep.name), _library_version(dep.name))
+        return Found(True, _library_version(dep.name)) if _has_library(dep.name) else Found(False)
     path = shutil.which(dep.name)
     if path is None:
         return Found(False)
@@ -127,21 +127,31 @@ def _is_there(dep: Dep) -> bool:
 
 
 def _has_library(name: str) -> bool:
-    """By its import name, without importing anything; else by its distribution."""
+    """By its import name, without importing anything; else by that of its distribution."""
     from importlib.util import find_spec
 
     if name.isidentifier():
         with suppress(ImportError, ValueError):
             if find_spec(name) is not None:
                 return True
-    return _library_version(name) is not None
+    return _distribution_version(name) is not None
 
 
-def _library_version(name: str) -> str | None:
+def _distribution_version(name: str) -> str | None:
     from importlib import metadata
 
     with suppress(metadata.PackageNotFoundError, ValueError):
         return metadata.version(name)
+    return None
+
+
+def _library_version(name: str) -> str | None:
+    """The version of the distribution of that name, else of the one that brings the module."""
+    from importlib import metadata
+
+    found = _distribution_version(name)
+    if found is not None:
+        return found
     for distribution in metadata.packages_distributions().get(name.partition(".")[0], ()):
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)

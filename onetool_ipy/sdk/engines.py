@@ -232,7 +232,7 @@ def _client(client: Any | None, width: int | None) -> Iterator[Any]:
     workers = min(width or cores, cores)
     threads = math.ceil((width or cores) / workers)
     with (
-        distributed.LocalCluster(n_workers=workers, threads_per_worker=threads, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=threads, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as opened,
     ):
         yield opened

@@ -18,6 +18,7 @@ from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem, Step, ToolResult, Trip
 from onetool_ipy.stores.calls_append import FOLD_BYTES, Appender
 from onetool_ipy.stores.calls_excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
+from onetool_ipy.stores.calls_line import FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -32,6 +33,7 @@ __all__ = ["Calls", "StatsDisabled", "step"]
 _MAX_NAME = 200
 _AT_ONCE = 2 << 20
 _LONGEST = 3 * MAX_ARGS_BYTES
+_ARGS = FIELDS.index("args")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -88,40 +90,17 @@ class Calls:
         """Note a call that ended now. It is on disk when this returns; never raises for a disk."""
         if not self.enabled:
             return
-        dumps = self._dumps or self._load()
-        text, is_whole = excerpt(args, self.mask, dumps)
+        text, is_whole = excerpt(args, self.mask, self._dumps or self._load())
         clock = self._clock
         ts = time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
-        row = (ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle)
-        try:
-            line = dumps(row, option=self._newline)
-        except TypeError:  # a lone surrogate in a name
-            line = b""
-        if not 0 < len(line) < _LONGEST or len(call_id) > _MAX_NAME:
-            row = (
-                ts,
-                _short(call_id),
-                _short(tool),
-                source,
-                text,
-                is_whole,
-                ok,
-                code,
-                reason,
-                ms,
-                size,
-                _short(handle),
-            )
-            line = dumps(row, option=self._newline)
-        self._file.append(line)
+        self._append((ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle))
         if self._file.left < 0:
             self._fold_own()
 
     def attach(self, call_id: str, handle: str) -> None:
         """Note that the result of a recorded call was stored after all."""
         if self.enabled:
-            dumps = self._dumps or self._load()
-            self._file.append(dumps([_short(call_id), _short(handle)], option=self._newline))
+            self._append((call_id, handle))
 
     def usage(self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None) -> Usage:
         """What the calls of a period add up to. Raises InvalidPeriod, StatsDisabled."""
@@ -202,6 +181,17 @@ class Calls:
     def close(self) -> None:
         """Let go of this process's file."""
         self._file.release()
+
+    def _append(self, row: tuple[Any, ...]) -> None:
+        dumps = self._dumps or self._load()
+        try:
+            line = dumps(row, option=self._newline)
+        except TypeError:  # a lone surrogate in a name
+            line = b""
+        if not line or len(line) > _LONGEST:
+            cut = [_short(cell) if isinstance(cell, str) and place != _ARGS else cell for place, cell in enumerate(row)]
+            line = dumps(cut, option=self._newline)
+        self._file.append(line)
 
     def _load(self) -> Callable[..., bytes]:
         import orjson

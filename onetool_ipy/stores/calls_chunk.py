@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from onetool_ipy.stores.calls_line import FIELDS, Batch
 
-__all__ = ["COLUMNS", "UNKNOWN", "decode", "encode", "joined", "lines"]
+__all__ = ["COLUMNS", "UNKNOWN", "decode", "encode", "joined", "lines", "one_line"]
 
 COLUMNS = ("ts", "tool", "flags", "ms", "size", "source", "code", "reason", "call_id", "handle", "args")
 UNKNOWN = "(other)"
@@ -75,10 +75,15 @@ def lines(data: bytes) -> list[str]:
     return data.decode("utf-8", "replace").split("\n")
 
 
+def one_line(text: str) -> str:
+    """A text as a column holds it."""
+    return text.replace("\n", "\\n")
+
+
 def _text(column: Sequence[str]) -> bytes:
     text = "\n".join(column)
     if text.count("\n") != len(column) - 1:
-        text = "\n".join(one.replace("\n", "\\n") for one in column)
+        text = "\n".join(map(one_line, column))
     return text.encode("utf-8", "replace")
 
 

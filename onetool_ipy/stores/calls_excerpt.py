@@ -22,7 +22,7 @@ __all__ = ["MAX_ARGS_BYTES", "excerpt", "measure", "short_text"]
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
-_PLAIN = frozenset((int, float, bool, type(None)))
+_PLAIN = frozenset((int, bool, type(None)))
 _MANY = 64
 _LONG = 1024
 _DEEP = 20
@@ -38,16 +38,21 @@ def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]
 
     `dumps` is orjson's; whoever calls often looks it up once.
     """
-    if type(args) is dict and len(args) <= _MANY and _is_small(args):
-        try:
-            raw = dumps(args)
-        except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
-            return _careful(args, mask, dumps)
-        if len(raw) <= MAX_ARGS_BYTES and (b"null" not in raw or _is_finite(args)):
-            text = raw.decode()
-            if mask(text) == text:
-                return text, True
-    return _careful(args, mask, dumps)
+    if type(args) is not dict or len(args) > _MANY:
+        return _careful(args, mask, dumps)
+    try:
+        for key, value in args.items():
+            kind = type(value)
+            if (len(value) > _LONG if kind is str else kind not in _PLAIN and not _is_finite(value)) or len(
+                key
+            ) > _LONG:
+                return _careful(args, mask, dumps)
+        text = dumps(args).decode()
+    except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
+        return _careful(args, mask, dumps)
+    if len(text) > MAX_ARGS_BYTES // 4 or mask(text) != text:
+        return _careful(args, mask, dumps)
+    return text, True
 
 
 def measure(value: Any) -> int:
@@ -67,21 +72,8 @@ def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
     return " ".join(clean.split()) if isinstance(clean, str) else ""
 
 
-def _is_small(args: dict[Any, Any]) -> bool:
-    for key, value in args.items():
-        kind = type(value)
-        if kind is str:
-            if len(value) > _LONG:
-                return False
-        elif kind not in _PLAIN:
-            return False
-        if type(key) is not str or len(key) > _LONG:
-            return False
-    return True
-
-
-def _is_finite(args: dict[Any, Any]) -> bool:
-    return all(math.isfinite(value) for value in args.values() if type(value) is float)
+def _is_finite(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
 
 
 def _careful(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:

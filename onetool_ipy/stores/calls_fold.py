@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.stores.calls_append import Reader, open_readers
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, joined
+from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, joined, one_line
 from onetool_ipy.stores.calls_database import ALL, DAY, HOUR, Unusable, database_path, writing
 from onetool_ipy.stores.calls_line import Batch, parse
 from onetool_ipy.stores.calls_tally import Tally, summed, tally, to_blob, to_histogram
@@ -111,7 +111,7 @@ def _add(connection: sqlite3.Connection, batch: Batch) -> None:
         _add_rows(connection, batch, encode(batch, numbers))
     if batch.handles:
         chunk = connection.execute("SELECT coalesce(max(id), 0) FROM chunks").fetchone()[0]
-        rows = [(call_id, handle, chunk) for call_id, handle in batch.handles.items()]
+        rows = [(one_line(call_id), handle, chunk) for call_id, handle in batch.handles.items()]
         connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", rows)
 
 

@@ -138,7 +138,7 @@ class Shelf:
         sweep(self.folder)
         found = self.stored()
         now_ns = self.now_ns()
-        gone = {one.handle for one in found if one.rank <= now_ns and one.handle != keep and self._is_over(one, now_ns)}
+        gone = {one.handle for one in found if one.rank <= now_ns and self._is_over(one, now_ns)}
         for handle in gone:
             self.bury(handle, "expired")
         left = sorted((one for one in found if one.handle not in gone), key=lambda one: one.rank)

@@ -123,7 +123,7 @@ def _in_given_pool() -> None:
 
 
 def _client(stack: ExitStack, distributed: Any, size: int) -> Any:
-    cluster = distributed.LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=None)
+    cluster = distributed.LocalCluster(n_workers=size, threads_per_worker=1, dashboard_address=":0")
     stack.enter_context(cluster)
     return stack.enter_context(distributed.Client(cluster, set_as_default=False))
 

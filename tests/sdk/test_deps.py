@@ -17,9 +17,6 @@ from onetool_ipy.sdk.declared import read_deps
 from onetool_ipy.sdk.deps import require_deps
 from tests.sdk.conftest import Project
 
-MEDIA = """
-raise RuntimeError("a pack is not run to see what it needs")
-"""
 RIPGREP = """
 from onetool_ipy.sdk import requires_cli, requires_lib
 

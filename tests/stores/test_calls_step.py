@@ -150,11 +150,14 @@ def test_a_name_that_is_none_is_recorded_harmlessly(bench: Bench, name: Any) -> 
 
 
 def test_a_foreign_call_id_is_recorded_harmlessly(bench: Bench) -> None:
-    for call_id in ("line\nbreak", "x" * 10_000, "\ud800"):
+    for call_id in ("line\nbreak", "x" * 100_000, "\ud800"):
         bench.executor.call(ToolCall(call_id, "tools.echo", {"message": 1}))
+        bench.log.attach(call_id, f"r_{len(call_id)}")
     bench.log.fold()
 
-    assert [len(row.call_id) <= 200 for row in bench.log.history()] == [True] * 3
+    rows = bench.log.history()
+    assert [len(row.call_id) <= 200 for row in rows] == [True] * 3
+    assert {row.handle for row in rows} == {"r_10", "r_100000", "r_1"}
     assert len(bench.log.frame()) == 3
 
 

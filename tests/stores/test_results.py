@@ -15,8 +15,9 @@ import pytest
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.files import StoreError
 from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results
+from onetool_ipy.stores.results_masked import masked
 from onetool_ipy.stores.results_shelf import new_handle
-from tests.stores.shelf import SECRET, START, Clock, lines, names, open_results
+from tests.stores.shelf import SECRET, START, Clock, hide, lines, names, open_results
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))
 KEYS = ["lines", "total_lines", "returned", "offset", "has_more"]
@@ -169,6 +170,15 @@ def test_answer_ends_at_32_mib_and_says_that_there_is_more(results: Results) -> 
     assert found["has_more"]
     rest = results.query(handle, offset=found["returned"] + 1, limit=10**9)
     assert found["returned"] + rest["returned"] == 6_000
+
+
+def test_answer_of_very_long_lines_ends_at_32_mib_too(results: Results) -> None:
+    handle = results.put(("y" * 20_600 + "\n") * 2_500)
+
+    found = results.query(handle, limit=10**9)
+
+    assert 2_000 <= found["returned"] <= 2_100
+    assert found["has_more"]
 
 
 BAD_HANDLES = {
@@ -430,6 +440,21 @@ def test_secret_across_every_possible_cut_is_hidden(results: Results) -> None:
 
         assert SECRET.encode() not in (results.folder / f"{handle}.lines").read_bytes()
         assert results.query(handle, search=r"a\*\*\*b+\*\*\*c")["matched"] + results.query(handle)["total_lines"] >= 1
+
+
+def test_secret_over_three_pieces_is_hidden() -> None:
+    pieces = ["a" * 300_000 + SECRET[:5], SECRET[5:8], SECRET[8:] + "b" * 300_000]
+
+    data = b"".join(masked(pieces, hide))
+
+    assert data == b"a" * 300_000 + b"***" + b"b" * 300_000
+
+
+def test_text_that_is_nothing_but_secrets_is_hidden_and_ends() -> None:
+    data = b"".join(masked([SECRET * 20_000] * 15, hide))
+
+    assert SECRET.encode() not in data
+    assert set(data) == {ord("*")}
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

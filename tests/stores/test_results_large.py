@@ -73,7 +73,8 @@ def test_one_huge_line_is_stored_shown_and_searched(tmp_path: Path, size: int) -
         ({"search": "nedle", "fuzzy": True}, 1),
     ]:
         found = run(tmp_path, stored["handle"], **how)
-        assert found["matched"] == matched, how
+        is_cut_short = "fuzzy" in how and size > 50 * MB  # more than it can do in its 1.5 s, and it says so
+        assert found["matched"] == matched or (is_cut_short and found["searched"] == 0), how
         assert max(found["grown"], shown["grown"]) < 32 * MB
         assert found["seconds"] < 1.0 or size > 50 * MB, how
 

@@ -253,6 +253,16 @@ def test_line_longer_than_a_chunk_is_searched_to_its_end(results: Results, patte
         assert all(len(line) < 17_000 for line in found["lines"])
 
 
+@pytest.mark.parametrize("pattern", ["needle$", "^needle", r"\bneedle", r"needle\b", r"\Aneedle", r"needle\z"])
+@pytest.mark.parametrize("at", [256 * 1024 - 6, 224 * 1024])
+def test_end_of_a_piece_is_not_the_end_of_the_line(results: Results, pattern: str, at: int) -> None:
+    """The word stands exactly where a piece ends, or where the next one begins; no end of a line is there."""
+    handle = results.put("y" * at + "needle" + "z" * 400_000)
+
+    assert results.query(handle, search=pattern)["matched"] == 0
+    assert results.query(handle, search="needle")["matched"] == 1
+
+
 def test_match_longer_than_an_answer_ends_with_has_more(results: Results) -> None:
     handle = results.put(("y" * 9_999 + "\n") * 4_000)
 
@@ -292,6 +302,12 @@ def test_fuzzy_finds_a_word_in_a_long_line_and_sorts_by_score(results: Results, 
     if query == "config":
         assert found["line_numbers"][0] == 4
         assert found["scores"][0] == 100
+
+
+def test_fuzzy_finds_a_mistyped_part_of_a_word(results: Results) -> None:
+    handle = results.put("the configuration of it\nconfession\n")
+
+    assert results.query(handle, search="confg", fuzzy=True)["line_numbers"][0] == 1
 
 
 def test_fuzzy_pages_by_rank(results: Results) -> None:

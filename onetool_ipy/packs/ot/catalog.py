@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from onetool_ipy._version import __version__
 from onetool_ipy.core.decorate import mark
@@ -15,9 +15,11 @@ from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
 from onetool_ipy.render.shown import Listing, Record, Text
 
-__all__ = ["INFO", "Catalog", "exact", "pack_text", "tool_row"]
+__all__ = ["INFO", "Catalog", "Info", "exact", "pack_text", "tool_row"]
 
-INFO = ("list", "min", "full")
+Info = Literal["list", "min", "full"]
+INFO: tuple[Info, ...] = get_args(Info)
+"""Functions also take any other text, so that it is they who say what is wrong with it (001)."""
 
 
 class Catalog:
@@ -28,7 +30,7 @@ class Catalog:
 
     @mark(read_only=True)
     @worded
-    def tools(self, pattern: str = "", info: str = "min") -> Any:
+    def tools(self, pattern: str = "", info: Info | str = "min") -> Any:
         """List the tools.
 
         Args:
@@ -51,7 +53,7 @@ class Catalog:
 
     @mark(read_only=True)
     @worded
-    def packs(self, pattern: str = "", info: str = "min") -> Any:
+    def packs(self, pattern: str = "", info: Info | str = "min") -> Any:
         """List the packs.
 
         Args:
@@ -74,7 +76,7 @@ class Catalog:
 
     @mark(read_only=True)
     @worded
-    def aliases(self, pattern: str = "", info: str = "min") -> Any:
+    def aliases(self, pattern: str = "", info: Info | str = "min") -> Any:
         """List the aliases.
 
         Args:
@@ -98,7 +100,7 @@ class Catalog:
 
     @mark(read_only=True)
     @worded
-    def snippets(self, pattern: str = "", info: str = "min") -> Any:
+    def snippets(self, pattern: str = "", info: Info | str = "min") -> Any:
         """List the snippets.
 
         Args:

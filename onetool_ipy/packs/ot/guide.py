@@ -13,7 +13,7 @@ from onetool_ipy.core import match
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.packs.ot import snippets_text
-from onetool_ipy.packs.ot.catalog import INFO, exact, pack_text
+from onetool_ipy.packs.ot.catalog import INFO, Info, exact, pack_text
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
 from onetool_ipy.render.shown import Text
@@ -61,11 +61,11 @@ class Guide:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._made: tuple[Any, match.Index] | None = None
+        self._made: tuple[Any, Mapping[str, match.Index]] | None = None
 
     @mark(read_only=True)
     @worded
-    def help(self, query: str = "", info: str = "min") -> Any:
+    def help(self, query: str = "", info: Info | str = "min") -> Any:
         """Find out how to use something: a tool, a pack, a $snippet, an alias, or anything you can describe.
 
         Args:
@@ -106,47 +106,48 @@ class Guide:
         return f"{page}\n\nDocs: {documentation_url(name)}"
 
     def _search(self, query: str, info: str) -> str:
-        hits = self._index().search(query, limit=4 * _LIMIT)
-        groups: dict[str, list[match.Hit]] = {"Tools": [], "Packs": [], "Snippets": [], "Aliases": []}
-        for hit in hits:
-            groups[hit.item.value[0]].append(hit)
-        if not hits:
+        """The best of each group; a group never crowds out another."""
+        groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
+        if not any(groups.values()):
             shown = query if len(query) <= 80 else query[:77] + "..."
             return f"No matches found for '{shown}'. Browse with ot.tools() or ot.packs()."
         if info == "list":
-            return "\n".join(hit.item.name for group in groups.values() for hit in group[:_LIMIT])
-        lines = [f"# Results for '{query}'"]
+            return "\n".join(hit.item.name for group in groups.values() for hit in group)
+        lines = [f"# Results for '{query if len(query) <= 80 else query[:77] + '...'}'"]
         for title, group in groups.items():
             if group:
-                lines += ["", f"## {title}", *(self._hit(hit, info) for hit in group[:_LIMIT])]
+                lines += ["", f"## {title}", *(self._hit(hit, info) for hit in group)]
         return "\n".join(lines)
 
     def _hit(self, hit: match.Hit, info: str) -> str:
-        kind, thing = hit.item.value
-        if info == "full" and kind == "Tools":
-            return _tool_page(exact(thing), "full").replace("# ", "### ", 1)
+        if info == "full" and isinstance(hit.item.value, ToolSpec):
+            return _tool_page(exact(hit.item.value), "full").replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
-    def _index(self) -> match.Index:
-        """The index of what there is now; made again when anything of it changed."""
-        registry, shortcuts = self._desk.registry, self._desk.shortcuts
-        stamp = (tuple(map(id, registry.list())), id(shortcuts))
+    def _indexes(self) -> Mapping[str, match.Index]:
+        """An index for each group of what there is now; made again when anything of it changed."""
+        stamp = (self._desk.registry.list(), self._desk.shortcuts, self._desk.config.prompts)
         if self._made is None or self._made[0] != stamp:
-            self._made = (stamp, match.Index(self._entries()))
+            groups = {"Tools": self._tools, "Packs": self._packs, "Snippets": self._snippets, "Aliases": self._aliases}
+            self._made = (stamp, {title: match.Index(entries()) for title, entries in groups.items()})
         return self._made[1]
 
-    def _entries(self) -> Iterable[match.Entry]:
-        registry, prompts = self._desk.registry, self._desk.config.prompts
-        for spec in registry.list():
-            yield match.entry_of(spec)._replace(value=("Tools", spec))
-        for name, specs in registry.packs().items():
+    def _tools(self) -> Iterable[match.Entry]:
+        return map(match.entry_of, self._desk.registry.list())
+
+    def _packs(self) -> Iterable[match.Entry]:
+        prompts = self._desk.config.prompts
+        for name, specs in self._desk.registry.packs().items():
             said = prompts.get(name) or f"{len(specs)} tools: {', '.join(s.short_name for s in specs[:8])}"
-            yield match.Entry(name, said, value=("Packs", specs))
-        shortcuts = self._desk.shortcuts
-        for name, snippet in shortcuts.snippets.items():
-            yield match.Entry(f"${name}", snippet.description, value=("Snippets", snippet))
-        for name, target in shortcuts.aliases.items():
-            yield match.Entry(name, f"alias of {target}", value=("Aliases", target))
+            yield match.Entry(name, said)
+
+    def _snippets(self) -> Iterable[match.Entry]:
+        for name, snippet in self._desk.shortcuts.snippets.items():
+            yield match.Entry(f"${name}", snippet.description, tuple(param.name for param in snippet.params))
+
+    def _aliases(self) -> Iterable[match.Entry]:
+        for name, target in self._desk.shortcuts.aliases.items():
+            yield match.Entry(name, f"alias of {target}")
 
 
 def documentation_url(pack: str) -> str:

@@ -6,7 +6,7 @@ import json
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.snippets import MISSING, Param, Snippet, example_of
-from onetool_ipy.render.flow import flow
+from onetool_ipy.render.flow import flow, inline
 
 __all__ = ["page"]
 
@@ -37,6 +37,6 @@ def _param(param: Param) -> str:
     for key, value in said.items():
         if value is MISSING or (value is None and key != "default"):
             continue
-        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else flow(value)
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
         parts.append(f"{key}: {shown}")
     return "{" + ", ".join(parts) + "}"
