@@ -7,7 +7,7 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from onetool_ipy.core import current, schema
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
@@ -16,16 +16,39 @@ from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     import inspect
+    from collections.abc import Callable, Mapping
 
-    from onetool_ipy.toolbox import Toolbox
+    from onetool_ipy.core.registry import Registry
+    from onetool_ipy.core.shortcuts import Shortcuts
 
 __all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure"]
+
+
+class Box(Protocol):
+    """What a proxy needs of its toolbox."""
+
+    dress: Callable[[BaseException], None] | None
+    run_code: Callable[[str, str], Any] | None
+
+    @property
+    def registry(self) -> Registry: ...
+
+    @property
+    def shortcuts(self) -> Shortcuts: ...
+
+    def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
+
+    async def acall(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
+
+    def run(self, tool: str, args: Mapping[str, Any]) -> ToolResult: ...
+
+    def mask(self, text: str) -> str: ...
 
 
 class PackProxy:
     """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
 
-    def __init__(self, box: Toolbox, name: str) -> None:
+    def __init__(self, box: Box, name: str) -> None:
         self._box = box
         self._name = name
 
@@ -75,7 +98,7 @@ class PackProxy:
 class ToolProxy:
     """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
 
-    def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
+    def __init__(self, box: Box, spec: ToolSpec) -> None:
         self._box = box
         self._spec = spec
         self.__name__ = spec.short_name
@@ -176,7 +199,7 @@ class OtTool(ToolProxy):
         return super()._failed(result)
 
 
-def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
+def raise_failure(box: Box, result: ToolResult) -> NoReturn:
     """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
     __tracebackhide__ = True
     assert result.error is not None

@@ -20,8 +20,6 @@ Mask = Callable[[str], str]
 
 _MAX_SHOWN = 120
 _BACKTRACKS = 10_000
-_ANY_NUMBER = 0.5
-"""Stands for NaN and infinities when they are judged: a number, but no integer."""
 _WORDS = frozenset(("description", "title", "default", "examples", "deprecated", "$comment", "readOnly", "writeOnly"))
 _PLAIN_ROOT = frozenset(("type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema"))
 
@@ -69,26 +67,30 @@ class Checker:
             self._convert_all(ready, tool, mask)
         return ready
 
-    def _judge(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+    def _judge(self, args: Mapping[Any, Any], tool: str, mask: Mask) -> None:
         """Look again, at the JSON form: say all that is wrong, or find that only the form was odd."""
         converters = dict(self._convert)
-        view: dict[str, Any] = {}
+        views: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         fine: set[Any] = set()
         found: list[dict[str, Any]] = []
         for name, value in args.items():
             if not isinstance(name, str):
                 shown = values.cut(mask(values.safe_repr(name)), _MAX_SHOWN)
                 found.append({"pointer": "", "message": f"argument names are text, not {shown}", "keyword": "type"})
-            elif name in self._free or (name in converters and _accepts(converters[name], value)):
-                view[name] = None
+                continue
+            forms: tuple[Any, ...] = (None,)
+            if name in self._free or (name in converters and _accepts(converters[name], value)):
                 fine.add(name)
             else:
-                view[name] = values.to_json(value, not_a_number=_ANY_NUMBER)
-        for error in self._validator.iter_errors(view):
-            path = list(error.instance_path)
-            if not path or path[0] not in fine:
-                for inner in _meant(error):
-                    found.extend(_violations(inner, args, self._parameters, mask))
+                forms = values.forms_to_judge(value)
+            shown = values.to_json(name)
+            views[0][shown], views[1][shown] = forms[0], forms[-1]
+        for view in views if views[0] != views[1] else views[:1]:
+            for error in self._validator.iter_errors(view):
+                path = list(error.instance_path)
+                if not path or path[0] not in fine:
+                    for inner in _meant(error):
+                        found.extend(_violations(inner, args, self._parameters, mask))
         if found:
             raise _invalid(tool, found, self._parameters)
 
@@ -153,7 +155,7 @@ def _is_misfit(error: Any, place: list[Any]) -> bool:
     return error.kind.name in ("type", "enum", "const") and list(error.instance_path) == place
 
 
-def _violations(error: Any, args: Mapping[str, Any], parameters: Mapping[str, Any], mask: Mask) -> list[dict[str, Any]]:
+def _violations(error: Any, args: Mapping[Any, Any], parameters: Mapping[str, Any], mask: Mask) -> list[dict[str, Any]]:
     kind, path = error.kind.name, list(error.instance_path)
     if kind == "required" and not path:
         texts = [f"missing argument '{error.kind.as_dict().get('property')}'"]
@@ -165,7 +167,7 @@ def _violations(error: Any, args: Mapping[str, Any], parameters: Mapping[str, An
     return [{"pointer": _pointer(path), "message": text, "keyword": kind} for text in texts]
 
 
-def _said(error: Any, path: list[Any], args: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+def _said(error: Any, path: list[Any], args: Mapping[Any, Any], parameters: Mapping[str, Any]) -> str:
     """What is wrong with a value, in words; for a choice of types, the type in Python's words."""
     given = _given(path, args, error.instance)
     if error.kind.name in ("anyOf", "oneOf"):
@@ -173,7 +175,11 @@ def _said(error: Any, path: list[Any], args: Mapping[str, Any], parameters: Mapp
         if wanted != "Any":
             return f"{values.safe_repr(given)} is not {wanted}"
     if isinstance(given, float) and not math.isfinite(given):
-        return str(error.message).replace(str(_ANY_NUMBER), repr(given), 1)
+        return str(error.message).replace(str(values.ANY_NUMBER), repr(given), 1)
+    if not values.is_json(given):
+        kinds = error.kind.as_dict().get("types") if error.kind.name == "type" else None
+        wanted = f"of type {' or '.join(kinds)}" if kinds else "what is asked for"
+        return f"{values.safe_repr(given)} is not {wanted}"
     return str(error.message)
 
 
@@ -210,6 +216,7 @@ def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask) -> str:
 
 
 def _invalid(tool: str, found: list[dict[str, Any]], parameters: Mapping[str, Any]) -> InvalidArgs:
+    found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
     found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
     shown = "; ".join(str(f["message"]) for f in found[:3])
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""

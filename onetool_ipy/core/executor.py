@@ -309,7 +309,7 @@ def _lane(lane: Lane) -> Lane:
 
 
 def _without_stop(work: Callable[[], Any]) -> Any:
-    """As Python does for coroutines: StopIteration would be lost on its way through one, and the waiter wait for ever."""
+    """As Python does for coroutines: StopIteration would be lost in one, and who waits would wait for ever."""
     try:
         return work()
     except StopIteration as exc:

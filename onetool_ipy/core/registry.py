@@ -192,9 +192,11 @@ def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
 
 def _validated(spec: ToolSpec) -> ToolSpec:
     name = names.canonical(spec.name)
-    if not isinstance(spec.description, str) or not spec.description.strip():
+    description: Any = spec.description
+    parameters: Any = spec.parameters
+    if not isinstance(description, str) or not description.strip():
         raise InvalidTool(f"The tool '{name}' needs a description.")
-    if not isinstance(spec.parameters, Mapping) or spec.parameters.get("type") != "object":
+    if not isinstance(parameters, Mapping) or parameters.get("type") != "object":
         raise InvalidTool(f"'{name}': parameters must be a JSON Schema of type \"object\".")
     if name != spec.name:
         spec = spec.replace(name=name)

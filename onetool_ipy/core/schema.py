@@ -45,7 +45,7 @@ class Param(NamedTuple):
         return "default" in self.schema
 
 
-def params(parameters: Mapping[str, Any]) -> list[Param]:
+def params(parameters: Any) -> list[Param]:
     """The arguments that a schema names, required ones first, else in its order."""
     root = parameters if isinstance(parameters, Mapping) else {}
     reader = _Reader(root)
@@ -69,12 +69,12 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def type_text(schema: Any, root: Mapping[str, Any]) -> str:
+def type_text(schema: Any, root: Any) -> str:
     """The Python type a schema stands for, as text that Python can parse."""
     return _Reader(root).type(schema, 0)
 
 
-def signature_text(name: str, parameters: Mapping[str, Any]) -> str:
+def signature_text(name: str, parameters: Any) -> str:
     """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `'...'`."""
     known = params(parameters)
     labels = python_names(known)
@@ -87,7 +87,7 @@ def signature_text(name: str, parameters: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def argument_lines(parameters: Mapping[str, Any]) -> list[str]:
+def argument_lines(parameters: Any) -> list[str]:
     """`name: description` for each argument; its type stands in for a missing description."""
     return [f"{p.name}: {p.description or type_text(p.schema, parameters)}" for p in params(parameters)]
 

@@ -21,7 +21,7 @@ class _Shown:
         return self._text
 
 
-def signature_of(parameters: Mapping[str, Any]) -> inspect.Signature:
+def signature_of(parameters: Any) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
     found = []
     known = schema.params(parameters)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
+from typing import Any
 
 from onetool_ipy.core import values
 from onetool_ipy.core.model import Step, ToolResult, Trip
@@ -25,8 +26,9 @@ def span(mask: Callable[[str], str]) -> Step:
         if not logger.isEnabledFor(logging.INFO):
             return None
         result = yield
-        args = trip.call.args if isinstance(trip.call.args, dict) else {}
-        fields = {mask(str(k)): _short(v, mask) for k, v in args.items()}
+        args: Any = trip.call.args
+        named = args.items() if isinstance(args, dict) else ()
+        fields = {mask(str(k)): _short(v, mask) for k, v in named}
         duration_ms = result.meta.get("duration_ms")
         logger.info(
             "%s ok=%s duration_ms=%s %s",

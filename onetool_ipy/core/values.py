@@ -34,20 +34,42 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["cut", "is_json", "map_text", "plain_copy", "safe_repr", "to_json", "to_text"]
+__all__ = [
+    "ANY_NUMBER",
+    "cut",
+    "forms_to_judge",
+    "is_json",
+    "map_text",
+    "plain_copy",
+    "safe_repr",
+    "to_json",
+    "to_text",
+]
+
+ANY_NUMBER = 0.5
+"""Stands for NaN and infinities when they are judged: a number, but no integer."""
 
 _MAX_DEPTH = 200
 _MAX_REPR = 500
 _MAX_BITS = 13_000
+_LARGE = 10**300
 _LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
-def to_json(value: Any, *, not_a_number: float | None = None) -> Any:
-    """Give the JSON-safe form of any value, by the table above.
+def to_json(value: Any) -> Any:
+    """Give the JSON-safe form of any value, by the table above."""
+    return _Writer().write(value, 0)
 
-    `not_a_number` stands for NaN and infinities where null would be judged as no number at all.
+
+def forms_to_judge(value: Any) -> tuple[Any, ...]:
+    """Give the JSON forms by which a schema may judge a value that JSON cannot hold.
+
+    Numbers stay numbers, however large or undefined. What has no form but its repr has no type either: null stands for
+    it in one form, an object in another, and who accepts both does not mind what it is.
     """
-    return _Writer(not_a_number).write(value, 0)
+    first = _Judged(None)
+    form = first.write(value, 0)
+    return (form, _Judged({}).write(value, 0)) if first.is_formless else (form,)
 
 
 def to_text(value: Any) -> str:
@@ -191,10 +213,9 @@ def _is_walked(value: Any) -> bool:
 class _Writer:
     """Writes one value as JSON-safe data."""
 
-    __slots__ = ("_above", "_not_a_number")
+    __slots__ = ("_above",)
 
-    def __init__(self, not_a_number: float | None) -> None:
-        self._not_a_number = not_a_number
+    def __init__(self) -> None:
         self._above: set[int] = set()
 
     def write(self, value: Any, depth: int) -> Any:
@@ -204,9 +225,9 @@ class _Writer:
         if value is None or kind is bool:
             return value
         if kind is int:
-            return _int(value)
+            return value if value.bit_length() <= _MAX_BITS else self._huge(value)
         if kind is float:
-            return value if math.isfinite(value) else self._not_a_number
+            return value if math.isfinite(value) else self._not_a_number()
         if depth >= _MAX_DEPTH:
             return "<too deep>"
         if id(value) in self._above:
@@ -217,7 +238,7 @@ class _Writer:
         except RecursionError:
             return "<too deep>"
         except Exception:  # noqa: BLE001 - a foreign object may fail in any of its methods; its repr is what is left
-            return _clean(safe_repr(value))
+            return self._other(value)
         finally:
             self._above.discard(id(value))
 
@@ -233,13 +254,37 @@ class _Writer:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return _base64(bytes(value))
         found = _scalar(value) or _inner(value)
-        if found is None:
-            return _clean(safe_repr(value))
-        return self.write(found[0], depth)
+        return self._other(value) if found is None else self.write(found[0], depth)
+
+    def _not_a_number(self) -> Any:
+        return None
+
+    def _huge(self, value: int) -> Any:
+        return hex(value)
+
+    def _other(self, value: Any) -> Any:
+        return _clean(safe_repr(value))
 
 
-def _int(value: int) -> int | str:
-    return value if value.bit_length() <= _MAX_BITS else hex(value)
+class _Judged(_Writer):
+    """Writes one value for a schema to judge; `formless` stands for what has no form but its repr."""
+
+    __slots__ = ("_formless", "is_formless")
+
+    def __init__(self, formless: Any) -> None:
+        super().__init__()
+        self._formless = formless
+        self.is_formless = False
+
+    def _not_a_number(self) -> Any:
+        return ANY_NUMBER
+
+    def _huge(self, value: int) -> Any:
+        return _LARGE if value > 0 else -_LARGE
+
+    def _other(self, value: Any) -> Any:  # noqa: ARG002 - what it is does not count
+        self.is_formless = True
+        return self._formless
 
 
 def _base64(data: bytes) -> dict[str, Any]:

@@ -76,8 +76,9 @@ def _plain(arg: object, mask: Mask) -> object:
 def _reason(exc: BaseException, mask: Mask) -> str:
     """Why, in the system's words where it has some; without what stands behind `?` in a URL."""
     for link in _causes(exc):
-        if isinstance(link, OSError) and (link.errno or link.strerror):
-            return mask(os.strerror(link.errno) if (link.errno or 0) > 0 else str(link.strerror))
+        if isinstance(link, OSError) and link.strerror:
+            is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place
+            return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
     try:
         text = str(exc).strip()
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything

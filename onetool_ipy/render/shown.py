@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ErrorText", "Listing", "Record", "Text"]
 
+_MAX_ROWS = 500
+"""Rows that a table in a notebook shows, since the notebook keeps them."""
+
 
 class Listing(list[Any]):
     """Rows, or names."""
@@ -28,7 +31,10 @@ class Listing(list[Any]):
     def _repr_html_(self) -> str:
         if not self:
             return html.note("nothing")
-        return html.table(self._rows()) + html.note(f"{len(self):,} row" + ("s" if len(self) != 1 else ""))
+        said = f"{len(self):,} row" + ("s" if len(self) != 1 else "")
+        if len(self) > _MAX_ROWS:
+            said += f", the first {_MAX_ROWS:,} shown; all of them: .df"
+        return html.table(self._rows()[:_MAX_ROWS]) + html.note(said)
 
     @property
     def df(self) -> pd.DataFrame:

@@ -66,9 +66,9 @@ class Outline(NamedTuple):
 def _tool(data: dict[str, Any]) -> ToolOutline:
     positional = data["positional"]
     fields = {**data, "tags": tuple(data["tags"]), "positional": None if positional is None else tuple(positional)}
-    tool = ToolOutline(**fields)
-    if not all(isinstance(text, str) for text in (tool.function, tool.name, tool.description, *tool.tags)):
+    texts = (data["function"], data["name"], data["description"], *data["tags"])
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError("not a tool's outline")
-    if not isinstance(tool.parameters, dict) or not isinstance(tool.line, int):
+    if not isinstance(data["parameters"], dict) or not isinstance(data["line"], int):
         raise TypeError("not a tool's outline")
-    return tool
+    return ToolOutline(**fields)

@@ -90,9 +90,9 @@ class PackFile:
     def problems(self) -> Iterator[Problem]:
         outline = self._outline
         if outline.error:
-            yield Problem(str(self.path), outline.error.rstrip(".") + ".", "Its tools are not offered until it is fixed.")
+            yield self._problem(outline.error, "Its tools are not offered until it is fixed.")
         if self._fault:
-            yield Problem(str(self.path), self._fault.rstrip(".") + ".", "The next call of one of its tools reads it again.")
+            yield self._problem(self._fault, "The next call of one of its tools reads it again.")
         if self._loaded is not None and self._loaded.outline is outline:
             for name, reason in self._loaded.faults.items():
                 yield Problem(str(self.path), f"'{name}' {reason}")
@@ -101,6 +101,9 @@ class PackFile:
         for tool in outline.tools:
             if not tool.documented:
                 yield Problem(f"{self.path}:{tool.line}", f"'{tool.name}' has no docstring.", "Say what it does.")
+
+    def _problem(self, message: str, hint: str) -> Problem:
+        return Problem(str(self.path), message.rstrip(".") + ".", hint)
 
     def _sketch(self, tool: ToolOutline) -> ToolSpec:
         return ToolSpec(

@@ -8,6 +8,7 @@ here raises for a disk that is full or cannot be written: the record is dropped,
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import stat
@@ -39,7 +40,6 @@ _ABANDONED_S = 24 * 3600.0
 _IN_USE = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
 _NOT_OURS = (errno.ENOENT, errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR)
 """What opening says of a file that was deleted in this moment, is not a plain file, or is another user's."""
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Appender:
@@ -68,7 +68,7 @@ class Appender:
         try:
             if opened is None:
                 opened = self._reopen()
-            done = os.write(opened.fd, line)
+            done = opened.write(line)
         except OSError as exc:
             self._drop(exc)
             return
@@ -90,7 +90,7 @@ class Appender:
     def is_gone(self) -> bool:
         """Whether somebody deleted the file this process is writing to."""
         opened = self._open
-        return opened is not None and os.fstat(opened.fd).st_nlink == 0
+        return opened is not None and os.fstat(opened.fileno()).st_nlink == 0
 
     def problems(self) -> Iterator[Problem]:
         """What was not recorded, and why."""
@@ -112,7 +112,6 @@ class Appender:
 
     def _make(self) -> _Open:
         """A new file that is held from its first moment on."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
             make_folder(self._folder)
         except StoreError as exc:
@@ -120,9 +119,9 @@ class Appender:
             raise OSError(errno.EAGAIN, exc.reason) from exc
         while True:
             name = f"calls-{FORMAT}-{os.getpid()}-{os.urandom(6).hex()}.jsonl"
-            opened = _Open(os.open(self._folder / name, flags, 0o600))
-            _hold(opened.fd)
-            if os.fstat(opened.fd).st_nlink:
+            opened = _Open(self._folder / name, "ab", opener=_open_new)
+            _hold(opened.fileno())
+            if os.fstat(opened.fileno()).st_nlink:
                 return opened
 
     def _drop(self, exc: OSError) -> None:
@@ -137,16 +136,14 @@ def _begin_anew(appender: ref[Appender]) -> None:
         found.begin_anew()
 
 
-class _Open:
-    """A descriptor that is closed when the last thread has let go of it."""
+class _Open(io.FileIO):
+    """A file that is closed when the last thread has let go of it.
 
-    __slots__ = ("fd",)
+    By the destructor of FileIO, since an interrupt inside one written in Python would be lost; the slot hides the mark
+    by which it knows that it was not closed by hand, and would warn.
+    """
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self) -> None:
-        os.close(self.fd)
+    __slots__ = ("_finalizing",)
 
 
 class Reader:
@@ -157,12 +154,12 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        self._file = _Open(os.open(path, _READ_FLAGS))
-        if not stat.S_ISREG(os.fstat(self._file.fd).st_mode):
+        self._file = _Open(path, "rb", opener=_open_to_read)
+        if not stat.S_ISREG(self._stat().st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
 
     def size(self) -> int:
-        return os.fstat(self._file.fd).st_size
+        return self._stat().st_size
 
     def blocks(self, offset: int) -> Iterator[tuple[bytes, int]]:
         """The whole lines from an offset on, some thousand at a time, each with the offset behind them.
@@ -170,8 +167,8 @@ class Reader:
         A megabyte without a newline is no line of ours; it comes as a block that cannot be read.
         """
         while True:
-            os.lseek(self._file.fd, offset, os.SEEK_SET)
-            data = os.read(self._file.fd, _BLOCK)
+            self._file.seek(offset)
+            data = self._file.read(_BLOCK) or b""
             end = data.rfind(b"\n") + 1
             if not end and len(data) == _BLOCK:
                 data, end = data[:-1] + b"\n", _BLOCK
@@ -182,18 +179,29 @@ class Reader:
 
     def delete_if_done(self, offset: int) -> bool:
         """Delete the file if its owner is gone and nothing but the rest of a cut record stands behind the offset."""
-        if not _take(self._file.fd, self.name):
+        if not _take(self._file.fileno(), self.name):
             return False
         try:
-            is_young = time.time() - os.fstat(self._file.fd).st_mtime < _ABANDONED_S
+            is_young = time.time() - self._stat().st_mtime < _ABANDONED_S
             if (is_young and self.size() == 0) or any(True for _ in self.blocks(offset)):
                 return False  # an empty one may be between being made and being held
             os.unlink(self.path)
         except OSError:
             return False
         finally:
-            _hand_back(self._file.fd)
+            _hand_back(self._file.fileno())
         return True
+
+    def _stat(self) -> os.stat_result:
+        return os.fstat(self._file.fileno())
+
+
+def _open_new(name: str, _flags: int) -> int:
+    return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+
+
+def _open_to_read(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def open_readers(folder: Path) -> list[Reader]:

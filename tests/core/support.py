@@ -1,4 +1,4 @@
-"""A project of one's own for a test: files below a temporary folder, and toolboxes opened on it that are closed after."""
+"""A project of one's own for a test, with toolboxes on it; and an executor without any project."""
 
 from __future__ import annotations
 

@@ -147,6 +147,55 @@ def test_an_odd_value_of_the_wrong_form_is_refused(name: str, value: Any) -> Non
     assert _failure({**GOOD, name: value}).details[0]["pointer"].startswith(f"/{name}")
 
 
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("value", [object(), Mute(), len, (n for n in ())], ids=short)
+@pytest.mark.parametrize("sub", ["string", "integer", "array", "object", "boolean", ["string", "null"]], ids=short)
+def test_an_object_without_a_form_of_its_own_fits_no_type(value: Any, sub: Any) -> None:
+    parameters = {"type": "object", "properties": {"x": {"type": sub}}}
+
+    failure = _failure({"x": value}, parameters)
+
+    assert [d["pointer"] for d in failure.details] == ["/x"]
+    assert "is not of type" in failure.message
+
+
+def test_an_object_without_a_form_of_its_own_may_stand_where_anything_may() -> None:
+    parameters = {"type": "object", "properties": {"x": {"type": "array", "items": {}}, "y": {"type": "object"}}}
+    args = {"x": [object(), Mute()], "y": {"a": object()}}
+
+    assert Checker(parameters).check(args, "t.x") == args
+
+
+@pytest.mark.parametrize(
+    ("args", "pointers"),
+    [
+        ({"s": 10**5000}, ["/s"]),
+        ({"n": 10**5000}, []),
+        ({"n": -(10**5000), "s": np.str_("x")}, []),
+        ({"n": 10**5000, "s": 5}, ["/s"]),
+        ({"s": "\ud800", "n": "x"}, ["/n"]),
+        ({"\ud800": 1}, [""]),
+    ],
+    ids=short,
+)
+def test_huge_numbers_and_lone_surrogates_are_judged_as_what_they_are(
+    args: dict[str, Any], pointers: list[str]
+) -> None:
+    parameters = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
+        "additionalProperties": False,
+    }
+    if pointers:
+        assert [d["pointer"] for d in _failure(args, parameters).details] == pointers
+    else:
+        assert Checker(parameters).check(args, "t.x") == args
+
+
 def test_numbers_inside_a_list_may_be_no_numbers() -> None:
     numbers = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "number"}}, "s": {}}}
     values = [1.0, math.nan, math.inf]

@@ -52,8 +52,7 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
     async def later(n: int) -> int:
         """Work."""
         begun.set()
-        while not gate.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(gate.wait, 10)
         return n + 1
 
     table = bench(sync, later)

@@ -203,13 +203,13 @@ def test_reading_a_hostile_schema_never_fails_and_never_takes_long(name: str) ->
 
 
 def test_names_python_cannot_spell_stay_apart_and_exact_ones_keep_theirs() -> None:
-    known = schema.params({"type": "object", "properties": dict.fromkeys(["a-b", "a_b", "a.b", "class"], {})})
+    known = schema.params({"type": "object", "properties": {name: {} for name in ("a-b", "a_b", "a.b", "class")}})
 
     assert schema.python_names(known) == {"a-b": "a_b_2", "a_b": "a_b", "a.b": "a_b_3", "class": "class_"}
 
 
 def test_required_arguments_come_first_and_keep_their_order() -> None:
-    parameters = {"type": "object", "properties": dict.fromkeys("abcd", {}), "required": ["d", "b"]}
+    parameters = {"type": "object", "properties": {name: {} for name in "abcd"}, "required": ["d", "b"]}
 
     assert [p.name for p in schema.params(parameters)] == ["b", "d", "a", "c"]
 

@@ -224,7 +224,13 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     topics = _topics(folder)
 
     def work(ack: Ack, busy: mmap.mmap) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        def interrupt(_number: int, _frame: object) -> None:
+            if busy[0]:  # inside the store; elsewhere it would stop this loop
+                busy[0] = 0
+                busy[8:16] = (int.from_bytes(busy[8:16], "little") + 1).to_bytes(8, "little")
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, interrupt)
         log = Calls(Path(folder) / "calls", clock=clock, fold_bytes=3000)
         number = 0
         while True:
@@ -275,11 +281,12 @@ def campaign(
             data = pipe.read(1)  # until it is under way
             for _ in range(max(1, interrupts)):
                 data += _wait(pipe, chance.randrange(acks + 1), chance.randrange(spins))
-                landed += busy[0]
+                landed += 0 if interrupts else busy[0]
                 os.kill(pid, signal.SIGINT if interrupts else signal.SIGKILL)
             if interrupts:
                 data += _wait(pipe, 1, 0)
                 os.kill(pid, signal.SIGKILL)
+                landed += int.from_bytes(busy[8:16], "little")
             os.waitpid(pid, 0)
             while more := pipe.read(65_536):
                 data += more
@@ -340,7 +347,7 @@ def _checked(folder: str, acked: list[str]) -> dict[str, Any]:
         "extra": len(set(names) - set(acked)),
         "totals_agree": before == log.usage().total_calls == len(names) == len(log.frame()),
         "problems": [str(one) for one in log.problems()],
-        "files": len(list(Path(folder).glob("*.jsonl"))),
+        "files": sum(path.stat().st_size > 0 for path in Path(folder).glob("*.jsonl")),
     }
 
 

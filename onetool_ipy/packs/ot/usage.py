@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,10 +46,10 @@ class Stats(Record):
     def plot(self) -> Any:
         """Draw calls over time, latency and failures: a matplotlib figure where that is installed, else SVG."""
         try:
-            from matplotlib.figure import Figure
+            figures = import_module("matplotlib.figure")  # never a dependency of ours
         except ImportError:
             return Plot(self["tools"], self.series)
-        return _figure(Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
+        return _figure(figures.Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
 
     def _repr_html_(self) -> str:
         guessed = self.get("estimates", ())

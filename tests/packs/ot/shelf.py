@@ -103,10 +103,9 @@ def proxy_tools() -> list[ToolSpec]:
         },
         "required": ["query"],
     }
-    found = [_proxy("github", "search", "Search code.", search)]
-    for tool in json.loads((_SCHEMAS / "git.json").read_text(encoding="utf-8")):
-        found.append(_proxy("git", tool["name"], tool["description"], tool["inputSchema"]))
-    return found
+    git = json.loads((_SCHEMAS / "git.json").read_text(encoding="utf-8"))
+    others = (_proxy("git", tool["name"], tool["description"], tool["inputSchema"]) for tool in git)
+    return [_proxy("github", "search", "Search code.", search), *others]
 
 
 def _proxy(server: str, name: str, description: str, schema: dict[str, Any]) -> ToolSpec:

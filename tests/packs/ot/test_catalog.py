@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from onetool_ipy import Toolbox, __version__
+from onetool_ipy import Toolbox, ToolSpec, __version__
 from onetool_ipy.core.errors import ToolCallError
+from onetool_ipy.core.snippets import read_snippet
 from onetool_ipy.render.shown import ErrorText
 from tests.core.support import Project
 from tests.packs.ot.shelf import RESEARCH, filled
@@ -238,7 +239,7 @@ def test_snippet_at_full_is_to_the_letter_of_the_spec(box: Toolbox) -> None:
 
 
 def test_several_snippets_at_full_are_separated_by_a_blank_line(box: Toolbox) -> None:
-    text = box.ot.snippets(pattern="p", info="full")
+    text = box.ot.snippets(pattern="r", info="full")
 
     assert text.startswith(RESEARCH + "\n\nname: pkg_versions\n")
 
@@ -387,11 +388,8 @@ def test_lists_are_tables_for_pandas_and_in_a_notebook(
 
 
 def test_new_tool_and_session_snippet_are_listed_at_once(box: Toolbox) -> None:
-    from onetool_ipy.core.snippets import read_snippet
-
-    box.registry.register(box.registry.list()[0].__class__(
-        name="nb.mine", description="Mine.", parameters={"type": "object"}, run=lambda args: 1
-    ))
+    mine = ToolSpec(name="nb.mine", description="Mine.", parameters={"type": "object"}, run=lambda args: 1)
+    box.registry.register(mine)
     box.add_snippet(read_snippet("mine", {"body": "1", "description": "Of this session"}))
 
     assert "nb.mine" in box.ot.tools(info="list")
