@@ -329,9 +329,9 @@ class Toolbox:
             self._require_open()
         if isinstance(tool, ToolCall):
             return tool
-        if isinstance(args, Mapping) and type(args) is not dict:
-            args = dict(args)
-        return ToolCall(self.new_id(), tool, {} if args is None else args, source)
+        if type(args) is not dict:
+            args = {} if args is None else dict(args) if isinstance(args, Mapping) else args
+        return ToolCall(self.new_id(), tool, args, source)
 
     def _require_open(self) -> None:
         if self._is_closed:

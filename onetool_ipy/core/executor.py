@@ -127,7 +127,8 @@ class Executor:
             try:
                 entered.pop().send(result)
             except StopIteration as stop:
-                result = stop.value or result
+                if stop.value is not None:  # a failed result is false, and still the answer
+                    result = stop.value
             except CallFailure as exc:
                 result = self._failed(trip, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from onetool_ipy.core.vocabulary import Vocabulary, allowed_edits, key_of, keys_of
@@ -34,6 +35,7 @@ _LITTLE_WORDS = (
     "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
 )
 _STOP = frozenset(_LITTLE_WORDS.split())
+_name = attrgetter("name")
 
 
 class Entry(NamedTuple):
@@ -88,11 +90,12 @@ class Index:
     """Entries, ready to be searched. Shorter names come first where nothing else decides."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        given = list(entries)
-        keyed = list(zip(keys_of([entry.name for entry in given]), given, strict=True))
-        keyed.sort(key=lambda pair: (len(pair[0]), pair[0], pair[1].name))
-        self._keys = [key for key, _ in keyed]
-        self._entries = [entry for _, entry in keyed]
+        given = sorted(entries, key=_name)
+        keys = keys_of([entry.name for entry in given])
+        order = sorted(range(len(given)), key=keys.__getitem__)
+        order.sort(key=lambda i: len(keys[i]))
+        self._keys = [keys[i] for i in order]
+        self._entries = [given[i] for i in order]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -129,7 +132,10 @@ class Index:
 
     @cached_property
     def _tails(self) -> list[str]:
-        return keys_of([entry.name.partition(".")[2] for entry in self._entries])
+        packs = [entry.name.partition(".")[0] if "." in entry.name else "" for entry in self._entries]
+        heads = {pack: f"{key_of(pack)} " for pack in set(packs)}
+        pairs = zip(self._keys, packs, strict=True)
+        return [key.removeprefix(heads[pack].lstrip()) if pack else "" for key, pack in pairs]
 
     @cached_property
     def _sorted_keys(self) -> tuple[list[str], list[int]]:
@@ -165,7 +171,7 @@ class Index:
 
     def _whole_words(self, text: str) -> Iterator[tuple[int, float]]:
         """Entries that have every term as whole words, with how well; `a.b` must stand so in a name."""
-        terms = [term for term in map(key_of, text.split()[:_MAX_UNITS]) if term]
+        terms = list(dict.fromkeys(term for term in map(key_of, text.split()[:_MAX_UNITS]) if term))
         if len(terms) == 1 and " " not in terms[0]:
             for ids, weight in self._words.having(terms[0]):
                 for i in ids:

@@ -25,7 +25,7 @@ from onetool_ipy.net.rules import Rules
 
 __all__ = ["limit_of", "send", "through_road", "with_transport"]
 
-_GRACE_S = 0.25
+_GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024
 _SENDING = ("auth", "follow_redirects")
 

@@ -7,13 +7,15 @@ Everything here can be read from a pack file's text without running it. A whole 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
 from onetool_ipy.core.errors import InvalidTool
+
+if TYPE_CHECKING:
+    import ast
 
 __all__ = ["Dep", "Kind", "deps_of", "merged", "read_declared", "read_decorated", "requires_cli", "requires_lib"]
 
@@ -97,6 +99,8 @@ def _tell(fn: Callable[..., Any]) -> None:
 
 
 def _decorated(decorator: ast.expr) -> Iterator[Dep]:
+    import ast
+
     if not isinstance(decorator, ast.Call):
         return
     label = ast.unparse(decorator.func).rpartition(".")[2]
@@ -129,6 +133,8 @@ def _text(name: Any) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
+    import ast
+
     try:
         return ast.literal_eval(node)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
 
 def short(value: object) -> str:
     """An id for a case of a table, whatever the value is."""
-    return values.safe_repr(value, 50)
+    return re.sub(r" at 0x[0-9a-f]+", "", values.safe_repr(value, 80))[:50]
 
 
 class Project:

@@ -730,6 +730,20 @@ def test_secrets_are_masked_in_everything_a_failure_says(bench: MakeBench) -> No
     assert error.exception.__cause__.__cause__.filename == "/home/***"
 
 
+def test_secrets_are_masked_in_what_was_being_handled_when_it_failed(bench: MakeBench) -> None:
+    def leak() -> None:
+        """Fail while handling a failure."""
+        try:
+            raise OSError("hunter22")
+        except OSError:
+            {}["key"]
+
+    exc = bench(leak, mask=_mask).call("t.leak").error.exception
+
+    assert exc.__cause__ is None
+    assert exc.__context__.args == ("***",)
+
+
 def test_secrets_are_masked_in_our_own_failures_too(bench: MakeBench) -> None:
     table = bench(add, mask=_mask)
 

@@ -116,7 +116,7 @@ TABLE: list[tuple[str, Any, Any]] = [
     ("frozenset", frozenset({"b", "a"}), ["a", "b"]),
     ("deque", collections.deque([1, 2]), [1, 2]),
     ("dict", {"a": {"b": 1}}, {"a": {"b": 1}}),
-    ("keys", {1: "a", None: "b", True: "c", (1, "x"): "d"}, {"1": "c", "null": "b", '[1, "x"]': "d"}),
+    ("keys", {1: "a", None: "b", False: "c", (1, "x"): "d"}, {"1": "a", "null": "b", "false": "c", '[1, "x"]': "d"}),
     ("ordered dict", collections.OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
     ("mapping", Odd(), {"a": 1}),
     ("bytes", b"\xff\x00", {"base64": "/wA=", "size": 2}),

@@ -114,6 +114,18 @@ def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_road:
     assert len(server.seen) == 3
 
 
+def test_a_broken_connection_is_said_at_once_where_no_time_is_left(
+    server: Loopback, make_road: MakeRoad, waits: Waits
+) -> None:
+    rules = HERE.replace(timeout_s=0.39)
+
+    with pytest.raises(CallFailure, match="broke") as caught:
+        make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9&status=0"), rules=rules)
+
+    assert caught.value.details == {"attempts": 1}
+    assert waits == []
+
+
 def test_retry_after_is_honoured(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
     reply = make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=1&after=2"), rules=HERE)
 

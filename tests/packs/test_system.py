@@ -83,7 +83,7 @@ def test_echo_gives_any_value_back_unchanged(project: Project, message: Any) -> 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         max_leaves=20,
     )
@@ -94,7 +94,7 @@ def test_echo_gives_any_json_back_unchanged(project: Project, message: Any) -> N
     result = box.call("tools.echo", {"message": message})
 
     assert result.unwrap() == message
-    assert result.to_dict()["data"] == message or str(message) >= "\ud800"
+    assert result.to_dict()["data"] == message
 
 
 @pytest.mark.spec("004/Built-ins/shell.pwd")

@@ -326,7 +326,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, kind: str)
     cache.save()
 
     assert cache.get("key") == _full()
-    assert not [p for p in tmp_path.rglob("*.tmp")]
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

@@ -437,7 +437,15 @@ def test_two_files_may_share_a_pack_but_not_a_tool(project: Project, caplog: pyt
     project.write("tools/a.py", 'pack = "geo"\ndef one() -> str:\n    """One."""\n    return "a"\n')
     project.write(
         "tools/b.py",
-        'pack = "geo"\ndef one() -> str:\n    """One."""\n    return "b"\ndef two() -> str:\n    """Two."""\n    return "b"\n',
+        '''
+        pack = "geo"
+        def one() -> str:
+            """One."""
+            return "b"
+        def two() -> str:
+            """Two."""
+            return "b"
+        ''',
     )
     box = project.open()
 
@@ -445,7 +453,7 @@ def test_two_files_may_share_a_pack_but_not_a_tool(project: Project, caplog: pyt
     assert box.call("geo.one").data == "a"
     assert box.call("geo.two").data == "b"
     assert "The name 'geo.one' is taken by a file tool" in _problems(box)
-    assert "b.py:2" in _problems(box)
+    assert "b.py:3" in _problems(box)
     assert any("geo.one" in r.getMessage() and r.levelno == logging.ERROR for r in caplog.records)
 
 
@@ -537,7 +545,13 @@ def test_a_state_folder_that_cannot_be_written_stops_nothing(project: Project) -
 async def test_async_calls_do_not_import_on_the_callers_loop(project: Project) -> None:
     project.write(
         "tools/geo.py",
-        'import threading\nWHERE = threading.current_thread().name\nasync def give() -> str:\n    """Give."""\n    return WHERE\n',
+        '''
+        import threading
+        WHERE = threading.current_thread().name
+        async def give() -> str:
+            """Give."""
+            return WHERE
+        ''',
     )
     box = project.open()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
-_RESULT = ("onetool_ipy.core.model", "ToolResult")
+_RESULT = ("onetool_ipy.core.result", "ToolResult")
 
 
 class Extension:
