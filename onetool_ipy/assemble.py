@@ -21,6 +21,7 @@ from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.toolbox import Parts, Stores, Toolbox
 
 if TYPE_CHECKING:
+    from onetool_ipy.net import Road
     from onetool_ipy.sources.functions import Functions
     from onetool_ipy.sources.pack_files import PackFiles
 
@@ -58,13 +59,20 @@ def open_leniently(
     *,
     env: Mapping[str, str] | None = None,
     clock: Clock | None = None,
-    transport: Any = None,  # noqa: ARG001 - part of the face; used once something of ours goes out
+    transport: Any = None,
 ) -> Toolbox:
     """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration."""
     _be_quiet()
     chosen = None if path is None else Path(path)
     build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now)
-    return Toolbox(build, session=Session())
+    return Toolbox(build, session=Session(), build_road=partial(_road, transport))
+
+
+def _road(transport: Any, box: Toolbox) -> Road:
+    """The one HTTP road of a toolbox; it outlives a reload."""
+    from onetool_ipy.net import Road
+
+    return Road(box.background, box.workers, mask=box.mask, transport=transport)
 
 
 def _be_quiet() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.core.shortcuts import Shortcuts
     from onetool_ipy.core.snippets import Snippet
+    from onetool_ipy.net import Road
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
@@ -109,7 +110,9 @@ class Toolbox:
     `dress` and `on_adopt` are for a face: how a tool's own exception is to look, and who hears of a cell's new tool.
     """
 
-    def __init__(self, build: Callable[[Toolbox], Parts], *, session: Session) -> None:
+    def __init__(
+        self, build: Callable[[Toolbox], Parts], *, session: Session, build_road: Callable[[Toolbox], Road]
+    ) -> None:
         given_up = GivenUp()
         self.session = session
         self.new_id = CallIds()
@@ -120,6 +123,8 @@ class Toolbox:
         self.on_reload: Callable[[], None] | None = None
         self.run_code: Callable[[str, str], Any] | None = None
         self._build = build
+        self._build_road = build_road
+        self._road: Road | None = None
         self._swap = threading.Lock()
         self._problem: Problem | None = None
         self._is_closed = False
@@ -154,6 +159,15 @@ class Toolbox:
     def topics(self) -> Topics:
         """Where `ot.notify` writes."""
         return self.parts.stores.topics
+
+    @property
+    def road(self) -> Road:
+        """The one HTTP road, opened when something first goes out."""
+        if self._road is None:
+            with self._swap:
+                if self._road is None:
+                    self._road = self._build_road(self)
+        return self._road
 
     def now(self) -> datetime.datetime:
         """The time, by the toolbox's clock."""
@@ -312,6 +326,8 @@ class Toolbox:
         self._is_closed = True
         current.closed(self)
         self.parts.close()
+        if self._road is not None:
+            self._road.close()
         self.background.close()
         self.workers.close()
 

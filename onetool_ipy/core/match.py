@@ -31,9 +31,7 @@ _MAX_DESCRIPTION = 600
 _NEAR = 45.0
 """From this score on a hit is near enough to be proposed as what was meant."""
 _LAST = "\U0010ffff"
-_LITTLE_WORDS = (
-    "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
-)
+_LITTLE_WORDS = "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
 _STOP = frozenset(_LITTLE_WORDS.split())
 _name = attrgetter("name")
 

@@ -36,10 +36,10 @@ async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
     try:
         async with asyncio.timeout(limit_s) as limit:
             value = await _awaited(begin())
-    except TimeoutError:
+    except Exception as exc:
         if not limit.expired():
             raise  # the tool's own
-        raise too_late(limit_s) from None
+        raise too_late(limit_s) from (None if isinstance(exc, TimeoutError) else exc)
     if limit.expired():
         raise too_late(limit_s)
     return value

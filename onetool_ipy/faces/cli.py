@@ -68,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     invoke.set_defaults(run=_invoke)
     init = commands.add_parser("init", help="write a commented .onetool/ folder")
     init.add_argument("folder", nargs="?", default=".")
+    init.add_argument("--pack", metavar="NAME", help="write a pack file with two tools, its test and its settings")
     init.set_defaults(run=_init)
+    stubs = commands.add_parser("stubs", help="write .pyi files for the packs, so that editors complete them")
+    stubs.add_argument("--output", "-o", metavar="FOLDER", default="typings")
+    stubs.set_defaults(run=_stubs)
     health = commands.add_parser("health", help="what is wrong now, and what to do, as JSON")
     health.set_defaults(run=_health)
     export = commands.add_parser("export", help="write a notebook as a plain Python script")
@@ -167,8 +171,42 @@ def _init(options: argparse.Namespace) -> int:
     from onetool_ipy.config import init_project
 
     folder = Path(options.folder)
-    for path in init_project(folder):
+    if options.pack is not None:
+        return _init_pack(folder, options.pack)
+    written = init_project(folder)
+    for path in written:
         print(f"wrote {path}", file=sys.stderr)
+    for path in written.left_alone:
+        print(f"left alone {path}", file=sys.stderr)
+    return OK
+
+
+def _init_pack(folder: Path, name: str) -> int:
+    from onetool_ipy.sdk.template import pack_template
+
+    config = folder / ".onetool" / "onetool.yaml"
+    files = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
+    taken = [folder / place for place in files if (folder / place).exists() and folder / place != config]
+    if taken:
+        print(f"'{taken[0]}' is there already; nothing was written.", file=sys.stderr)
+        return FAILED
+    for place, text in files.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}", file=sys.stderr)
+    return OK
+
+
+def _stubs(options: argparse.Namespace) -> int:
+    from onetool_ipy.sdk.stubs import stubs
+
+    with open_toolbox(options.config) as box:
+        for place, text in stubs([_exact(spec) for spec in box.registry.list()]).items():
+            path = Path(options.output) / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path}", file=sys.stderr)
     return OK
 
 

@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 
 from onetool_ipy.stores.calls_line import FIELDS, Batch
 
-__all__ = ["COLUMNS", "UNKNOWN", "decode", "encode", "joined", "lines", "one_line"]
+__all__ = ["COLUMNS", "UNKNOWN", "WIDTHS", "decode", "encode", "is_whole", "joined", "lines", "one_line"]
 
 COLUMNS = ("ts", "tool", "flags", "ms", "size", "source", "code", "reason", "call_id", "handle", "args")
+WIDTHS = {"ts": 8, "tool": 2, "flags": 1, "ms": 8, "size": 8, "source": 2, "code": 2, "reason": 2}
+"""How many bytes a value has."""
 UNKNOWN = "(other)"
 """What a name is called that the list of words does not have, or had no room for."""
 
+_MOST = 1 << 50
 _TEXTS = ("call_id", "handle", "args")
 _NAMES = ("tool", "source", "code", "reason")
 
@@ -56,13 +59,21 @@ def decode(columns: Mapping[str, bytes], words: Mapping[int, str]) -> Batch | No
             ok=[flag & 1 == 1 for flag in columns["flags"]],
             code=names["code"],
             reason=names["reason"],
-            ms=_array("d", columns["ms"]),
-            size=_array("q", columns["size"]),
+            ms=_sane(_array("d", columns["ms"])),
+            size=_sane(_array("q", columns["size"])),
             handle=texts["handle"],
         )
     except (ValueError, TypeError):
         return None
     return batch if all(len(getattr(batch, field)) == count for field in FIELDS) else None
+
+
+def is_whole(columns: Mapping[str, bytes]) -> bool:
+    """Whether all columns have as many values as there are calls; quicker than to decode them."""
+    count = len(columns["flags"])
+    if not count or any(len(columns[name]) != count * width for name, width in WIDTHS.items()):
+        return False
+    return all(columns[name].count(b"\n") == count - 1 for name in _TEXTS)
 
 
 def joined(name: str, first: bytes, second: bytes) -> bytes:
@@ -93,6 +104,13 @@ def _numbered(column: Sequence[str], numbers: Mapping[str, int]) -> bytes:
 
 def _named(data: bytes, words: Mapping[int, str]) -> list[str]:
     return [words.get(number, UNKNOWN) for number in _array("H", data)]
+
+
+def _sane(numbers: array[int]) -> array[int]:
+    """Durations and sizes; what none can be, as a flipped bit may make it, counts as zero."""
+    if numbers and not (min(numbers) >= 0 and sum(numbers) < _MOST):
+        return array(numbers.typecode, [one if 0 <= one < _MOST else 0 for one in numbers])
+    return numbers
 
 
 def _array(kind: str, data: bytes) -> array[int]:

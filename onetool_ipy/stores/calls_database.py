@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,35 @@ from onetool_ipy.core.model import Problem
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["ALL", "DAY", "HOUR", "Unusable", "attempt", "database_path", "problem_of", "reading", "writing"]
+__all__ = [
+    "ALL",
+    "DAY",
+    "HOUR",
+    "KINDS",
+    "MAX_NUMBER",
+    "Unusable",
+    "attempt",
+    "database_path",
+    "offsets",
+    "problem_of",
+    "reading",
+    "rows",
+    "words",
+    "writing",
+]
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "words": (int, str),
+    "marks": (str, int),
+    "files": (str, int, int, int),
+    "tallies": (int, int, int, int, int, float, float, float, int, int, bytes),
+    "chunks": (int, int, int, int, int),
+    "columns": (int, *[bytes] * 11),
+    "handles": (str, str, int),
+}
+"""What the tables hold, column by column."""
+MAX_NUMBER = 65_535
+"""The highest number of a word: two bytes of a column."""
 
 ALL, DAY, HOUR = 0, 1, 2
 """The levels of the tallies: for ever, by UTC day, by hour. `start` is in microseconds since 1970."""
@@ -106,13 +134,39 @@ def writing(path: Path, *, timeout_s: float = 0.05) -> Iterator[sqlite3.Connecti
         connection.execute("COMMIT")
 
 
+def rows(
+    connection: sqlite3.Connection, kinds: tuple[type, ...], statement: str, values: Sequence[object] = ()
+) -> list[Any]:
+    """The rows of a query. Raises Unusable where one has a value of another kind: SQLite would take any."""
+    found = connection.execute(statement, values).fetchall()
+    if any(tuple(map(type, row)) != kinds for row in found):
+        raise Unusable(Path("calls.db"), "damaged")
+    return found
+
+
+def words(connection: sqlite3.Connection) -> dict[int, str]:
+    """The names that numbers stand for. Raises Unusable for a number that is none of ours."""
+    found = dict(rows(connection, KINDS["words"], "SELECT id, text FROM words"))
+    if found and not 0 < min(found) <= max(found) <= MAX_NUMBER:
+        raise Unusable(Path("calls.db"), "damaged")
+    return found
+
+
+def offsets(connection: sqlite3.Connection, sizes: Mapping[str, int]) -> dict[str, int]:
+    """How far each append file was read. Raises Unusable for more than a file has."""
+    found = dict(rows(connection, (str, int), "SELECT name, offset FROM files"))
+    if any(not 0 <= offset <= sizes.get(name, offset) for name, offset in found.items()):
+        raise Unusable(Path("calls.db"), "damaged")
+    return found
+
+
 def attempt(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Any] | None:
     """The rows of a query; None where the file is too damaged for it."""
     import sqlite3
 
     try:
         return connection.execute(statement, values).fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeError):
         return None
 
 
@@ -137,6 +191,8 @@ def _connected(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
         yield connection
     except sqlite3.Error as exc:
         raise Unusable(path, _fault(exc), str(exc)) from exc
+    except UnicodeError as exc:  # in SQLite's own words about what it found
+        raise Unusable(path, "damaged") from exc
     finally:
         if connection is not None:
             connection.close()  # which undoes what was not committed

@@ -15,15 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.stores.calls_append import Reader, open_readers
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, joined, one_line
-from onetool_ipy.stores.calls_database import ALL, DAY, HOUR, Unusable, database_path, writing
+from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, is_whole, joined, one_line
+from onetool_ipy.stores.calls_database import (
+    ALL,
+    DAY,
+    HOUR,
+    KINDS,
+    MAX_NUMBER,
+    Unusable,
+    database_path,
+    offsets,
+    rows,
+    writing,
+)
 from onetool_ipy.stores.calls_line import Batch, parse
 from onetool_ipy.stores.calls_tally import Tally, summed, tally, to_blob, to_histogram
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["DAY_US", "HOUR_US", "KEEP", "Keep", "fold", "histogram_of", "tally_of"]
+__all__ = ["DAY_US", "HOUR_US", "KEEP", "Keep", "fold", "histogram_of"]
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -32,7 +43,6 @@ _SELECT = (
     "SELECT tool, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram FROM tallies"
     " WHERE level = ? AND start = ?"
 )
-_KINDS = (int, int, float, float, float, int, int)
 _CHUNK_ROWS = 2048
 _MAX_WORDS = 60_000
 _MAX_WRONG_NAMES = 1000
@@ -59,7 +69,7 @@ def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE) -> bool:
     reached: dict[str, int] = {}
     left = at_most
     with writing(database_path(folder)) as connection:
-        known = dict(connection.execute("SELECT name, offset FROM files"))
+        known = offsets(connection, {reader.name: reader.size() for reader in readers})
         for reader in readers:
             begin = reached[reader.name] = known.get(reader.name, 0)
             damaged = 0
@@ -80,14 +90,6 @@ def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE) -> bool:
         if reader.name in reached:
             reader.delete_if_done(reached[reader.name])
     return left <= 0
-
-
-def tally_of(row: tuple[Any, ...]) -> Tally:
-    """A row of `tallies` from `calls` on. Raises Unusable where it holds what we never wrote."""
-    *numbers, histogram = row
-    if tuple(map(type, numbers)) != _KINDS:
-        raise Unusable(Path("calls.db"), "damaged")
-    return Tally._make((*numbers, histogram_of(histogram)))
 
 
 def histogram_of(blob: Any) -> int:
@@ -111,8 +113,8 @@ def _add(connection: sqlite3.Connection, batch: Batch) -> None:
         _add_rows(connection, batch, encode(batch, numbers))
     if batch.handles:
         chunk = connection.execute("SELECT coalesce(max(id), 0) FROM chunks").fetchone()[0]
-        rows = [(one_line(call_id), handle, chunk) for call_id, handle in batch.handles.items()]
-        connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", rows)
+        later = [(one_line(call_id), handle, chunk) for call_id, handle in batch.handles.items()]
+        connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", later)
 
 
 def _found(batch: Batch) -> set[str]:
@@ -123,8 +125,11 @@ def _found(batch: Batch) -> set[str]:
 def _word_numbers(connection: sqlite3.Connection, words: Iterable[str], limit: int) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for word in sorted(words):
-        found = connection.execute("SELECT id FROM words WHERE text = ?", (word,)).fetchone()
-        numbers[word] = found[0] if found is not None else _new_word(connection, word, limit)
+        found = rows(connection, (int,), "SELECT id FROM words WHERE text = ?", (word,))
+        number = found[0][0] if found else _new_word(connection, word, limit)
+        if not 0 < number <= MAX_NUMBER:
+            raise Unusable(Path("calls.db"), "damaged")
+        numbers[word] = number
     return numbers
 
 
@@ -146,10 +151,10 @@ def _add_tallies(connection: sqlite3.Connection, batch: Batch, numbers: dict[str
     )
     known: dict[tuple[int, int, int], Tally] = {}
     for level, start in {key[:2] for key in levels}:
-        for tool, *row in connection.execute(_SELECT, (level, start)):
-            known[level, start, tool] = tally_of(tuple(row))
-    rows = [(*key, *_stored(known[key].plus(part) if key in known else part)) for key, part in levels.items()]
-    connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        for tool, *sums, blob in rows(connection, KINDS["tallies"][2:], _SELECT, (level, start)):
+            known[level, start, tool] = Tally._make((*sums, histogram_of(blob)))
+    fresh = [(*key, *_stored(known[key].plus(part) if key in known else part)) for key, part in levels.items()]
+    connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
 
 
 def _stored(tally: Tally) -> tuple[Any, ...]:
@@ -158,17 +163,19 @@ def _stored(tally: Tally) -> tuple[Any, ...]:
 
 def _add_rows(connection: sqlite3.Connection, batch: Batch, columns: dict[str, bytes]) -> None:
     """Put the calls behind those of the last chunk, or into a new one where that is full."""
-    rows, first_ts, last_ts = len(batch), min(batch.ts), max(batch.ts)
-    chunk = None
-    last = connection.execute("SELECT id, rows, first_ts, last_ts FROM chunks ORDER BY id DESC LIMIT 1").fetchone()
-    if last is not None and last[1] < _CHUNK_ROWS:
-        chunk, rows = last[0], rows + last[1]
-        first_ts, last_ts = min(first_ts, last[2]), max(last_ts, last[3])
-        known = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM columns WHERE id = ?", (chunk,)).fetchone()
-        columns = {name: joined(name, old, columns[name]) for name, old in zip(COLUMNS, known, strict=True)}
+    chunk, count, first_ts, last_ts = None, len(batch), min(batch.ts), max(batch.ts)
+    last = rows(connection, KINDS["chunks"], "SELECT * FROM chunks ORDER BY id DESC LIMIT 1")
+    if last and last[0][1] < _CHUNK_ROWS:
+        number, known_count, _, known_first, known_last = last[0]
+        found = rows(connection, KINDS["columns"], "SELECT * FROM columns WHERE id = ?", (number,))
+        known = dict(zip(COLUMNS, found[0][1:], strict=True)) if found else {}
+        if known and is_whole(known):
+            columns = {name: joined(name, known[name], columns[name]) for name in COLUMNS}
+            chunk, count = number, known_count + count
+            first_ts, last_ts = min(first_ts, known_first), max(last_ts, known_last)
     size = sum(map(len, columns.values()))
     insert = "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)"
-    chunk = connection.execute(insert, (chunk, rows, size, first_ts, last_ts)).lastrowid
+    chunk = connection.execute(insert, (chunk, count, size, first_ts, last_ts)).lastrowid
     marks = ", ".join("?" * (len(COLUMNS) + 1))
     connection.execute(f"INSERT OR REPLACE INTO columns VALUES ({marks})", (chunk, *(columns[n] for n in COLUMNS)))
 
@@ -183,21 +190,19 @@ def _note_file(connection: sqlite3.Connection, name: str, offset: int, damaged: 
 
 def _forget_files(connection: sqlite3.Connection, present: set[str]) -> None:
     """Forget files that are gone, a day late: somebody who is reading may have one of them open still."""
-    old = connection.execute("SELECT name FROM files WHERE at < ?", (int(time.time()) - _FORGET_FILE_S,)).fetchall()
+    old = rows(connection, (str,), "SELECT name FROM files WHERE at < ?", (int(time.time()) - _FORGET_FILE_S,))
     gone = [(name,) for (name,) in old if name not in present]
     connection.executemany("DELETE FROM files WHERE name = ?", gone)
 
 
 def _keep_newest(connection: sqlite3.Connection, keep: Keep) -> None:
     """Drop the oldest chunks; by the order in which they came, since a clock may have been wrong."""
-    rows = size = 0
+    kept = size = 0
     dropped: list[tuple[int, int]] = []
-    for chunk, count, length, last_ts in connection.execute(
-        "SELECT id, rows, bytes, last_ts FROM chunks ORDER BY id DESC"
-    ):
-        if dropped or rows >= keep.calls or (rows and size + length > keep.bytes):
+    for chunk, count, length, _, last_ts in rows(connection, KINDS["chunks"], "SELECT * FROM chunks ORDER BY id DESC"):
+        if dropped or kept >= keep.calls or (kept and size + length > keep.bytes):
             dropped.append((chunk, last_ts))
-        rows, size = rows + count, size + length
+        kept, size = kept + count, size + length
     if not dropped:
         return
     newest = dropped[0][0]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core.model import Problem
 from onetool_ipy.stores.calls_chunk import COLUMNS, decode
-from onetool_ipy.stores.calls_database import Unusable, attempt, database_path, reading, writing
-from onetool_ipy.stores.calls_fold import tally_of
+from onetool_ipy.stores.calls_database import KINDS, MAX_NUMBER, Unusable, attempt, database_path, reading, writing
+from onetool_ipy.stores.calls_fold import histogram_of
 from onetool_ipy.stores.files import StoreError, locked
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _TOGETHER = ("words", "marks", "files", "tallies", "handles")
 _DRAFT = ".calls-draft.db"
 _ASIDE = "calls-damaged-"
 _KEEP_ASIDE = 2
+_MOST_CALLS, _MOST = 1 << 40, 1 << 60
 _WAIT_S = 10.0
 
 
@@ -70,24 +71,37 @@ def _salvage(path: Path, draft: Path) -> None:
     with writing(draft) as new:
         try:
             with reading(path) as old:
-                if _copy_counts(old, new):
+                if _copy_counts(old, new, path.parent):
                     _copy_chunks(old, new)
         except Unusable:
             return  # not even its first page: the new one starts empty
 
 
-def _copy_counts(old: sqlite3.Connection, new: sqlite3.Connection) -> bool:
+def _copy_counts(old: sqlite3.Connection, new: sqlite3.Connection, folder: Path) -> bool:
     tables: dict[str, list[Any]] = {}
     for table in _TOGETHER:
         rows = attempt(old, f"SELECT * FROM {table}")
         if rows is None:
             return False
-        tables[table] = rows
+        tables[table] = [row for row in rows if tuple(map(type, row)) == KINDS[table]]
+        if table == "files" and not _are_right(rows, tables[table], folder):
+            return False
+    tables["words"] = [row for row in tables["words"] if 0 < row[0] <= MAX_NUMBER]
     tables["tallies"] = [row for row in tables["tallies"] if _is_tally(row)]
     for table, rows in tables.items():
-        if rows:
-            marks = ", ".join("?" * len(rows[0]))
-            new.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+        marks = ", ".join("?" * len(KINDS[table]))
+        new.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
+    return True
+
+
+def _are_right(rows: list[Any], typed: list[Any], folder: Path) -> bool:
+    """Whether we know of every append file how far it was read."""
+    if len(typed) != len(rows):
+        return False
+    for name, offset, *_ in typed:
+        with suppress(OSError):  # one that is gone
+            if not 0 <= offset <= os.stat(folder / name).st_size:
+                return False
     return True
 
 
@@ -96,7 +110,7 @@ def _copy_chunks(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     marks = ", ".join("?" * (len(COLUMNS) + 1))
     for row in attempt(old, "SELECT id, rows, bytes, first_ts, last_ts FROM chunks") or []:
         found = attempt(old, f"SELECT {names} FROM columns WHERE id = ?", (row[0],))
-        if not found or not all(type(value) is int for value in row):
+        if not found or tuple(map(type, (*row, *found[0]))) != (*KINDS["chunks"], *KINDS["columns"][1:]):
             continue
         columns = dict(zip(COLUMNS, found[0], strict=True))
         if decode(columns, {}) is None:
@@ -106,11 +120,14 @@ def _copy_chunks(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
 
 
 def _is_tally(row: tuple[Any, ...]) -> bool:
+    """Whether a row is one that calls can add up to."""
+    _, _, _, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, blob = row
     try:
-        tally_of(row[3:])
+        histogram_of(blob)
     except Unusable:
         return False
-    return all(type(value) is int for value in row[:3])
+    is_counted = 0 <= failures <= calls <= _MOST_CALLS and 0 <= size <= _MOST and abs(last_ts) <= _MOST
+    return bool(is_counted and 0 <= ms_min <= ms_max <= ms_sum * (1 + 1e-6) < float("inf"))
 
 
 def _swap(path: Path, draft: Path) -> None:

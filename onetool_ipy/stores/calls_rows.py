@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, lines
+from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, WIDTHS, encode, lines
 from onetool_ipy.stores.calls_line import Batch
 from onetool_ipy.stores.calls_snapshot import Chunk, Snapshot
 from onetool_ipy.stores.calls_usage import to_time, to_us
@@ -193,9 +193,8 @@ class _Table:
     def add(self, piece: dict[str, bytes]) -> None:
         """Put a chunk behind the others; one whose columns are not of one length is left out."""
         rows = len(piece["flags"])
-        call_ids, args = lines(piece["call_id"]), lines(piece["args"])
-        handles = lines(piece["handle"])
-        is_whole = all(len(piece[name]) == rows * int(kind[1:]) for name, kind in _NUMBERS.items())
+        call_ids, args, handles = lines(piece["call_id"]), lines(piece["args"]), lines(piece["handle"])
+        is_whole = all(len(piece[name]) == rows * width for name, width in WIDTHS.items())
         if not is_whole or not rows == len(call_ids) == len(args) == len(handles):
             return
         for name, column in self.numbers.items():

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.stores.calls_append import Reader, open_readers
 from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, decode
-from onetool_ipy.stores.calls_database import Unusable, database_path, reading
-from onetool_ipy.stores.calls_fold import histogram_of, tally_of
+from onetool_ipy.stores.calls_database import KINDS, Unusable, database_path, offsets, reading, rows, words
+from onetool_ipy.stores.calls_fold import histogram_of
 from onetool_ipy.stores.calls_line import Batch, parse
 from onetool_ipy.stores.calls_tally import Tally
 
@@ -66,7 +66,7 @@ class Snapshot:
 
     @cached_property
     def words(self) -> dict[int, str]:
-        return dict(self._query("SELECT id, text FROM words"))
+        return {} if self._connection is None else words(self._connection)
 
     def by_tool(self, level: int, wanted: Range) -> Iterator[tuple[str, Tally]]:
         """What the tallies of a level add up to for each tool."""
@@ -87,10 +87,11 @@ class Snapshot:
         if wanted.tool is not None:
             where, values = f"{where} AND tool = ?", [*values, self.number_of(wanted.tool)]
         histograms: dict[int, int] = {}
-        for name, blob in self._query(f"SELECT {key}, histogram FROM tallies WHERE {where}", values):
+        for name, blob in self._query((int, bytes), f"SELECT {key}, histogram FROM tallies WHERE {where}", values):
             histograms[name] = histograms.get(name, 0) + histogram_of(blob)
-        for name, *row in self._query(f"SELECT {key}, {_SUMS} FROM tallies WHERE {where} GROUP BY {key}", values):
-            yield name, tally_of((*row, b""))._replace(histogram=histograms.get(name, 0))
+        sums = f"SELECT {key}, {_SUMS} FROM tallies WHERE {where} GROUP BY {key}"
+        for name, *row in self._query((int, *KINDS["tallies"][3:-1]), sums, values):
+            yield name, Tally._make((*row, histograms.get(name, 0)))
 
     def number_of(self, word: str) -> int:
         """The number that stands for a word, or -1."""
@@ -98,18 +99,18 @@ class Snapshot:
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
         """Each tool's calls and the time of its last one, without the tail."""
-        for number, calls, last_ts in self._query("SELECT tool, calls, last_ts FROM tallies WHERE level = 0"):
+        counted = "SELECT tool, calls, last_ts FROM tallies WHERE level = 0"
+        for number, calls, last_ts in self._query((int, int, int), counted):
             yield self.words.get(number, UNKNOWN), calls, last_ts
 
     def chunks(self, *, first: int | None = None, before: int | None = None) -> list[Chunk]:
         """The chunks that may hold calls in a range of time, newest first."""
-        rows = self._query("SELECT id, rows, first_ts, last_ts FROM chunks ORDER BY last_ts DESC, id DESC")
+        listed = "SELECT id, rows, first_ts, last_ts FROM chunks ORDER BY last_ts DESC, id DESC"
+        chunks = map(Chunk._make, self._query((int, int, int, int), listed))
         return [
-            Chunk(number, count, first_ts, last_ts)
-            for number, count, first_ts, last_ts in rows
-            if type(count) is type(first_ts) is type(last_ts) is int
-            and (first is None or last_ts >= first)
-            and (before is None or first_ts < before)
+            chunk
+            for chunk in chunks
+            if (first is None or chunk.last_ts >= first) and (before is None or chunk.first_ts < before)
         ]
 
     def chunk(self, number: int, names: Sequence[str] = COLUMNS) -> Batch | None:
@@ -118,26 +119,27 @@ class Snapshot:
 
     def columns(self, number: int, names: Sequence[str]) -> dict[str, bytes]:
         """Some columns of a chunk as they are stored."""
-        found = self._query(f"SELECT {', '.join(names)} FROM columns WHERE id = ?", [number])
+        kinds = (bytes,) * len(names)
+        found = self._query(kinds, f"SELECT {', '.join(names)} FROM columns WHERE id = ?", [number])
         return dict(zip(names, found[0], strict=True)) if found else dict.fromkeys(names, b"")
 
     def handles(self) -> dict[str, str]:
         """The handles that came after their calls, by call id, without the tail."""
-        return dict(self._query("SELECT call_id, handle FROM handles"))
+        return dict(self._query((str, str), "SELECT call_id, handle FROM handles"))
 
     @property
     def dropped_until(self) -> int | None:
         """The time of the newest call whose row was dropped to make room."""
-        found = self._query("SELECT value FROM marks WHERE name = 'dropped_until'")
+        found = self._query((int,), "SELECT value FROM marks WHERE name = 'dropped_until'")
         return found[0][0] if found else None
 
     @property
     def damaged_files(self) -> list[tuple[str, int]]:
         """Append files with lines that could not be read, and how many."""
-        return self._query("SELECT name, damaged FROM files WHERE damaged > 0 ORDER BY name")
+        return self._query((str, int), "SELECT name, damaged FROM files WHERE damaged > 0 ORDER BY name")
 
-    def _query(self, statement: str, values: Sequence[object] = ()) -> list[tuple]:  # type: ignore[type-arg]  # any row
-        return [] if self._connection is None else self._connection.execute(statement, values).fetchall()
+    def _query(self, kinds: tuple[type, ...], statement: str, values: Sequence[object] = ()) -> list[Any]:
+        return [] if self._connection is None else rows(self._connection, kinds, statement, values)
 
 
 @contextmanager
@@ -152,7 +154,7 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
                 raise
             yield Snapshot(None, [(reader, 0) for reader in readers], exc)
             return
-        known = dict(connection.execute("SELECT name, offset FROM files"))
+        known = offsets(connection, {reader.name: reader.size() for reader in readers})
         yield Snapshot(connection, [(reader, known.get(reader.name, 0)) for reader in readers], None)
 
 

@@ -16,7 +16,9 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 
 from onetool_ipy.core.errors import OneToolError
@@ -233,7 +235,7 @@ def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
 def _create(temp: Path, mode: int) -> io.FileIO:
     """A new file that is locked from its first moment on, or is gone if the sweep was faster."""
     for _ in range(100):
-        file = io.FileIO(temp, "x", opener=lambda name, flags: os.open(name, flags, mode))
+        file = io.FileIO(temp, "x", opener=_opener(mode))
         if _is_ours(file.fileno()):
             return file
         file.close()
@@ -265,14 +267,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _open_to_append(path: Path) -> io.FileIO:
-    def open_private(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o600)  # a pipe nobody reads must not hold us
-
     try:
-        return io.FileIO(path, "a", opener=open_private)
+        if stat.S_ISFIFO(os.stat(path).st_mode):  # which may have no reader, and would hold us
+            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), str(path))
     except FileNotFoundError:
         make_folder(path.parent)
-        return io.FileIO(path, "a", opener=open_private)
+    return io.FileIO(path, "a", opener=_opener(0o600))
+
+
+def _opener(mode: int) -> Callable[[str, int], int]:
+    """Sets the mode of a new file. All in C: an interrupt in a function of ours would lose the open descriptor."""
+    return partial(os.open, mode=mode)
 
 
 def _append(fd: int, data: bytes, *, sync: bool, path: Path) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import struct
 import sys
 import zlib
@@ -22,7 +23,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from onetool_ipy.config.value import Value
@@ -106,19 +106,23 @@ class Chunk(NamedTuple):
         return self.starts_line and self.ends_line
 
 
-class LineFile:
-    """A stored result, open for reading. `known` saves reading the outline again if it is still the same file."""
+class LineFile(io.FileIO):
+    """A stored result, open for reading. `known` saves reading the outline again if it is still the same file.
+
+    It is a file of C's own, so that leaving a `with` closes it in one step, which no interrupt can divide.
+    """
 
     def __init__(self, path: Path, known: Outline | None = None) -> None:
         self.path = path
         try:
-            self._file = io.FileIO(path, "r", opener=_open_plain)
+            _require_plain(path)
+            super().__init__(path, "r")
         except (OSError, ValueError) as exc:
             raise StoreError.of(path, exc, doing="read") from exc
         try:
             self.outline = self._outline(known)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
         self.size, self.lines = self.outline.size, self.outline.lines
 
@@ -197,8 +201,8 @@ class LineFile:
 
     def _read(self, position: int, size: int) -> bytes:
         try:
-            self._file.seek(position)
-            data = self._file.read(size)
+            self.seek(position)
+            data = self.read(size)
         except OSError as exc:
             raise StoreError.of(self.path, exc, doing="read") from exc
         if len(data) != size:
@@ -206,7 +210,7 @@ class LineFile:
         return data
 
     def _outline(self, known: Outline | None) -> Outline:
-        found = os.fstat(self._file.fileno())
+        found = os.fstat(self.fileno())
         identity = (found.st_ino, found.st_size, found.st_mtime_ns)
         if known is not None and known.identity == identity:
             return known
@@ -224,15 +228,6 @@ class LineFile:
             index.byteswap()
         meta = json.loads(body[index_size:])
         return Outline(size, meta["lines"], index, meta, identity)
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
 
 
 def show(line: bytes, length: int | None = None) -> str:
@@ -253,6 +248,7 @@ def _show_lines(data: bytes, count: int) -> list[str]:
     return lines
 
 
-def _open_plain(path: str, flags: int) -> int:
-    """Open for reading what must be a file of ours: no link is followed, nothing is waited for."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+def _require_plain(path: Path) -> None:
+    """Refuse what is no file of ours: a link is not followed, a pipe not waited for."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise ValueError("it is not a plain file")

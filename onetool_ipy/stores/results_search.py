@@ -4,7 +4,7 @@ A line matches if the pattern matches inside it: `^` and `$` are its ends, nothi
 RE2 is linear in the text for every pattern and lets other threads run; chunks are small, so an interrupt lands within
 a second even for the worst pattern, within milliseconds for others. After 10 s a search answers with what it has.
 
-A line longer than a chunk (128 KiB; 16 KiB for patterns of more than 1,000 steps) is searched in overlapping pieces:
+A line longer than a chunk (128 KiB; 16 KiB for patterns of more than 200 steps) is searched in overlapping pieces:
 there a match that is longer than a quarter of a chunk may be missed.
 """
 
@@ -27,7 +27,7 @@ Hit = tuple[int, int]
 """Neighbouring lines that match: a position in the first of them in its chunk, and how many they are."""
 
 _MAX_PATTERN = 4_000
-_COMPLEX = 1_000
+_COMPLEX = 200
 _TOO_COMPLEX = 20_000
 _CHUNK = 128 * 1024
 _SMALL_CHUNK = 16 * 1024

@@ -84,7 +84,7 @@ def _text() -> str:
     pick = dice.choice
     return "".join(
         f"{number:07d} 2026-11-15T02:{number % 60:02d}:00 {pick(_WORDS)} {pick(_WORDS)} {pick(_WORDS)} "
-        f"id={dice.getrandbits(64):016x} value={number * 7919 % 100_003:06d} and some more of it\n"
+        f"id={dice.getrandbits(64):016x} value={number * 7919 % 100_003:06d} and some more of it, as it is\n"
         for number in range(_LINES)
     )
 

@@ -87,9 +87,7 @@ def _typed(tools: Sequence[Entry]) -> list[str]:
     return found
 
 
-def _take_turns(
-    contenders: dict[str, Callable[[str], Any]], queries: Sequence[str]
-) -> dict[str, list[float]]:
+def _take_turns(contenders: dict[str, Callable[[str], Any]], queries: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of each query for each contender; the first answer, which may still build something, is not timed."""
     for answer in contenders.values():
         answer("github.create_isue")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import threading
@@ -190,6 +191,21 @@ def test_a_late_result_is_dropped(bench: MakeBench, gate: threading.Event) -> No
     _until(lambda: table.workers.abandoned() == 0)
 
     assert [table.call("t.quick", timeout_s=5).data for _ in range(5)] == ["quick"] * 5
+
+
+async def test_a_failure_in_answer_to_the_limit_is_the_limits(bench: MakeBench) -> None:
+    async def clumsy() -> None:
+        """Fail while being cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("clumsy")
+
+    table = bench(clumsy)
+
+    for result in (table.call("t.clumsy", timeout_s=0.05), await table.acall("t.clumsy", timeout_s=0.05)):
+        assert result.error.reason == "timeout"
+        assert str(result.error.exception.__cause__) == "clumsy"
 
 
 async def test_a_late_result_of_an_async_tool_is_dropped(bench: MakeBench) -> None:
@@ -408,11 +424,11 @@ def test_given_up_calls_are_quiet(
     bench: MakeBench, gate: threading.Event, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def fails_late() -> None:
-        """Fail when nobody listens any more."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise ValueError("too late")
+        """Do not mind, then fail when nobody listens any more."""
+        while not gate.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.005)
+        raise ValueError("too late")
 
     def fails_later() -> None:
         """Fail when nobody listens any more."""
@@ -426,6 +442,7 @@ def test_given_up_calls_are_quiet(
         gate.set()
         assert _until(lambda: table.workers.abandoned() == 0)
         table.close()
+        gc.collect()
 
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
     assert capfd.readouterr().err == ""

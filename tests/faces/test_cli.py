@@ -183,3 +183,34 @@ def test_the_installed_command_runs_and_a_closed_pipe_is_no_error(project: Path)
     )  # fmt: skip
     assert ran.stdout.startswith("NAME")
     assert "Traceback" not in ran.stderr
+
+
+def test_init_pack_writes_a_pack_its_test_and_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new pack is found at once, its own test passes, and nothing is written over."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--pack", "greet"]) == 0
+    capsys.readouterr()
+    assert main(["tools", "list"]) == 0
+    assert "greet." in capsys.readouterr().out
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+    assert main(["init", "--pack", "greet"]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert main(["init", "--pack", "not a name"]) == 1
+
+
+def test_stubs_are_python_that_names_every_tool(run: Any, project: Path) -> None:
+    import ast
+
+    assert run("stubs").code == 0
+    files = list((project / "typings").rglob("*.pyi"))
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    for file in files:
+        ast.parse(file.read_text(encoding="utf-8"))
+    assert "price: _Tool_price" in text
+    assert "item: str" in text

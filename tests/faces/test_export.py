@@ -20,7 +20,8 @@ CELLS = [
     "%%tool -o d tools.echo\nlong text",
     "%%snippet add x y=1\ntotal = {{ x }} + {{ y }}\ntotal",
     "e = $add x=5\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
-    "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1)]\nopen('values.json', 'w').write(json.dumps(values))",
+    "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1)]",
+    "open('values.json', 'w').write(json.dumps(values))",
 ]
 
 

@@ -24,7 +24,7 @@ def run(name: str, folder: Path, count: int) -> dict[str, int]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report: dict[str, int] = json.loads(done.stdout)
-    assert report.pop("landed") >= count // 3
+    assert report.pop("landed") == count
     return report
 
 
@@ -43,14 +43,14 @@ def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int) -> No
     assert run("whole", tmp_path, count) == {"half": 0, "left": 0}
 
 
-@pytest.mark.parametrize("count", [2_000, pytest.param(2_000 * TIMES, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [1_000, pytest.param(1_000 * TIMES, marks=pytest.mark.soak)])
 def test_interrupted_lock_is_free(tmp_path: Path, count: int) -> None:
     assert run("lock", tmp_path, count) == {"held": 0}
 
 
 def test_careless_lock_is_caught_held(tmp_path: Path) -> None:
     """The control: a lock made with @contextmanager stays held when the interrupt comes at its start or end."""
-    assert run("careless_lock", tmp_path, 2_000)["held"] > 0
+    assert run("careless_lock", tmp_path, 1_000)["held"] > 0
 
 
 def test_ctrl_c_ends_the_slowest_search_within_a_second(tmp_path: Path) -> None:

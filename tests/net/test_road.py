@@ -268,8 +268,9 @@ def test_connections_are_kept_and_shared(server: Loopback, road: Road) -> None:
 
 
 def test_many_threads_share_a_small_pool(server: Loopback, road: Road) -> None:
+    rules = HERE.replace(timeout_s=60)
     with ThreadPoolExecutor(64) as threads:
-        replies = list(threads.map(lambda i: road.request("GET", server.url(f"/json/{i}"), rules=HERE), range(200)))
+        replies = list(threads.map(lambda i: road.request("GET", server.url(f"/json/{i}"), rules=rules), range(200)))
 
     assert [reply.json()["path"] for reply in replies] == [f"/json/{i}" for i in range(200)]
     assert server.accepts <= 20

@@ -40,7 +40,7 @@ def test_they_are_plain_values() -> None:
 
 def test_text_shows_bare_in_a_notebook() -> None:
     """A str shows by its repr, which must not have quotes."""
-    for text in (Text("it's\n\"bare\""), ErrorText("Error: no")):
+    for text in (Text('it\'s\n"bare"'), ErrorText("Error: no")):
         assert repr(text) == str(text) == text
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.net import Road
 from tests.net.loopback import Loopback
 
 
@@ -43,10 +42,7 @@ class Project:
         if not (self.folder / "onetool.yaml").exists():
             self.settings()
         env = {**os.environ, "ONETOOL_STATE": str(self.root / "state")}
-        box = self._stack.enter_context(open_toolbox(self.root, env=env, transport=transport))
-        if not hasattr(box, "road"):  # as `assemble` is to wire it
-            box.road = Road(box.background, box.workers, mask=box.mask, transport=transport)  # type: ignore[attr-defined]
-        return box
+        return self._stack.enter_context(open_toolbox(self.root, env=env, transport=transport))
 
 
 @pytest.fixture

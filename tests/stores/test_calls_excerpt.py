@@ -123,6 +123,17 @@ def test_a_secret_is_masked_before_anything_is_cut(place: int) -> None:
     assert not any(piece in short_text(text, mask, 200) for piece in pieces)
 
 
+@pytest.mark.parametrize("gap", range(12))
+def test_many_secrets_in_a_long_text_leave_no_half_of_one(gap: int) -> None:
+    """Masking shortens the text, and so brings the place where it was cut to the front."""
+    mask = Secrets({"KEY": SECRET}, {}).mask
+    text = (SECRET + "x" * gap) * 3000
+
+    found = kept({"q": text}, mask)[0] + short_text(text, mask, 200)
+
+    assert not any(SECRET[i : i + 3] in found for i in range(len(SECRET) - 2))
+
+
 def test_masked_arguments_stay_json() -> None:
     mask = Secrets({"KEY": SECRET, "PIN": "48151623"}, {}).mask
 

@@ -1,4 +1,4 @@
-"""The author's loop: a function in a cell, saved as a pack file, checked; history, stats and results as sub-commands."""
+"""The author's loop: a cell saved as a pack file, and checked; history, stats and results as sub-commands."""
 
 from __future__ import annotations
 

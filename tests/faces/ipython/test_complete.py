@@ -65,8 +65,17 @@ def test_offers_are_typed(loaded: Kernel) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["%tool 'unclosed", "%tool shop.order item=[1, 2", "x = (\n%tool sh", "%tool " + "x" * 5000, "$", "$$", "%tool -", "def f(:\n  %tool ti"],
-)  # fmt: skip
+    [
+        "%tool 'unclosed",
+        "%tool shop.order item=[1, 2",
+        "x = (\n%tool sh",
+        "%tool " + "x" * 5000,
+        "$",
+        "$$",
+        "%tool -",
+        "def f(:\n  %tool ti",
+    ],
+)
 def test_broken_cells_break_nothing(loaded: Kernel, code: str) -> None:
     assert loaded.complete(code).reply["status"] == "ok"
 

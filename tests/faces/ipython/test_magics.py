@@ -109,7 +109,8 @@ def test_magic_works_at_top_level_in_a_function_in_a_loop_and_assigned(loaded: K
 
 def test_cell_magic_takes_the_body_as_the_missing_text(loaded: Kernel) -> None:
     loaded.execute(
-        'from onetool_ipy import tool\n@tool\ndef count(text: str, of: str = "a") -> int:\n    "Count."\n    return text.count(of)'
+        "from onetool_ipy import tool\n@tool\n"
+        'def count(text: str, of: str = "a") -> int:\n    "Count."\n    return text.count(of)'
     )
     assert loaded.execute("%%tool nb.count of=b\nabb\nbb\n").result_text == "4"
     loaded.execute("%%tool nb.count -o kept\naaa\n")
@@ -206,7 +207,8 @@ def test_timeout_gives_control_back(loaded: Kernel) -> None:
 
 def test_stop_ends_a_running_tool_and_the_kernel_goes_on(loaded: Kernel) -> None:
     loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    print('began', flush=True)\n    while True:\n        pass"
+        "from onetool_ipy import tool\n@tool\ndef forever():\n"
+        "    'Spin.'\n    print('began', flush=True)\n    while True:\n        pass"
     )
     running = loaded.start_execute("%tool nb.forever")
     running.wait_for_output("began")
@@ -219,7 +221,8 @@ def test_stop_ends_a_running_tool_and_the_kernel_goes_on(loaded: Kernel) -> None
 
 def test_stop_ends_an_async_tool(loaded: Kernel) -> None:
     loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\nasync def hang():\n    'Wait.'\n    print('began', flush=True)\n    await asyncio.sleep(60)"
+        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
+        "async def hang():\n    'Wait.'\n    print('began', flush=True)\n    await asyncio.sleep(60)"
     )
     running = loaded.start_execute("%tool nb.hang")
     running.wait_for_output("began")
@@ -231,7 +234,8 @@ def test_stop_ends_an_async_tool(loaded: Kernel) -> None:
 
 def test_async_tools_work_from_cells_plain_and_awaited(loaded: Kernel) -> None:
     loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\nasync def later(x: int):\n    'Wait a bit.'\n    await asyncio.sleep(0.01)\n    return x"
+        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
+        "async def later(x: int):\n    'Wait a bit.'\n    await asyncio.sleep(0.01)\n    return x"
     )
     assert loaded.execute("nb.later(5)").result_text == "5"
     assert loaded.execute("await nb.later.aio(6)").result_text == "6"
@@ -302,7 +306,8 @@ def test_names_of_the_user_are_never_taken(kernel: Kernel) -> None:
 def test_a_foreign_tool_magic_is_not_overwritten(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel()
     kernel.execute(
-        "from IPython.core.magic import register_line_magic\n@register_line_magic\ndef tool(line):\n    return 'foreign'"
+        "from IPython.core.magic import register_line_magic\n@register_line_magic\n"
+        "def tool(line):\n    return 'foreign'"
     )
     outcome = kernel.execute("%load_ext onetool_ipy")
     assert "%onetool" in outcome.stdout
