@@ -33,7 +33,7 @@ MADE_FROM := pyproject.toml onetool_ipy/_version.py onetool_ipy/labextension/pac
 PIP := $(BIN)/python -m pip install --quiet
 NODE_MODULES := labextension/node_modules/.package-lock.json
 
-.PHONY: help lab test check soak bench shots build-lab browser node
+.PHONY: help lab test check soak bench shots build-lab browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -41,7 +41,7 @@ help:
 lab: $(VENV)/.lab
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(QUICKSTART) $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
-test: $(VENV)/.test browser $(NODE_MODULES)
+test: $(VENV)/.test browser strace $(NODE_MODULES)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.test
@@ -50,7 +50,7 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.test browser $(NODE_MODULES)
+soak: $(VENV)/.test browser strace $(NODE_MODULES)
 	.ci/soak $(ARGS)
 
 bench: .venv-bench/.bench
@@ -81,13 +81,16 @@ $(VENV)/.test: $(MADE_FROM) | $(VENV)/bin/python
 .venv-bench/.bench: $(MADE_FROM)
 	[ -x .venv-bench/bin/python ] || .ci/venv .venv-bench $(PYTHON)
 	@echo "Installing onetool-ipy and the peers into .venv-bench ..."
-	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]'
+	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]' || .venv-bench/bin/python -m pip install --quiet --editable .
 	@touch $@
 
 # --- what pip cannot bring -----------------------------------------------------------------------
 
 browser:
 	@.ci/need browser
+
+strace:
+	@.ci/need strace
 
 node: $(VENV)/.test
 	@.ci/need node

@@ -105,8 +105,10 @@ class Executor:
 
     def _enter(self, trip: Trip, entered: _Steps) -> ToolResult | None:
         for step in self._steps:
-            running = step(trip)
             try:
+                running = step(trip)
+                if running is None:
+                    continue
                 next(running)
             except StopIteration as stop:
                 found = stop.value

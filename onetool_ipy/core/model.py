@@ -200,11 +200,11 @@ class Trip:
 class Step(Protocol):
     """One concern around a call, as a generator: code before `yield`, the result comes in, a result goes out.
 
-    Returning a ToolResult before the yield answers the call without running it; returning None steps aside. A
-    CallFailure that it raises becomes the call's result.
+    Returning a ToolResult before the yield answers the call without running it; returning None steps aside, and so
+    does a step that gives no generator at all. A CallFailure that it raises becomes the call's result.
     """
 
-    def __call__(self, trip: Trip) -> Generator[None, ToolResult, ToolResult | None]: ...
+    def __call__(self, trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None: ...
 
 
 class Source(Protocol):

@@ -22,9 +22,10 @@ def span(mask: Callable[[str], str]) -> Step:
     """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
     logger = logging.getLogger(SPAN_LOGGER)
 
-    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
-        if not logger.isEnabledFor(logging.INFO):
-            return None
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return told(trip) if logger.isEnabledFor(logging.INFO) else None
+
+    def told(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
         result = yield
         args: Any = trip.call.args
         named = args.items() if isinstance(args, dict) else ()

@@ -232,9 +232,10 @@ def step(calls: Calls) -> Step:
 
     record, mask = calls.record, calls.mask
 
-    def run(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
-        if not calls.enabled:
-            return None
+    def run(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return recorded(trip) if calls.enabled else None
+
+    def recorded(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
         result = yield
         call, error, meta = trip.call, result.error, result.meta
         tool = trip.tool if trip.spec is not None else short_text(trip.tool, mask, _MAX_NAME)
