@@ -182,12 +182,13 @@ def _stores(config: Config, clock: Clock) -> Stores:
 
 def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     from onetool_ipy.core import steps
+    from onetool_ipy.sdk.deps import require_deps
     from onetool_ipy.stores import calls
 
     return Executor(
         registry,
         owner=box,
-        steps=[steps.span(config.secrets.mask), calls.step(box.log)],
+        steps=[steps.span(config.secrets.mask), calls.step(box.log), require_deps()],
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -17,20 +17,36 @@ if TYPE_CHECKING:
 __all__ = ["Scope", "closed", "enter", "expect", "leave", "opened", "require", "scope", "toolbox"]
 
 
-class Scope(NamedTuple):
+class Scope:
     """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
 
     `left` collects, for a job, what of its call is left behind running when it is given up. `importing` says that a
     pack file is being imported: what is defined there is the file's, and not registered by itself.
     """
 
-    toolbox: Any
-    call: ToolCall | None = None
-    spec: ToolSpec | None = None
-    depth: int = 0
-    progress: Callable[[float, float | None, str], None] | None = None
-    left: list[Callable[[], bool]] | None = None
-    importing: bool = False
+    __slots__ = ("call", "depth", "importing", "left", "progress", "spec", "toolbox")
+
+    def __init__(
+        self,
+        toolbox: Any,
+        call: ToolCall | None = None,
+        spec: ToolSpec | None = None,
+        depth: int = 0,
+        progress: Callable[[float, float | None, str], None] | None = None,
+        left: list[Callable[[], bool]] | None = None,
+        importing: bool = False,
+    ) -> None:
+        self.toolbox = toolbox
+        self.call = call
+        self.spec = spec
+        self.depth = depth
+        self.progress = progress
+        self.left = left
+        self.importing = importing
+
+    def while_importing(self) -> Scope:
+        """The same place, during the import of a pack file."""
+        return Scope(self.toolbox, self.call, self.spec, self.depth, self.progress, self.left, importing=True)
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)

@@ -18,6 +18,7 @@ from onetool_ipy.core.result import Failure, Frozen, Json, ToolResult
 
 __all__ = [
     "CallSource",
+    "Dep",
     "Failure",
     "Json",
     "Origin",
@@ -48,6 +49,15 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.message}" + (f" {self.hint}" if self.hint else "")
 
 
+class Dep(NamedTuple):
+    """Something a tool needs besides Python: a command (`cli`) or a library (`lib`), and how to get it."""
+
+    kind: Literal["cli", "lib"]
+    name: str
+    version_flag: str = ""
+    install: str = ""
+
+
 class ToolSpec(Frozen):
     """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
 
@@ -75,6 +85,7 @@ class ToolSpec(Frozen):
     where: str
     live: Callable[[], ToolSpec] | None
     positional: tuple[str, ...] | None
+    deps: tuple[Dep, ...]
 
     def __init__(
         self,
@@ -98,6 +109,7 @@ class ToolSpec(Frozen):
         where: str = "",
         live: Callable[[], ToolSpec] | None = None,
         positional: Sequence[str] | None = None,
+        deps: Sequence[Dep] = (),
     ) -> None:
         self.__dict__.update(
             name=name,
@@ -119,6 +131,7 @@ class ToolSpec(Frozen):
             where=where,
             live=live,
             positional=None if positional is None else tuple(positional),
+            deps=tuple(deps),
         )
 
     def replace(self, **changes: Any) -> ToolSpec:

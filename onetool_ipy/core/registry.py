@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import DuplicateTool, InvalidTool, ToolNotFound
@@ -44,13 +44,18 @@ class Session:
         return None
 
 
-class _Index(NamedTuple):
+class _Index:
     """What look-ups read: by every name a tool is found by, in order of registration, by pack."""
 
-    lookup: dict[str, ToolSpec]
-    ordered: dict[str, ToolSpec]
-    packs: dict[str, list[ToolSpec]]
-    problems: tuple[Problem, ...]
+    __slots__ = ("lookup", "ordered", "packs", "problems")
+
+    def __init__(
+        self, ordered: dict[str, ToolSpec], packs: dict[str, list[ToolSpec]], problems: tuple[Problem, ...]
+    ) -> None:
+        self.lookup = _lookup(ordered)
+        self.ordered = ordered
+        self.packs = packs
+        self.problems = problems
 
 
 class Registry:
@@ -67,7 +72,7 @@ class Registry:
         self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
         self._building = threading.RLock()
-        self._index = _Index({}, {}, {}, ())
+        self._index = _Index({}, {}, ())
         self.rebuild()
 
     def get(self, name: str) -> ToolSpec | None:
@@ -155,7 +160,7 @@ class Registry:
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
-            self._index = _Index(_lookup(ordered), ordered, packs, tuple(problems))
+            self._index = _Index(ordered, packs, tuple(problems))
 
     def close(self) -> None:
         """Close the sources; may be called twice."""

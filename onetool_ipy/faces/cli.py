@@ -144,7 +144,7 @@ def _info(options: argparse.Namespace) -> int:
                 "wireName": wire,
                 "callCount": count,
                 "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
-                "deps": [],
+                "deps": box.ot.deps(tool=spec.name),
             },
         )
         return OK

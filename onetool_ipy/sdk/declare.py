@@ -8,11 +8,12 @@ Everything here can be read from a pack file's text without running it. A whole 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
 from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.core.model import Dep
 
 if TYPE_CHECKING:
     import ast
@@ -23,15 +24,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__onetool_deps__"
 
 Kind = Literal["cli", "lib"]
-
-
-class Dep(NamedTuple):
-    """Something a tool needs: a command (`cli`) or a Python library (`lib`), and how to get it."""
-
-    kind: Kind
-    name: str
-    version_flag: str = ""
-    install: str = ""
 
 
 def requires_cli(name: str, *, version_flag: str = "", install: str = "") -> Callable[[_F], _F]:

@@ -20,7 +20,6 @@ from onetool_ipy.core.errors import Unavailable
 from onetool_ipy.core.model import Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.render.shown import Listing
 from onetool_ipy.sdk.declare import Dep
-from onetool_ipy.sdk.declared import Declarations
 
 __all__ = ["COLUMNS", "DepRows", "Found", "check_deps", "look_for", "require_deps"]
 
@@ -55,8 +54,7 @@ def check_deps(tool: str | None = None) -> DepRows:
         tool: Only this tool (`pack.tool`), or the tools of this pack.
     """
     specs = _chosen(current.require().registry, tool)
-    declared = Declarations()
-    needs = [(spec.name, dep) for spec in specs for dep in declared.of(spec)]
+    needs = [(spec.name, dep) for spec in specs for dep in spec.deps]
     found = _look_for_all({dep for _, dep in needs})
     return DepRows(
         {
@@ -73,18 +71,15 @@ def check_deps(tool: str | None = None) -> DepRows:
 
 def require_deps() -> Step:
     """A step around a call: a tool that needs what is not there says so, and does not run."""
-    declared = Declarations()
     seen: set[Dep] = set()  # what was there once; what was not is looked for again
 
-    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
-        needs = declared.of(trip.spec) if trip.spec is not None else ()
-        if not needs:
-            return None
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+        needs = trip.spec.deps if trip.spec is not None else ()
         missing = [dep for dep in needs if dep not in seen and not _is_there(dep)]
         if missing:
             raise Unavailable(_words(trip.tool, missing), hint=_hint(missing))
         seen.update(needs)
-        return (yield)
+        return None
 
     return step
 

@@ -9,6 +9,7 @@ from typing import Any
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.decorate import marks_of, name_of
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.sdk.declare import deps_of
 
 __all__ = ["Functions", "spec_of"]
 
@@ -17,7 +18,7 @@ def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "
     """Describe a function as a tool of a pack, with what `@tool` says about it. Raises InvalidTool."""
     marks = marks_of(fn)
     name = names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
-    return describe.from_function(fn, name=name, origin=origin, where=where, **marks.fields())
+    return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **marks.fields())
 
 
 class Functions:

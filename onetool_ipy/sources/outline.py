@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onetool_ipy.core.model import Dep
+
 __all__ = ["Fault", "Outline", "ToolOutline"]
 
 
@@ -27,6 +29,7 @@ class ToolOutline(NamedTuple):
     is_async: bool = False
     exact: bool = True
     line: int = 1
+    deps: tuple[Dep, ...] = ()
 
 
 class Fault(NamedTuple):
@@ -66,6 +69,7 @@ class Outline(NamedTuple):
 def _tool(data: dict[str, Any]) -> ToolOutline:
     positional = data["positional"]
     fields = {**data, "tags": tuple(data["tags"]), "positional": None if positional is None else tuple(positional)}
+    fields["deps"] = tuple(Dep(*dep) for dep in data["deps"])
     texts = (data["function"], data["name"], data["description"], *data["tags"])
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("not a tool's outline")

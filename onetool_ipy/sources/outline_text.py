@@ -19,6 +19,8 @@ from typing import Any
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.checker import Converter
 from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.core.model import Dep
+from onetool_ipy.sdk.declare import merged, read_declared, read_decorated
 from onetool_ipy.sources.outline import Fault, Outline, ToolOutline
 
 __all__ = ["read_outline"]
@@ -66,6 +68,7 @@ class _File:
     def __init__(self, tree: ast.Module, pack: str) -> None:
         self._pack = pack
         self._faults: list[Fault] = []
+        self._deps: tuple[Dep, ...] = ()
         self._statements = list(_top_level(tree.body))
         self._functions = {node.name: node for node in self._statements if isinstance(node, _Function)}
 
@@ -79,6 +82,7 @@ class _File:
                     self._pack, error=f'line {said.lineno}: pack = {shown} is not a name; write e.g. pack = "brave"'
                 )
             self._pack = name
+        self._read_requires()
         tools: dict[str, ToolOutline] = {}
         for tool in self._tools():
             if tool.name in tools:
@@ -93,9 +97,19 @@ class _File:
                 yield ToolOutline(name, f"{self._pack}.{name}", name, exact=False)
                 continue
             try:
-                yield _outline(node, self._pack)
+                yield _outline(node, self._pack)._replace(deps=merged(self._deps, read_decorated(node)))
             except InvalidTool as exc:
                 self._faults.append(Fault(node.lineno, f"'{name}' is no tool: {exc.message}", exc.hint))
+
+    def _read_requires(self) -> None:
+        """What the whole pack needs, as `requires = {...}` says it."""
+        said = self._assigned("requires")
+        if said is None:
+            return
+        try:
+            self._deps = read_declared(_literal(said.value))
+        except InvalidTool as exc:
+            self._faults.append(Fault(said.lineno, exc.message, exc.hint))
 
     def _wanted(self) -> list[str]:
         """The names of `__all__` that can be functions; without it, the public functions."""

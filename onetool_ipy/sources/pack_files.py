@@ -2,7 +2,7 @@
 
 A broken file is a Problem with its reason and stops nothing else. Whether a file changed is asked at every call, by
 its times, size and number; one that changed a moment ago is compared by its text, since a file system's clock ticks
-in milliseconds.
+in milliseconds, some in seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.sdk.declare import merged
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import Outline, ToolOutline
 from onetool_ipy.sources.outline_cache import OutlineCache
@@ -28,7 +29,8 @@ from onetool_ipy.sources.outline_cache import OutlineCache
 __all__ = ["PackFile", "PackFiles"]
 
 _MAX_BYTES = 5_000_000
-_YOUNG_NS = 100_000_000
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_100_000_000
 _log = logging.getLogger("onetool_ipy.sources")
 
 _Stamp = tuple[int, int, int, int]
@@ -121,6 +123,7 @@ class PackFile:
             timeout_s=tool.timeout_s,
             where=f"{self.path}:{tool.line}",
             live=partial(self._live, tool.name),
+            deps=tool.deps,
         )
 
     def _live(self, name: str) -> ToolSpec:
@@ -145,7 +148,7 @@ class PackFile:
             return
         with self._looking:
             stamp = self._stat()
-            self._is_young = stamp is not None and time.time_ns() - stamp[1] < _YOUNG_NS
+            self._is_young = stamp is not None and _is_young(stamp)
             outline, self._text = self._outlined(stamp)
             self._stamp = stamp
             if outline is self._outline:
@@ -183,7 +186,7 @@ class PackFile:
             raise Unavailable(f"The pack file '{self.path}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
-        token = current.enter(inside._replace(importing=True))
+        token = current.enter(inside.while_importing())
         try:
             module = self._import_installed() if self._module else self._run_file(outline)
         except (Exception, SystemExit) as exc:
@@ -237,7 +240,7 @@ class PackFile:
                 loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
                 continue
             live = partial(self._live, tool.name)
-            loaded.specs[tool.name] = spec.replace(name=tool.name, live=live)
+            loaded.specs[tool.name] = spec.replace(name=tool.name, live=live, deps=merged(tool.deps, spec.deps))
         return loaded
 
     def _stat(self) -> _Stamp | None:
@@ -246,6 +249,12 @@ class PackFile:
         except OSError:
             return None
         return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _is_young(stamp: _Stamp) -> bool:
+    """Whether the file could change again without its times showing it; whole seconds tell a coarse clock."""
+    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
+    return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
 
 class PackFiles:

@@ -23,6 +23,8 @@ __all__ = ["EMPTY", "Tally", "percentile", "summed", "tally", "to_blob", "to_his
 _PER_OCTAVE = 16
 _BIN_BITS = 64
 _WIDTHS = (1, 2, 4, 8)
+_MOST_BINS = 60 * _PER_OCTAVE
+"""Up to some decades of duration; a line with more is not read."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -113,11 +115,13 @@ def to_histogram(blob: bytes) -> int:
         return 0
     if len(blob) < 3 or blob[0] not in _WIDTHS:
         raise ValueError("no histogram")
-    width, bins = blob[0], blob[3:]
+    width, first, bins = blob[0], int.from_bytes(blob[1:3], "little"), blob[3:]
+    if first + len(bins) // width > _MOST_BINS:
+        raise ValueError("no histogram of ours")
     wide = bytearray(len(bins) // width * 8)
     for place in range(width):
         wide[place::8] = bins[place::width]
-    return int.from_bytes(wide, "little") << (int.from_bytes(blob[1:3], "little") * _BIN_BITS)
+    return int.from_bytes(wide, "little") << (first * _BIN_BITS)
 
 
 def _first_bin(histogram: int) -> int:

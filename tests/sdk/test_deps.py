@@ -13,7 +13,6 @@ from onetool_ipy.core.errors import InvalidTool, Unavailable
 from onetool_ipy.core.model import ToolCall, ToolSpec, Trip
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
 from onetool_ipy.sdk.declare import Dep
-from onetool_ipy.sdk.declared import read_deps
 from onetool_ipy.sdk.deps import require_deps
 from tests.sdk.conftest import Project
 
@@ -267,15 +266,13 @@ def test_a_library_is_known_by_its_import_name_and_by_its_distributions(project:
 
 
 @pytest.mark.parametrize("value", [5, [], {"gem": ["x"]}, {"cli": [5]}, {"cli": [""]}, {"cli": [{"install": "x"}]}])
-def test_a_declaration_that_says_it_wrong_is_as_if_it_were_not_there(value: object) -> None:
-    found = read_deps(f"requires = {value!r}\ndef one(): ...\n")
+def test_a_declaration_that_says_it_wrong_is_a_problem_and_stops_nothing(project: Project, value: object) -> None:
+    project.pack("odd", f'requires = {value!r}\ndef one():\n    "One."\n    return 1\n')
+    box = project.open()
 
-    assert found.pack == ()
-
-
-@pytest.mark.parametrize("text", ["def (", "requires = compute()", "\0", "requires: dict = {}"])
-def test_a_text_that_cannot_be_read_declares_nothing(text: str) -> None:
-    assert read_deps(text).pack == ()
+    assert check_deps() == []
+    assert any("requires" in p.message or "requirement" in p.message for p in box.problems())
+    assert box.call("odd.one").data == 1
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 5])
@@ -288,7 +285,8 @@ def run(spec: ToolSpec, step: object) -> object:
     """One trip through a step: None where it lets the call go on."""
     trip = Trip(ToolCall("1", spec.name, {}), spec, spec.name, None, None)
     try:
-        return next(step(trip))  # type: ignore[operator]
+        running = step(trip)  # type: ignore[operator]
+        return running if running is None else next(running)
     except StopIteration as stop:
         return stop.value
 

@@ -92,6 +92,26 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
             assert spec.live().run({}) == n
 
 
+class Coarse(PackFile):
+    """A pack file on a file system whose clock ticks once a second."""
+
+    def _stat(self) -> Any:
+        found = super()._stat()
+        assert found is not None
+        return (found[0] // 10**9 * 10**9, found[1] // 10**9 * 10**9, *found[2:])
+
+
+def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(project: Project) -> None:
+    path = project.write("tools/geo.py", 'def give() -> int:\n    """Give."""\n    return 100\n')
+    file = Coarse(path)
+    (spec,) = file.tools()
+
+    for n in range(101, 150):
+        text = path.read_text()
+        path.write_text(text.replace(f"return {n - 1}", f"return {n}"))
+        assert spec.live().run({}) == n
+
+
 def test_a_file_that_did_not_change_is_not_imported_again(project: Project) -> None:
     project.write("tools/geo.py", 'N = []\ndef give() -> int:\n    """Give."""\n    N.append(1)\n    return len(N)\n')
     box = project.open()

@@ -45,7 +45,7 @@ def test_an_empty_histogram_is_no_bytes() -> None:
     assert to_histogram(b"") == 0
 
 
-@pytest.mark.parametrize("blob", [b"\x01", b"\x03\0\0abc", b"\xff\0\0a"])
+@pytest.mark.parametrize("blob", [b"\x01", b"\x03\0\0abc", b"\xff\0\0a", b"\x01\xff\xffa"])
 def test_bytes_that_are_no_histogram_are_refused(blob: bytes) -> None:
     with pytest.raises(ValueError, match="histogram"):
         to_histogram(blob)

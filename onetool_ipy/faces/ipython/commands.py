@@ -210,6 +210,9 @@ class Commands:
             lines += ["", "Returns:", f"  {spec.returns}"]
         if spec.example:
             lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
+        for row in self._box.ot.deps(tool=spec.name) if spec.deps else ():
+            how = f" ({row['install']})" if row["install"] else ""
+            lines += ["", f"Needs the {row['kind']} {row['name']}: {row['status']}{how}"]
         facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
         return self._page(lines)

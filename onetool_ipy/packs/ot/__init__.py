@@ -30,6 +30,7 @@ def functions(desk: Desk) -> list[Callable[..., Any]]:
         guide.help,
         catalog.config,
         state.health,
+        state.deps,
         state.notify,
         state.reload,
         usage.stats,

@@ -44,11 +44,32 @@ class State:
             cwd=_cwd(),
             registry={"status": "ok", "tool_count": len(self._desk.registry.list())},
             proxy=proxy,
-            problems=[{"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()],
+            problems=[
+                *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()),
+                *_missing(),
+            ],
         )
         if left := self._desk.abandoned():
             record["abandoned_calls"] = left
         return record
+
+    @mark(read_only=True)
+    @worded
+    def deps(self, tool: str = "") -> Any:
+        """Tell what tools need besides Python, and whether it is there.
+
+        Args:
+            tool: Only this tool, or the tools of this pack.
+
+        Returns:
+            Rows {tool, kind, name, status, version, install}; status is ok or missing.
+
+        Example:
+            ot.deps()
+        """
+        from onetool_ipy.sdk.deps import check_deps
+
+        return check_deps(tool or None)
 
     @mark()
     @worded
@@ -80,6 +101,17 @@ class State:
             ot.notify(topic="notes", message="Remember to review PR #123")
         """
         return Text(self._desk.topics.notify(topic, message))
+
+
+def _missing() -> list[dict[str, str]]:
+    """What tools need and is not there."""
+    from onetool_ipy.sdk.deps import check_deps
+
+    return [
+        {"where": row["tool"], "message": f"needs the {row['kind']} '{row['name']}'.", "hint": row["install"]}
+        for row in check_deps()
+        if row["status"] == "missing"
+    ]
 
 
 def _cwd() -> str:
