@@ -164,3 +164,23 @@ def _definition(name: str) -> dict[str, object]:
         "parameters": {"type": "object"},
         "implementation": {"type": "mock", "mock_response": 1},
     }
+
+
+def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(opened: Open, tmp_path: Path) -> None:
+    tools = tmp_path / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "media.py").write_text(
+        'requires = {"cli": [("no-such-encoder", "apt install encoder")], "lib": ["json"]}\n'
+        'def encode() -> int:\n    "Encode."\n    return 1\n',
+        encoding="utf-8",
+    )
+    with opened() as box:
+        rows = {row["name"]: row["status"] for row in box.ot.deps()}
+        assert rows == {"no-such-encoder": "missing", "json": "ok"}
+        assert list(box.ot.deps(tool="media").df["tool"]) == ["media.encode"] * 2
+        problem = next(p for p in box.ot.health()["problems"] if p["where"] == "media.encode")
+        assert "no-such-encoder" in problem["message"]
+        assert problem["hint"] == "apt install encoder"
+        failed = box.call("media.encode")
+        assert failed.error is not None
+        assert (failed.error.reason, "no-such-encoder" in failed.error.message) == ("unavailable", True)
