@@ -174,7 +174,12 @@ def _stores(config: Config, clock: Clock) -> Stores:
         results=Results(
             state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
         ),
-        log=Calls(state / "calls", clock=clock, mask=mask, enabled=settings.stats.enabled),
+        log=Calls(
+            state / "calls",
+            clock=None if clock is _utc_now else clock,  # its own is cheaper
+            mask=mask,
+            enabled=settings.stats.enabled,
+        ),
         topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
         clock=clock,
     )

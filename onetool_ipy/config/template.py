@@ -204,6 +204,6 @@ _FILES = {
     "prompts.yaml": _PROMPTS,
     "snippets.yaml": _SNIPPETS,
     "secrets.yaml": _SECRETS,
-    ".gitignore": "# Values that belong to you alone.\nsecrets.yaml\n",
+    ".gitignore": "# Values that belong to you alone, and locks.\nsecrets.yaml\n*.lock\n",
     "tools/example.py": _EXAMPLE,
 }

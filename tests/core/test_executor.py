@@ -538,12 +538,25 @@ def test_a_step_may_replace_the_result(bench: MakeBench) -> None:
     assert {"tool", "call_id", "source", "duration_ms"} <= set(result.meta)
 
 
+def test_a_step_may_replace_a_good_result_by_a_failed_one(bench: MakeBench) -> None:
+    def judge(_: Trip) -> StepRun:
+        yield
+        return ToolResult(False, error=Failure("execution_error", "no", "t.add", reason="invalid_output"))
+
+    result = bench(add, steps=[judge]).call("t.add", {"a": 1})
+
+    assert (result.ok, result.error.reason) == (False, "invalid_output")
+
+
 def test_a_step_may_step_aside(bench: MakeBench) -> None:
     def aside(_: Trip) -> StepRun:
         return None
         yield
 
-    assert bench(add, steps=[aside]).call("t.add", {"a": 1}).data == 2
+    def not_even_begun(_: Trip) -> None:
+        return None
+
+    assert bench(add, steps=[aside, not_even_begun]).call("t.add", {"a": 1}).data == 2
 
 
 def test_what_a_step_raises_before_is_a_failed_call(bench: MakeBench) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.config.settings import Stats
 from onetool_ipy.stores.calls import Calls, StatsDisabled
-from onetool_ipy.stores.calls_usage import PERIODS, InvalidPeriod, Savings, savings
+from onetool_ipy.stores.calls.usage import PERIODS, InvalidPeriod, Savings, savings
 from tests.stores.calls_aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.stores.calls import Calls
-from onetool_ipy.stores.calls_excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
+from onetool_ipy.stores.calls.excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 SECRET = "hunter2-correct-horse"
 

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from onetool_ipy.stores.calls import Calls
-from onetool_ipy.stores.calls_fold import Keep
+from onetool_ipy.stores.calls.fold import Keep
 from tests.stores.calls_aids import DAY, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures

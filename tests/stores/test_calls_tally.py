@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.stores.calls_line import Batch
-from onetool_ipy.stores.calls_tally import EMPTY, Tally, percentile, summed, tally, to_blob, to_histogram
+from onetool_ipy.stores.calls.line import Batch
+from onetool_ipy.stores.calls.tally import EMPTY, Tally, percentile, summed, tally, to_blob, to_histogram
 
 DURATIONS = st.lists(st.floats(0, 1e9), min_size=1, max_size=60)
 

@@ -15,8 +15,8 @@ import pytest
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.files import StoreError
 from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results_masked import masked
-from onetool_ipy.stores.results_shelf import new_handle
+from onetool_ipy.stores.results.masked import masked
+from onetool_ipy.stores.results.shelf import new_handle
 from tests.stores.shelf import SECRET, START, Clock, hide, lines, names, open_results
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.core.values import to_json
-from onetool_ipy.stores.results_rows import pieces
+from onetool_ipy.stores.results.rows import pieces
 from tests.stores.shelf import lines, open_results
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.results import InvalidPattern, Results
-from onetool_ipy.stores.results_lines import Chunk, LineFile
-from onetool_ipy.stores.results_search import Pattern, compile_re2, finder, search
+from onetool_ipy.stores.results.lines import Chunk, LineFile
+from onetool_ipy.stores.results.search import Pattern, compile_re2, finder, search
 from tests.stores.shelf import lines, open_results
 
 

@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onetool_ipy.stores.calls_append import Reader, open_readers
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, decode
-from onetool_ipy.stores.calls_database import KINDS, Unusable, database_path, offsets, reading, rows, words
-from onetool_ipy.stores.calls_fold import histogram_of
-from onetool_ipy.stores.calls_line import Batch, parse
-from onetool_ipy.stores.calls_tally import Tally
+from onetool_ipy.stores.calls.append import Reader, open_readers
+from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, decode
+from onetool_ipy.stores.calls.database import KINDS, Unusable, database_path, offsets, reading, rows, words
+from onetool_ipy.stores.calls.fold import histogram_of
+from onetool_ipy.stores.calls.line import Batch, parse
+from onetool_ipy.stores.calls.tally import Tally
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,6 +1,6 @@
 """The folder of stored results: handles and their files, what has expired, what the quota removes.
 
-    <handle>.lines      a result (see `results_lines`); its time of change is set to when it expires
+    <handle>.lines      a result (see `lines`); its time of change is set to when it expires
     <handle>.expired    a tombstone, empty: the result was kept for its time
     <handle>.evicted    a tombstone: the result was removed to make room
 
@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.files import StoreError, sweep
-from onetool_ipy.stores.results_lines import LineFile
+from onetool_ipy.stores.results.lines import LineFile
 
 __all__ = ["HandleExpired", "HandleNotFound", "Shelf", "is_handle", "new_handle"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.stores.calls_append import Reader, open_readers
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, encode, is_whole, joined, one_line
-from onetool_ipy.stores.calls_database import (
+from onetool_ipy.stores.calls.append import Reader, open_readers
+from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, encode, is_whole, joined, one_line
+from onetool_ipy.stores.calls.database import (
     ALL,
     DAY,
     HOUR,
@@ -28,8 +28,8 @@ from onetool_ipy.stores.calls_database import (
     rows,
     writing,
 )
-from onetool_ipy.stores.calls_line import Batch, parse
-from onetool_ipy.stores.calls_tally import Tally, summed, tally, to_blob, to_histogram
+from onetool_ipy.stores.calls.line import Batch, parse
+from onetool_ipy.stores.calls.tally import Tally, summed, tally, to_blob, to_histogram
 
 if TYPE_CHECKING:
     import sqlite3

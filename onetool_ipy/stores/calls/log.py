@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem, Step, ToolResult, Trip
-from onetool_ipy.stores.calls_append import FOLD_BYTES, Appender
-from onetool_ipy.stores.calls_excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
-from onetool_ipy.stores.calls_line import FIELDS
+from onetool_ipy.stores.calls.append import FOLD_BYTES, Appender
+from onetool_ipy.stores.calls.excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
+from onetool_ipy.stores.calls.line import FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-    from onetool_ipy.stores.calls_fold import Keep
-    from onetool_ipy.stores.calls_rows import CallRow
-    from onetool_ipy.stores.calls_snapshot import Snapshot
-    from onetool_ipy.stores.calls_usage import Period, Span, Usage
+    from onetool_ipy.stores.calls.fold import Keep
+    from onetool_ipy.stores.calls.rows import CallRow
+    from onetool_ipy.stores.calls.snapshot import Snapshot
+    from onetool_ipy.stores.calls.usage import Period, Span, Usage
 
 __all__ = ["Calls", "StatsDisabled", "step"]
 
@@ -104,7 +104,7 @@ class Calls:
 
     def usage(self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None) -> Usage:
         """What the calls of a period add up to. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores import calls_usage
+        from onetool_ipy.stores.calls import usage as calls_usage
 
         moment = now or self._now()
         calls_usage.since(period, moment)
@@ -115,7 +115,7 @@ class Calls:
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> tuple[Span, ...]:
         """The calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores import calls_usage
+        from onetool_ipy.stores.calls import usage as calls_usage
 
         moment = now or self._now()
         calls_usage.since(period, moment)
@@ -131,7 +131,7 @@ class Calls:
         since: datetime.datetime | None = None,
     ) -> list[CallRow]:
         """The newest calls, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls_rows import Wanted, history_of
+        from onetool_ipy.stores.calls.rows import Wanted, history_of
 
         self._require_enabled()
         return self._ask(lambda found: history_of(found, Wanted(limit, tool, ok, since)))
@@ -145,14 +145,14 @@ class Calls:
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
         """The calls as a DataFrame, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls_rows import Wanted, frame_of
+        from onetool_ipy.stores.calls.rows import Wanted, frame_of
 
         self._require_enabled()
         return self._ask(lambda found: frame_of(found, Wanted(limit, tool, ok, since)))
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """How often each tool was ever called, and when last."""
-        from onetool_ipy.stores.calls_usage import counts_of
+        from onetool_ipy.stores.calls.usage import counts_of
 
         return self._ask(counts_of)
 
@@ -170,7 +170,7 @@ class Calls:
         found = list(self._file.problems())
         if not self.enabled or not self.folder.exists():
             return found
-        from onetool_ipy.stores import calls_ask
+        from onetool_ipy.stores.calls import ask as calls_ask
 
         return [*found, *calls_ask.faults(self.folder, self._fault)]
 
@@ -205,7 +205,7 @@ class Calls:
             raise StatsDisabled
 
     def _ask(self, question: Callable[[Snapshot], Answer]) -> Answer:
-        from onetool_ipy.stores import calls_ask
+        from onetool_ipy.stores.calls import ask as calls_ask
 
         if self._file.is_gone():
             self._file.release()
@@ -217,12 +217,12 @@ class Calls:
         self._fold(at_most=_AT_ONCE)
 
     def _fold(self, *, at_most: int | None) -> None:
-        from onetool_ipy.stores import calls_ask
+        from onetool_ipy.stores.calls import ask as calls_ask
 
         self._fault = calls_ask.try_fold(self.folder, keep=self._kept(), at_most=at_most)
 
     def _kept(self) -> Keep:
-        from onetool_ipy.stores.calls_fold import KEEP
+        from onetool_ipy.stores.calls.fold import KEEP
 
         return self._keep or KEEP
 

@@ -1,6 +1,6 @@
 """The single calls, newest first: as rows for `ot.history`, as a table for pandas.
 
-The newest million are there (see `calls_fold`). The order is that of the calls' own times, whichever process made
+The newest million are there (see `fold`). The order is that of the calls' own times, whichever process made
 them. A table is made from whole columns, so that it costs no step of Python per call.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.stores.calls_chunk import COLUMNS, UNKNOWN, WIDTHS, encode, lines
-from onetool_ipy.stores.calls_line import Batch
-from onetool_ipy.stores.calls_snapshot import Chunk, Snapshot
-from onetool_ipy.stores.calls_usage import to_time, to_us
+from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, WIDTHS, encode, lines
+from onetool_ipy.stores.calls.line import Batch
+from onetool_ipy.stores.calls.snapshot import Chunk, Snapshot
+from onetool_ipy.stores.calls.usage import to_time, to_us
 
 if TYPE_CHECKING:
     import numpy as np

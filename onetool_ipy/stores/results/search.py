@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.stores.results_lines import MAX_ANSWER_BYTES, Chunk, LineFile
+from onetool_ipy.stores.results.lines import MAX_ANSWER_BYTES, Chunk, LineFile
 
 __all__ = ["Find", "Found", "Hit", "InvalidPattern", "Pattern", "compile_re2", "finder", "search"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 
-from onetool_ipy.stores.calls_line import FIELDS, Batch
+from onetool_ipy.stores.calls.line import FIELDS, Batch
 
 __all__ = ["COLUMNS", "UNKNOWN", "WIDTHS", "decode", "encode", "is_whole", "joined", "lines", "one_line"]
 

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem
-from onetool_ipy.stores.calls_append import newer_files
-from onetool_ipy.stores.calls_database import Unusable, problem_of
-from onetool_ipy.stores.calls_fold import KEEP, Keep, fold
-from onetool_ipy.stores.calls_mend import identity, mend, set_aside_files
-from onetool_ipy.stores.calls_snapshot import Snapshot, snapshot, tails_only
+from onetool_ipy.stores.calls.append import newer_files
+from onetool_ipy.stores.calls.database import Unusable, problem_of
+from onetool_ipy.stores.calls.fold import KEEP, Keep, fold
+from onetool_ipy.stores.calls.mend import identity, mend, set_aside_files
+from onetool_ipy.stores.calls.snapshot import Snapshot, snapshot, tails_only
 from onetool_ipy.stores.files import StoreError
 
 __all__ = ["UNFOLDED_BYTES", "ask", "faults", "try_fold"]

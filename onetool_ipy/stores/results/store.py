@@ -1,8 +1,8 @@
 """Stored results: put a value, get a handle; ask for its lines by number, by pattern, by likeness.
 
 Owns the answers of contract 6 and who may be told what: everything that goes to the disk is masked. What becomes a
-line is in `results_rows`, the file in `results_lines`, the folder with quota and tombstones in `results_shelf`, what is
-only kept by reference in `results_kept`. Text and bytes are written at once; `keep` holds other objects until their
+line is in `rows`, the file in `lines`, the folder with quota and tombstones in `shelf`, what is
+only kept by reference in `kept`. Text and bytes are written at once; `keep` holds other objects until their
 lines are asked for, and what is stored then is what they are then. Once written, a handle works in every process.
 """
 
@@ -16,12 +16,12 @@ from typing import Any
 
 from onetool_ipy.core.model import Json
 from onetool_ipy.stores.files import Draft, StoreError
-from onetool_ipy.stores.results_kept import Kept, KeptResults
-from onetool_ipy.stores.results_lines import DamagedResult, LineFile, LineWriter, Outline
-from onetool_ipy.stores.results_masked import Mask, masked
-from onetool_ipy.stores.results_rows import lines_of, pieces
-from onetool_ipy.stores.results_search import InvalidPattern, Pattern, search
-from onetool_ipy.stores.results_shelf import HandleExpired, HandleNotFound, Shelf, is_handle, new_handle
+from onetool_ipy.stores.results.kept import Kept, KeptResults
+from onetool_ipy.stores.results.lines import DamagedResult, LineFile, LineWriter, Outline
+from onetool_ipy.stores.results.masked import Mask, masked
+from onetool_ipy.stores.results.rows import lines_of, pieces
+from onetool_ipy.stores.results.search import InvalidPattern, Pattern, search
+from onetool_ipy.stores.results.shelf import HandleExpired, HandleNotFound, Shelf, is_handle, new_handle
 
 __all__ = [
     "DamagedResult",
@@ -227,7 +227,7 @@ def _found(file: LineFile, pattern: str, offset: int, limit: int) -> Json:
 
 
 def _similar(file: LineFile, query: str, offset: int, limit: int) -> Json:
-    from onetool_ipy.stores.results_fuzzy import find_similar
+    from onetool_ipy.stores.results.fuzzy import find_similar
 
     found = find_similar(file, query, skip=offset - 1, limit=limit)
     answer = _answer(file, found.lines, offset, found.matched)

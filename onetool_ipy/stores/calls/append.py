@@ -21,7 +21,7 @@ from pathlib import Path
 from weakref import ref
 
 from onetool_ipy.core.model import Problem
-from onetool_ipy.stores.calls_line import FORMAT
+from onetool_ipy.stores.calls.line import FORMAT
 from onetool_ipy.stores.files import StoreError, make_folder
 
 if sys.platform != "win32":

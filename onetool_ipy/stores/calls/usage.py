@@ -17,11 +17,11 @@ from typing import Literal, TypeVar, get_args
 
 from onetool_ipy.config.settings import Stats
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.stores.calls_database import ALL, DAY, HOUR
-from onetool_ipy.stores.calls_fold import DAY_US, HOUR_US
-from onetool_ipy.stores.calls_line import Batch
-from onetool_ipy.stores.calls_snapshot import Range, Snapshot
-from onetool_ipy.stores.calls_tally import EMPTY, Tally, percentile, summed, tally
+from onetool_ipy.stores.calls.database import ALL, DAY, HOUR
+from onetool_ipy.stores.calls.fold import DAY_US, HOUR_US
+from onetool_ipy.stores.calls.line import Batch
+from onetool_ipy.stores.calls.snapshot import Range, Snapshot
+from onetool_ipy.stores.calls.tally import EMPTY, Tally, percentile, summed, tally
 
 __all__ = [
     "PERIODS",

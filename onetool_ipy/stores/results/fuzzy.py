@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from onetool_ipy.stores.results_lines import Chunk, LineFile
-from onetool_ipy.stores.results_search import InvalidPattern, compile_re2, finder
+from onetool_ipy.stores.results.lines import Chunk, LineFile
+from onetool_ipy.stores.results.search import InvalidPattern, compile_re2, finder
 
 __all__ = ["Similar", "find_similar"]
 

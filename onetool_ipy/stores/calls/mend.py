@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core.model import Problem
-from onetool_ipy.stores.calls_chunk import COLUMNS, decode
-from onetool_ipy.stores.calls_database import KINDS, MAX_NUMBER, Unusable, attempt, database_path, reading, writing
-from onetool_ipy.stores.calls_fold import histogram_of
+from onetool_ipy.stores.calls.chunk import COLUMNS, decode
+from onetool_ipy.stores.calls.database import KINDS, MAX_NUMBER, Unusable, attempt, database_path, reading, writing
+from onetool_ipy.stores.calls.fold import histogram_of
 from onetool_ipy.stores.files import StoreError, locked
 
 if TYPE_CHECKING:

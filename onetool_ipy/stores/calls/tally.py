@@ -16,7 +16,7 @@ from itertools import accumulate
 from math import ceil, frexp, ldexp
 from typing import NamedTuple, TypeVar
 
-from onetool_ipy.stores.calls_line import Batch
+from onetool_ipy.stores.calls.line import Batch
 
 __all__ = ["EMPTY", "Tally", "percentile", "summed", "tally", "to_blob", "to_histogram"]
 
