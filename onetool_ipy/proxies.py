@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onetool_ipy.core.registry import Registry
     from onetool_ipy.core.shortcuts import Shortcuts
 
-__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure"]
+__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure", "run_source"]
 
 
 class Box(Protocol):
@@ -180,7 +180,7 @@ class OtProxy(PackProxy):
         code = expand(found, params)
         if self._box.run_code is not None:
             return self._box.run_code(code, found.name)
-        return _run_in(sys._getframe(1).f_globals, code, found.name)
+        return run_source(code, found.name, sys._getframe(1).f_globals)
 
     def _find(self, tool: str) -> ToolProxy | None:
         found = super()._find(tool)
@@ -231,13 +231,21 @@ def _doc(spec: ToolSpec) -> str:
     return "\n\n".join(parts)
 
 
-def _run_in(namespace: dict[str, Any], code: str, name: str) -> Any:
-    """Run a snippet's code; the value is that of its last expression."""
+def run_source(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """Run a snippet's Python; the value is that of its last expression. Raises UsageProblem for what is no Python."""
     import ast
+    import linecache
 
-    tree = ast.parse(code, f"<snippet {name}>")
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, f"<snippet {name}>", "exec"), namespace)
-    if not isinstance(last, ast.Expr):
-        return None
-    return eval(compile(ast.Expression(last.value), f"<snippet {name}>", "eval"), namespace)  # noqa: S307 - the same
+    filename = f"<snippet {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    try:
+        tree = ast.parse(source, filename)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        steps = compile(tree, filename, "exec")
+        value = compile(ast.Expression(last.value), filename, "eval") if isinstance(last, ast.Expr) else None
+    except (SyntaxError, ValueError) as exc:
+        raise UsageProblem(
+            f"The snippet '{name}' does not expand to Python: {exc}", hint=f"See it with: %snippet {name} --show"
+        ) from exc
+    exec(steps, namespace)
+    return eval(value, namespace) if value is not None else None  # noqa: S307 - the same

@@ -296,10 +296,8 @@ def _base64(data: bytes) -> dict[str, Any]:
 def _scalar(value: Any) -> tuple[Any] | None:
     """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
     import datetime
-    import decimal
     import enum
     import pathlib
-    import uuid
 
     if isinstance(value, enum.Enum):
         return (value.value,)
@@ -314,11 +312,18 @@ def _scalar(value: Any) -> tuple[Any] | None:
         return (None if text == "NaT" else text,)
     if isinstance(value, datetime.timedelta):
         return (value.total_seconds(),)
-    if isinstance(value, (decimal.Decimal, uuid.UUID, pathlib.PurePath, complex)):
+    if isinstance(value, (pathlib.PurePath, complex)) or _is_of(value, "decimal", "Decimal", "uuid", "UUID"):
         return (str(value),)
     if isinstance(value, BaseException):
         return (f"{type(value).__name__}: {value}",)
     return None
+
+
+def _is_of(value: Any, *names: str) -> bool:
+    """Whether a value is of one of these classes (module, class, ...); a module that is not loaded has no objects."""
+    pairs = zip(names[::2], names[1::2], strict=True)
+    known = [getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules]
+    return isinstance(value, tuple(known))
 
 
 def _inner(value: Any) -> tuple[Any] | None:

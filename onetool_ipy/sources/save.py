@@ -7,10 +7,10 @@ text is checked before anything is written, and the file is written whole.
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 
 from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.stores.files import write_whole
 
 __all__ = ["save_functions"]
 
@@ -97,14 +97,8 @@ def _export(text: str, names: list[str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    temp = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with temp.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        temp.replace(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text.encode("utf-8"), mode=0o644)
     except OSError as exc:
-        temp.unlink(missing_ok=True)
         raise InvalidTool(f"Cannot write '{file}': {exc.strerror}.") from exc

@@ -7,7 +7,6 @@ of the cell; an error in it shows the snippet's own lines.
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.core.snippets import Snippet, read_snippet
 from onetool_ipy.faces.ipython import parse
+from onetool_ipy.proxies import run_source
 
 __all__ = ["read_definition", "run_code"]
 
@@ -39,21 +39,8 @@ def read_definition(line: str, body: str) -> tuple[Snippet, bool]:
 
 
 def run_code(shell: Any, code: str, name: str, namespace: dict[str, Any]) -> Any:
-    """Run a snippet's code; the value is that of its last expression. Magics and other shortcuts work in it."""
-    source = shell.transform_cell(code)
-    filename = f"<snippet {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    try:
-        tree = ast.parse(source, filename)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        steps = compile(tree, filename, "exec")
-        value = compile(ast.Expression(last.value), filename, "eval") if isinstance(last, ast.Expr) else None
-    except (SyntaxError, ValueError) as exc:
-        raise UsageProblem(
-            f"The snippet '{name}' does not expand to Python: {exc}", hint=f"See it with: %snippet {name} --show"
-        ) from exc
-    exec(steps, namespace)
-    return eval(value, namespace) if value is not None else None  # noqa: S307 - the same
+    """Run a snippet's code as a cell would: magics and other shortcuts work in it."""
+    return run_source(shell.transform_cell(code), name, namespace)
 
 
 def _default(text: str) -> Any:
