@@ -28,6 +28,7 @@ if sys.platform != "win32":
 
 __all__ = ["Draft", "StoreError", "append", "locked", "make_folder", "sweep", "write_whole"]
 
+_ATTEMPTS = 100
 _TEMP_PREFIX, _TEMP_SUFFIX = ".onetool-", ".tmp"
 
 _REASONS = {
@@ -89,19 +90,36 @@ class Draft:
         self.size = 0
         self._begun = 0
         self._mode = mode
-        self._temp = path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
+        self._temp = _temp_beside(path)
         self._file: io.FileIO | None = None
 
     def open(self) -> None:
         """Make the temp file; the folder is made where it is missing."""
         try:
             try:
-                self._file = _create(self._temp, self._mode)
+                self._create()
             except FileNotFoundError:
                 make_folder(self.path.parent)
-                self._file = _create(self._temp, self._mode)
+                self._create()
         except (OSError, ValueError) as exc:
             raise StoreError.of(self.path, exc) from exc
+
+    def _create(self) -> None:
+        """Make a file that is locked from its first moment on.
+
+        A sweep may lock it in that moment, taking it for an orphan, and then remove whatever has its name: so the
+        next attempt takes another name.
+        """
+        for _ in range(_ATTEMPTS):
+            file = io.FileIO(self._temp, "x", opener=_opener(self._mode))
+            if _is_ours(file.fileno()):
+                self._file = file
+                return
+            file.close()
+            with suppress(FileNotFoundError):
+                os.unlink(self._temp)
+            self._temp = _temp_beside(self.path)
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(self._temp))
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Add a piece."""
@@ -232,16 +250,8 @@ def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
     return path, stat.S_IMODE(found.st_mode)
 
 
-def _create(temp: Path, mode: int) -> io.FileIO:
-    """A new file that is locked from its first moment on, or is gone if the sweep was faster."""
-    for _ in range(100):
-        file = io.FileIO(temp, "x", opener=_opener(mode))
-        if _is_ours(file.fileno()):
-            return file
-        file.close()
-        with suppress(FileNotFoundError):
-            os.unlink(temp)
-    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(temp))
+def _temp_beside(path: Path) -> Path:
+    return path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
 
 
 def _write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
