@@ -88,7 +88,7 @@ class _Job:
     def __init__(self, body: str) -> None:
         self._values: list[Any] = []
         self._steps = 0
-        self._deadline = time.monotonic() + MAX_TIME_S
+        self._deadline = time.thread_time() + MAX_TIME_S  # of its own work: a busy machine is no fault of the snippet
         number = 0
         while f"{_STAND_IN}{number}:" in body:
             number += 1
@@ -176,7 +176,7 @@ class _Job:
         return pieces[::2], [self._values[int(number)] for number in pieces[1::2]]
 
     def _check_time(self) -> None:
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             raise TemplateProblem(f"It takes more than {MAX_TIME_S:g} s to expand.")
 
 

@@ -105,7 +105,7 @@ def _is_untouched(file: Path) -> bool:
 def test_the_standard_library_passes_byte_identical() -> None:
     """Every file with a `$` and a letter where a shortcut could stand (in strings and comments)."""
     files = list(_standard_library(r"(^|=)\s*\$[A-Za-z_]"))
-    assert len(files) > 5
+    assert len(files) >= 3
     assert [file for file in files if not _is_untouched(file)] == []
 
 
