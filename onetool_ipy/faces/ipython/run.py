@@ -96,7 +96,7 @@ class Runner:
 
     def sight(self) -> Sight:
         """What completion may look at."""
-        return Sight(self._box, self._commands.words(), self._shortcuts, lambda: ())
+        return Sight(self._box, self._commands.words(), self._shortcuts, self._handles)
 
     def _save(self, pack: str, cell: str | None) -> Page:
         """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
@@ -191,6 +191,9 @@ class Runner:
             return result
         self._shell.user_ns[asked.flags.output] = result
         return None
+
+    def _handles(self) -> list[str]:
+        return [str(row["handle"]) for row in self._box.results.list()]
 
     def _shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         known = self._box.shortcuts

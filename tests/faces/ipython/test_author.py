@@ -114,3 +114,21 @@ def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> Non
         "class Odd:\n    def __repr__(self): raise RuntimeError\nz = %tool tools.echo message={Odd()}\nz"
     )
     assert "repr failed" in odd.result_text
+
+
+def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:
+    loaded.execute("x = %tool tools.echo message=abc\nhandle = x.store()")
+    handle = loaded.evaluate("handle").strip("'")
+    assert handle in loaded.complete("%tool ot.result handle=").matches
+    assert handle in loaded.complete("ot.result('").matches
+    assert handle in loaded.complete(f"ot.result(handle='{handle[:3]}").matches
+
+
+def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel) -> None:
+    """Row 13: the cell shows the first lines and a handle; Python has all of it."""
+    outcome = loaded.execute("x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=60)
+    assert outcome.result is not None
+    assert sum(len(body) for body in outcome.result.values()) < 50_000
+    assert "of 1,000,001 lines" in outcome.result_text
+    assert loaded.evaluate("len(x.data)") == "100000000"
+    assert loaded.execute("x.lines(offset=900_001, limit=1)['returned']").result_text == "1"

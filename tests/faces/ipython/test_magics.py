@@ -415,3 +415,38 @@ def test_install_is_one_file_and_undoable(fresh_kernel: FreshKernel) -> None:
     assert "Removed" in kernel.execute("%tool install --remove").result_text
     kernel.restart()
     assert "not found" in kernel.execute("%tool", allow_errors=True).text
+
+
+SHELL_STATE = """
+def shell_state():
+    ip = get_ipython()
+    return (
+        sorted(ip.magics_manager.magics["line"]), sorted(ip.magics_manager.magics["cell"]),
+        len(ip.input_transformer_manager.token_transformers), len(ip.Completer.custom_matchers),
+        len(ip.events.callbacks["pre_run_cell"]),
+        len(ip.display_formatter.mimebundle_formatter.deferred_printers),
+        len(ip.display_formatter.mimebundle_formatter.type_printers), [name for name in sorted(ip.user_ns_hidden) if not name.startswith("_")],
+        [type(each).__name__ for each in ip.configurables if type(each).__module__.startswith("onetool")],
+    )
+"""
+
+
+def test_unload_leaves_nothing_behind_however_often(kernel: Kernel) -> None:
+    kernel.execute(SHELL_STATE)
+    kernel.execute("before = shell_state()\nimport threading\nthreads = threading.active_count()")
+    for _ in range(5):
+        kernel.execute("%load_ext onetool_ipy")
+        kernel.execute("x = %tool time.now --timeout 5\nx")
+        kernel.execute("%reload_ext onetool_ipy")
+        kernel.execute("%unload_ext onetool_ipy")
+    assert kernel.evaluate("shell_state() == before") == "True"
+    assert int(kernel.evaluate("threading.active_count() - threads")) <= 1
+    assert kernel.evaluate("'ot' in globals()") == "False"
+
+
+def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:
+    write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "fine.py")
+    kernel.execute("%load_ext onetool_ipy")
+    assert kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text == "1"
+    missing = kernel.execute("from onetool_ipy.live import nothing", allow_errors=True)
+    assert "nothing" in missing.text
