@@ -425,7 +425,8 @@ def shell_state():
         len(ip.input_transformer_manager.token_transformers), len(ip.Completer.custom_matchers),
         len(ip.events.callbacks["pre_run_cell"]),
         len(ip.display_formatter.mimebundle_formatter.deferred_printers),
-        len(ip.display_formatter.mimebundle_formatter.type_printers), [name for name in sorted(ip.user_ns_hidden) if not name.startswith("_")],
+        len(ip.display_formatter.mimebundle_formatter.type_printers),
+        [name for name in sorted(ip.user_ns_hidden) if not name.startswith("_")],
         [type(each).__name__ for each in ip.configurables if type(each).__module__.startswith("onetool")],
     )
 """
