@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from onetool_ipy.core import current, schema
-from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
 
@@ -57,13 +57,13 @@ class PackProxy:
             raise AttributeError(attribute)
         found = self._find(attribute)
         if found is None:
-            raise AttributeError(self._missing(attribute), name=attribute, obj=None)
+            raise self._missing(attribute)
         return found
 
     def __getitem__(self, tool: str) -> ToolProxy:
         found = self._find(tool)
         if found is None:
-            raise KeyError(self._missing(tool))
+            raise self._missing(tool)
         return found
 
     def __dir__(self) -> list[str]:
@@ -91,8 +91,9 @@ class PackProxy:
             spec = next(spelled, None)
         return None if spec is None else ToolProxy(self._box, spec)
 
-    def _missing(self, tool: str) -> str:
-        return self._box.mask(self._box.registry.missing(f"{self._name}.{tool}").message)
+    def _missing(self, tool: str) -> NoSuchTool:
+        said = self._box.registry.missing(f"{self._name}.{tool}")
+        return NoSuchTool(self._box.mask(said.message), hint=said.hint)
 
 
 class ToolProxy:

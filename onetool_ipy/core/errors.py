@@ -18,6 +18,7 @@
     │       ├── RateLimited            rate_limited   429
     │       └── MissingSecret          missing_secret 409
     ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
+    ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
     ├── UsageProblem               a line or command that cannot be understood
     ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
     ├── InvalidTool (ValueError)   a definition that cannot be registered
@@ -50,6 +51,7 @@ __all__ = [
     "InvalidOutput",
     "InvalidTool",
     "MissingSecret",
+    "NoSuchTool",
     "NotAllowed",
     "NotApproved",
     "OneToolError",
@@ -194,6 +196,13 @@ class ToolCallError(OneToolError):
 
     def _render_traceback_(self) -> list[str]:
         return list(self._shown) or super()._render_traceback_()
+
+
+class NoSuchTool(OneToolError, AttributeError, KeyError):
+    """`pack.name` or `pack["name"]` that is not there; Python's own kinds of error for it, in our few lines."""
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class UsageProblem(OneToolError):

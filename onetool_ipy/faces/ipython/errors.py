@@ -18,7 +18,6 @@ from onetool_ipy.core.model import ToolResult
 __all__ = ["LastFailure", "raise_result"]
 
 _OURS = ("onetool_ipy.core.", "onetool_ipy.sources.", "onetool_ipy.faces.", "onetool_ipy.toolbox")
-_MAX_LINES = 5
 
 
 class LastFailure:

@@ -451,3 +451,14 @@ def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:
     assert kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text == "1"
     missing = kernel.execute("from onetool_ipy.live import nothing", allow_errors=True)
     assert "nothing" in missing.text
+
+
+def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
+    for cell in ("ot.tolos()", "ot['tolos']()"):
+        outcome = loaded.execute(cell, allow_errors=True)
+        assert outcome.error is not None
+        assert outcome.error.text.splitlines() == [
+            "NoSuchTool: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
+            "  See all with: %tool list",
+        ]
+    assert loaded.evaluate("hasattr(ot, 'tolos')") == "False"
