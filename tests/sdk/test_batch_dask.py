@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 from onetool_ipy import Toolbox
@@ -17,8 +18,6 @@ from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute
 from tests.sdk import away_functions
 from tests.sdk.conftest import Project
-
-distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -167,6 +167,7 @@ def test_a_proxy_raises_the_tools_own_exception_with_its_frames(loaded: Kernel) 
     assert outcome.error.ename == "ZeroDivisionError"
     assert "part = 1 / n" in outcome.error.text
     assert "onetool_ipy" not in outcome.error.text
+    assert "hidden" not in outcome.error.text
     caught = loaded.execute("try:\n    nb.boom(0)\nexcept ZeroDivisionError as e:\n    print('caught', e)")
     assert caught.stdout == "caught division by zero\n"
 
