@@ -32,6 +32,9 @@ QUICKSTART := notebooks/quickstart.ipynb
 MADE_FROM := pyproject.toml onetool_ipy/_version.py onetool_ipy/labextension/package.json
 PIP := $(BIN)/python -m pip install --quiet
 NODE_MODULES := labextension/node_modules/.package-lock.json
+NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
+SERVERS := .venv-servers/.servers
+TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS)
 
 .PHONY: help lab test check soak bench shots build-lab browser node strace
 
@@ -41,7 +44,7 @@ help:
 lab: $(VENV)/.lab
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(QUICKSTART) $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
-test: $(VENV)/.test browser strace $(NODE_MODULES)
+test: $(TESTED)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.test
@@ -50,7 +53,7 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: $(VENV)/.test browser strace $(NODE_MODULES)
+soak: $(TESTED)
 	.ci/soak $(ARGS)
 
 bench: .venv-bench/.bench
@@ -97,4 +100,14 @@ node: $(VENV)/.test
 
 $(NODE_MODULES): labextension/package-lock.json | node
 	cd labextension && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(NODE_PROGRAMS): tests/node/package-lock.json | node
+	cd tests/node && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(SERVERS): tests/servers.txt
+	[ -x .venv-servers/bin/python ] || .ci/venv .venv-servers $(PYTHON)
+	@echo "Installing the MCP servers that the tests talk to into .venv-servers ..."
+	.venv-servers/bin/python -m pip install --quiet --requirement tests/servers.txt
 	@touch $@

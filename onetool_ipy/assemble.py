@@ -18,7 +18,8 @@ from onetool_ipy.config import Config, load_config
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import Source, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.toolbox import Parts, Stores, Toolbox
+from onetool_ipy.parts import Parts, Stores
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.net import Road

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config
 from onetool_ipy.core import current, values
@@ -18,6 +18,7 @@ from onetool_ipy.core.loop import Background, GivenUp
 from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.core.workers import Workers
+from onetool_ipy.parts import Parts
 from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 
 if TYPE_CHECKING:
@@ -31,77 +32,9 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
-__all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
+__all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
-
-
-class Stores(NamedTuple):
-    """What a toolbox keeps on disk, and the clock it keeps it by."""
-
-    results: Results
-    log: Calls
-    topics: Topics
-    clock: Callable[[], datetime.datetime]
-
-
-class Parts:
-    """All that a reload replaces. Registry and executor are built when they are first asked for, once."""
-
-    def __init__(
-        self,
-        *,
-        config: Config,
-        build_registry: Callable[[], Registry],
-        build_executor: Callable[[Registry], Executor],
-        build_stores: Callable[[], Stores],
-        pack_names: Sequence[str] = (),
-    ) -> None:
-        self.config = config
-        self.pack_names = tuple(pack_names)
-        self._build_registry = build_registry
-        self._build_executor = build_executor
-        self._build_stores = build_stores
-        self._building = threading.RLock()
-        self._registry: Registry | None = None
-        self._executor: Executor | None = None
-        self._stores: Stores | None = None
-
-    @property
-    def stores(self) -> Stores:
-        if self._stores is None:
-            with self._building:
-                if self._stores is None:
-                    self._stores = self._build_stores()
-        return self._stores
-
-    @property
-    def registry(self) -> Registry:
-        if self._registry is None:
-            with self._building:
-                if self._registry is None:
-                    self._registry = self._build_registry()
-        return self._registry
-
-    @property
-    def executor(self) -> Executor:
-        if self._executor is None:
-            with self._building:
-                if self._executor is None:
-                    self._executor = self._build_executor(self.registry)
-        return self._executor
-
-    def close(self) -> None:
-        """Let go of what was built; building nothing for it."""
-        if self._registry is not None:
-            self._registry.close()
-        if self._stores is not None:
-            self._stores.log.close()
-
-    def take_over(self, older: Parts) -> None:
-        """Go on holding what the parts before held for their users: results kept in memory."""
-        if older._stores is not None:
-            self.stores.results.take_over(older._stores.results)
 
 
 class Toolbox:

@@ -17,7 +17,13 @@ from onetool_ipy.core.model import ToolResult
 
 __all__ = ["LastFailure", "raise_result"]
 
-_OURS = ("onetool_ipy.core.", "onetool_ipy.sources.", "onetool_ipy.faces.", "onetool_ipy.toolbox", "onetool_ipy.proxies")
+_OURS = (
+    "onetool_ipy.core.",
+    "onetool_ipy.sources.",
+    "onetool_ipy.faces.",
+    "onetool_ipy.toolbox",
+    "onetool_ipy.proxies",
+)
 
 
 class LastFailure:

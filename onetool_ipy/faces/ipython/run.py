@@ -18,7 +18,7 @@ from onetool_ipy.core.model import ToolResult, ToolSpec
 from onetool_ipy.core.shortcuts import Snippet, expand, parse_arguments
 from onetool_ipy.core.snippets import faults_of
 from onetool_ipy.faces.ipython import parse
-from onetool_ipy.faces.ipython.commands import Commands
+from onetool_ipy.faces.ipython.commands import Bench, Commands
 from onetool_ipy.faces.ipython.complete import Sight
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
@@ -48,7 +48,8 @@ class Runner:
         self._last = last
         self._choices = choices
         box.run_code = lambda code, name: run_code(shell, code, name, shell.user_ns)
-        self._commands = Commands(box, last, Path(shell.profile_dir.location), self._example)
+        self._commands = Commands(Bench(box, last, Path(shell.profile_dir.location), self._example, shell))
+        self._pages = self._commands.pages
 
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%tool` and `%%tool`."""
@@ -57,11 +58,11 @@ class Runner:
             if asked.flags.save is not None:
                 return self._save(asked.flags.save, cell)
             if asked.kind == "empty":
-                return self._commands.overview()
+                return self._pages.overview()
             if asked.kind == "command":
                 return self._commands.run(asked.name, asked.rest)
             if asked.kind == "help":
-                return self._commands.usage(asked.name)
+                return self._pages.usage(asked.name)
             return self._call(asked, cell, local_ns)
 
     def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
@@ -157,7 +158,7 @@ class Runner:
         if cell is not None:
             args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
         if asked.flags.dry:
-            return self._commands.dry(spec, args)
+            return self._pages.dry(spec, args)
         timeout = asked.flags.timeout
         if timeout is None and spec.timeout_s is None:
             timeout = self._choices.timeout
@@ -182,7 +183,7 @@ class Runner:
     def _pack(self, asked: parse.Line) -> Any:
         if asked.rest.strip():
             raise UsageProblem(f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}")
-        return self._commands.pack_page(asked.name)
+        return self._pages.pack_page(asked.name)
 
     def _finish(self, asked: parse.Line, result: ToolResult) -> Any:
         if not result.ok and not (asked.flags.soft or self._choices.soft):

@@ -1,0 +1,92 @@
+"""Parts: all that a reload replaces, as one snapshot, and what a toolbox keeps on disk.
+
+Each part is built when it is first asked for, once, by a function that `assemble` hands over. Nothing here knows how a
+part is made, nor who uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from onetool_ipy.config import Config
+from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.registry import Registry
+
+if TYPE_CHECKING:
+    import datetime
+
+    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.results import Results
+    from onetool_ipy.stores.topics import Topics
+
+__all__ = ["Parts", "Stores"]
+
+
+class Stores(NamedTuple):
+    """What a toolbox keeps on disk, and the clock it keeps it by."""
+
+    results: Results
+    log: Calls
+    topics: Topics
+    clock: Callable[[], datetime.datetime]
+
+
+class Parts:
+    """All that a reload replaces. Registry and executor are built when they are first asked for, once."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        build_registry: Callable[[], Registry],
+        build_executor: Callable[[Registry], Executor],
+        build_stores: Callable[[], Stores],
+        pack_names: Sequence[str] = (),
+    ) -> None:
+        self.config = config
+        self.pack_names = tuple(pack_names)
+        self._build_registry = build_registry
+        self._build_executor = build_executor
+        self._build_stores = build_stores
+        self._building = threading.RLock()
+        self._registry: Registry | None = None
+        self._executor: Executor | None = None
+        self._stores: Stores | None = None
+
+    @property
+    def stores(self) -> Stores:
+        if self._stores is None:
+            with self._building:
+                if self._stores is None:
+                    self._stores = self._build_stores()
+        return self._stores
+
+    @property
+    def registry(self) -> Registry:
+        if self._registry is None:
+            with self._building:
+                if self._registry is None:
+                    self._registry = self._build_registry()
+        return self._registry
+
+    @property
+    def executor(self) -> Executor:
+        if self._executor is None:
+            with self._building:
+                if self._executor is None:
+                    self._executor = self._build_executor(self.registry)
+        return self._executor
+
+    def close(self) -> None:
+        """Let go of what was built; building nothing for it."""
+        if self._registry is not None:
+            self._registry.close()
+        if self._stores is not None:
+            self._stores.log.close()
+
+    def take_over(self, older: Parts) -> None:
+        """Go on holding what the parts before held for their users: results kept in memory."""
+        if older._stores is not None:
+            self.stores.results.take_over(older._stores.results)
