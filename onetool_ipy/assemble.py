@@ -61,11 +61,15 @@ def open_leniently(
     env: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     transport: Any = None,
+    cwd: Path | None = None,
 ) -> Toolbox:
-    """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration."""
+    """`open_toolbox` for a notebook: what is good opens, the rest are problems of the configuration.
+
+    `cwd` is the folder to look from, where that is not the process's own: a server has the notebooks' folders.
+    """
     _be_quiet()
     chosen = None if path is None else Path(path)
-    build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now)
+    build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now, cwd)
     return Toolbox(build, session=Session(), build_road=partial(_road, transport))
 
 
@@ -87,8 +91,8 @@ def _utc_now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _build(path: Path | None, env: Mapping[str, str], clock: Clock, box: Toolbox) -> Parts:
-    config = load_config(path, env=env, cwd=_working_directory())
+def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Parts:
+    config = load_config(path, env=env, cwd=cwd or _working_directory())
     files = _pack_files(config)
     return Parts(
         config=config,
@@ -138,6 +142,7 @@ def _registry(config: Config, files: PackFiles | None, clock: Clock, box: Toolbo
         sources,
         session=box.session,
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
+        changed=box.tell_watchers,
     )
 
 

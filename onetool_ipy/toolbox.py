@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.core.shortcuts import Shortcuts
     from onetool_ipy.core.snippets import Snippet
+    from onetool_ipy.llm import ModelClient
     from onetool_ipy.net import Road
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
@@ -41,6 +42,7 @@ class Toolbox:
     """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
 
     `dress` and `on_adopt` are for a face: how a tool's own exception is to look, and who hears of a cell's new tool.
+    `watchers` are called when there may be other tools, `at_close` before it closes.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Toolbox:
         self.on_adopt: Callable[[ToolSpec], None] | None = None
         self.on_reload: Callable[[], None] | None = None
         self.run_code: Callable[[str, str], Any] | None = None
+        self.watchers: list[Callable[[], None]] = []
+        self.at_close: list[Callable[[], None]] = []
         self._build = build
         self._build_road = build_road
         self._road: Road | None = None
@@ -218,6 +222,27 @@ class Toolbox:
         result.meta["handle"] = handle
         return {"handle": handle, "total_lines": page["total_lines"], "preview": page["lines"]}
 
+    def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
+
+        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Raises
+        UnknownProvider.
+        """
+        from onetool_ipy.llm import formats
+
+        known = self.registry.list()
+        chosen = [spec for spec in self.registry.list(allowed) if not spec.disabled]
+        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
+
+    def model(self, which: str | ModelClient | None = None) -> ModelClient:
+        """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
+        from onetool_ipy.llm import open_model
+
+        config = self.config
+        return open_model(
+            which, config.settings.models, secrets=config.secrets, road=self.road, background=self.background
+        )
+
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
         known = self.registry
@@ -229,6 +254,11 @@ class Toolbox:
             found.append(self._problem)
         found += self.log.problems()
         return [Problem(*(self.mask(text) for text in problem)) for problem in found]
+
+    def tell_watchers(self) -> None:
+        """Tell who watches that there may be other tools now; from whatever thread saw it."""
+        for watcher in tuple(self.watchers):
+            watcher()
 
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
@@ -253,11 +283,14 @@ class Toolbox:
         old.close()
         if self.on_reload is not None:
             self.on_reload()
+        self.tell_watchers()
 
     def close(self) -> None:
         """Let go of threads and sources; may be called twice. A call after it is refused."""
         self._is_closed = True
         current.closed(self)
+        while self.at_close:
+            self.at_close.pop()()
         self.parts.close()
         if self._road is not None:
             self._road.close()

@@ -67,13 +67,16 @@ class Registry:
         *,
         session: Session | None = None,
         read_definition: ReadDefinition | None = None,
+        changed: Callable[[], None] | None = None,
     ) -> None:
         self.session = session if session is not None else Session()
         self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
         self._building = threading.RLock()
+        self._changed: Callable[[], None] | None = None  # nobody is told of the first tools
         self._index = _Index({}, {}, ())
         self.rebuild()
+        self._changed = changed
 
     def get(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None."""
@@ -161,6 +164,8 @@ class Registry:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
             self._index = _Index(ordered, packs, tuple(problems))
+        if self._changed is not None:
+            self._changed()
 
     def close(self) -> None:
         """Close the sources; may be called twice."""

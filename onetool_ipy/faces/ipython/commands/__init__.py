@@ -11,6 +11,7 @@ from onetool_ipy.faces.ipython.commands.author import Author
 from onetool_ipy.faces.ipython.commands.catalog import Catalog
 from onetool_ipy.faces.ipython.commands.group import Bench, Command, Group
 from onetool_ipy.faces.ipython.commands.pages import Pages
+from onetool_ipy.faces.ipython.commands.serve import Serve
 from onetool_ipy.faces.ipython.commands.usage import Usage
 
 __all__ = ["Bench", "Commands"]
@@ -39,4 +40,5 @@ def _groups(bench: Bench, pages: Pages) -> list[Group]:
         Catalog(bench, pages),
         Usage(bench),
         Author(bench),
+        Serve(bench),
     ]

@@ -1,0 +1,144 @@
+"""A toolbox served on streamable HTTP, in a thread of its own, behind a bearer token.
+
+The token is asked for on every request before anything else is looked at. It never appears in a representation: a
+notebook may show a `Serving`, and keeps what it shows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+
+from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.loop import Background
+from onetool_ipy.faces.mcp.server import Face
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Serving", "serve_http"]
+
+PATH = "/mcp"
+_STOP_S = 5.0
+
+
+class Serving:
+    """A toolbox that is being served: `url`, `token` (None where none is asked for), `client()`, `stop()`."""
+
+    def __init__(self, face: Face, listening: socket.socket, *, host: str, token: str | None) -> None:
+        port = listening.getsockname()[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+        self.token = token
+        self._face = face
+        app = _Guarded(face.server.streamable_http_app(streamable_http_path=PATH, host=host), token)
+        config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1, ws="none")
+        self._server = uvicorn.Server(config)
+        self._background = Background()  # a tool that blocks the toolbox's loop must not stop the answers
+        self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
+        self._undo: list[Callable[[], None]] = []
+
+    def client(self) -> dict[str, Any]:
+        """What to write into another client's configuration. It holds the token: mind where you show it."""
+        headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
+        return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
+
+    def is_up(self) -> bool:
+        return not self._running.future.done()
+
+    def wait(self) -> None:
+        """Wait until it ends."""
+        self._running.future.result()
+
+    def at_stop(self, undo: Callable[[], None]) -> None:
+        """Have something done when it stops."""
+        self._undo.append(undo)
+
+    def stop(self) -> None:
+        """End it, and its thread; may be called twice."""
+        self._face.close()
+        while self._undo:
+            self._undo.pop()()
+        self._server.should_exit = True
+        with suppress(Exception):
+            self._running.future.result(_STOP_S)
+        self._background.close()
+
+    def __repr__(self) -> str:
+        return f"<Serving {self.url}, {'up' if self.is_up() else 'stopped'}>"
+
+
+def serve_http(
+    box: Toolbox,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    allow: Sequence[str] | None = None,
+    token: str | None = None,
+    is_open: bool = False,
+) -> Serving:
+    """Serve a toolbox on a port of this machine; port 0 takes a free one.
+
+    Args:
+        token: What a client must send as its bearer token; by default a new one.
+        is_open: Ask for no token. Only on loopback.
+    """
+    if is_open and not _is_loopback(host):
+        raise UsageProblem(
+            f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
+        )
+    listening = _listen(host, port)
+    face = Face(box, allow=allow)
+    return Serving(face, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
+
+
+class _Guarded:
+    """An ASGI application behind a bearer token."""
+
+    def __init__(self, app: Any, token: str | None) -> None:
+        self._app = app
+        self._wanted = None if token is None else f"bearer {token}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or self._wanted is None or self._is_known(scope):
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
+
+    def _is_known(self, scope: Any) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) != 1 or self._wanted is None:
+            return False
+        kind, _, rest = given[0].partition(b" ")
+        return hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except (OSError, OverflowError) as exc:
+        listening.close()
+        raise UsageProblem(
+            f"Cannot listen on '{host}' port {port}: {exc}.", hint="Choose another with --port, or 0 for a free one."
+        ) from exc
+    listening.setblocking(False)
+    return listening
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,195 @@
+"""An MCP server over a toolbox: lists its tools, checks and runs calls, tells of progress and of changes.
+
+Names are those that models are given, since many clients accept no others; a canonical name is understood too. What
+leaves is masked, and what is larger than `output.max_inline_bytes` goes as a handle that `ot.result` reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+
+from onetool_ipy._version import __version__
+from onetool_ipy.core import current, names, values
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.model import ToolResult, ToolSpec
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Face"]
+
+_PAGE = 250
+_READER = "ot.result"
+_INSTRUCTIONS = (
+    "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
+    "read more of it with the tool %s (handle, offset, limit, search)."
+)
+
+logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of what a client sends
+
+
+class Face:
+    """One toolbox as an MCP server. `allow` is an allow-list as everywhere: None offers all."""
+
+    def __init__(self, box: Toolbox, *, allow: Sequence[str] | None = None) -> None:
+        self._box = box
+        self._allow = box.config.settings.ask.tool_allow if allow is None else allow
+        self._bus = InMemorySubscriptionBus()
+        self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._wire: dict[str, str] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        reader = self._names().get(_READER, _READER)
+        self.server: Server[Any] = Server(
+            "onetool_ipy",
+            version=__version__,
+            instructions=_INSTRUCTIONS % reader,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        box.watchers.append(self._changed)
+
+    def options(self) -> InitializationOptions:
+        """What is told a client that says hello."""
+        return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
+
+    def close(self) -> None:
+        """Stop listening to the toolbox; may be called twice."""
+        if self._changed in self._box.watchers:
+            self._box.watchers.remove(self._changed)
+
+    async def _list(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        self._meet(context)
+        await asyncio.to_thread(self._box.registry.refresh)
+        wire = self._names()
+        specs = [spec for spec in self._box.registry.list(self._allow) if not spec.disabled]
+        start = _position(params.cursor if params is not None else None, len(specs))
+        page = specs[start : start + _PAGE]
+        more = start + _PAGE < len(specs)
+        return types.ListToolsResult(
+            tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=str(start + _PAGE) if more else None
+        )
+
+    def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
+        said = self._box.mask(spec.description)
+        return types.Tool(
+            name=wire,
+            title=spec.name,
+            description=said,
+            input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
+            annotations=types.ToolAnnotations(title=spec.name, read_only_hint=spec.read_only),
+        )
+
+    async def _call(
+        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        self._meet(context)
+        name = self._canonical(params.name)
+        tell = _Teller(context)
+        token = current.enter(current.Scope(self._box, progress=tell.hear))
+        try:
+            result = await self._box.acall(name, params.arguments or {}, source="mcp", allow=self._allow)
+        finally:
+            current.leave(token)
+            await tell.close()
+        return await asyncio.to_thread(self._answer, result)
+
+    def _answer(self, result: ToolResult) -> types.CallToolResult:
+        box = self._box
+        if result.error is not None:
+            failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
+            said = types.TextContent(text=_failure_text(failure))
+            return types.CallToolResult(content=[said], structured_content={"error": failure}, is_error=True)
+        try:
+            data = values.map_text(box.outgoing(result), box.mask)
+        except OneToolError as exc:
+            return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        structured = data if isinstance(data, dict) else {"result": data}
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
+
+    def _names(self) -> dict[str, str]:
+        known = self._wire
+        if known is None:
+            known = self._wire = names.wire_names(spec.name for spec in self._box.registry.list())
+        return known
+
+    def _canonical(self, asked: str) -> str:
+        """The tool that a client means: by the name it was given, or by its own."""
+        for name, wire in self._names().items():
+            if wire == asked:
+                return name
+        return asked
+
+    def _meet(self, context: ServerRequestContext[Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sessions.add(context.session)
+
+    def _changed(self) -> None:
+        """The registry has other tools now; told from any thread."""
+        self._wire = None
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._tell_all(), loop)
+
+    async def _tell_all(self) -> None:
+        await self._bus.publish(ToolsListChanged())
+        for session in list(self._sessions):
+            try:
+                await session.send_tool_list_changed()
+            except Exception:  # noqa: BLE001 - a client that went away; the SDK raises many kinds for it
+                self._sessions.discard(session)
+
+
+class _Teller:
+    """Passes a call's progress on to the client, from whatever thread it is told; the newest wins."""
+
+    def __init__(self, context: ServerRequestContext[Any]) -> None:
+        self._session = context.session
+        self._loop = asyncio.get_running_loop()
+        self._newest: tuple[float, float | None, str] | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    def hear(self, done: float, total: float | None, text: str) -> None:
+        self._newest = (done, total, text)
+        self._loop.call_soon_threadsafe(self._send)
+
+    async def close(self) -> None:
+        """Send what is left to be told before the result goes out."""
+        await asyncio.sleep(0)
+        if self._sending is not None:
+            await asyncio.gather(self._sending, return_exceptions=True)
+
+    def _send(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        while self._newest is not None:
+            (done, total, text), self._newest = self._newest, None
+            await self._session.report_progress(done, total, text or None)
+
+
+def _position(cursor: str | None, count: int) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 and 0 < int(cursor) <= count):
+        raise MCPError(types.INVALID_PARAMS, f"The cursor '{cursor[:40]}' is not one of this server's.")
+    return int(cursor)
+
+
+def _failure_text(failure: dict[str, Any]) -> str:
+    reason = f" ({failure['reason']})" if failure.get("reason") else ""
+    return f"{failure['code']}{reason}: {failure['message']}"

@@ -1,0 +1,27 @@
+"""`onetool-ipy mcp` on stdio: serves one client until it closes its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from onetool_ipy.faces.mcp.server import Face
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["serve_stdio"]
+
+
+def serve_stdio(box: Toolbox, *, allow: Sequence[str] | None = None) -> None:
+    """Serve the client at our standard input; what tools print goes to standard error."""
+
+    async def serve() -> None:
+        face = Face(box, allow=allow)
+        try:
+            async with stdio_server() as (incoming, outgoing):
+                await face.server.run(incoming, outgoing, face.options())
+        finally:
+            face.close()
+
+    anyio.run(serve)

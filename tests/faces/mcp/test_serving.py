@@ -1,0 +1,417 @@
+"""The toolbox as an MCP server: `onetool-ipy mcp` and `%tool serve`, driven by clients that others wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+
+from tests.conftest import FreshKernel
+from tests.harness.kernel import Kernel
+from tests.harness.surroundings import ROOT
+
+CLIENT = ROOT / "tests" / "node" / "client.mjs"
+SECRET = "s3cr3t-of-the-tests"
+PACK = '''
+"""Tools for the tests of serving."""
+pack = "shop"
+__all__ = ["count", "slow", "rows", "leak", "odd_one", "prints"]
+import asyncio
+import time
+from pathlib import Path
+from onetool_ipy.sdk import get_secret, progress
+
+
+def count(upto: int) -> int:
+    """Count, telling of it.
+
+    Args:
+        upto: How far.
+    """
+    for done in range(1, upto + 1):
+        progress(done, upto, f"at {done}")
+    return upto
+
+
+async def slow(marker: str) -> str:
+    """Wait for long.
+
+    Args:
+        marker: A file to write when it is stopped.
+    """
+    Path(marker + ".begun").touch()
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        Path(marker).write_text("stopped")
+        raise
+    return "never"
+
+
+def rows(n: int) -> list[dict]:
+    """Many rows."""
+    return [{"id": i, "name": f"row {i}"} for i in range(n)]
+
+
+def leak() -> str:
+    """Say a secret."""
+    return "it is " + get_secret("TOKEN_OF_TESTS")
+
+
+def odd_one(value):
+    """Give back something JSON does not know."""
+    return {1, 2, 3}
+
+
+def prints() -> str:
+    """Print, which must not reach the protocol."""
+    print("printed on purpose")
+    return "done"
+'''
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    onetool = folder / ".onetool"
+    (onetool / "tools").mkdir(parents=True)
+    (onetool / "tools" / "shop.py").write_text(PACK)
+    (onetool / "onetool.yaml").write_text('version: 1\ntools_dir: ["tools/*.py"]\noutput: {max_inline_bytes: 2000}\n')
+    secrets = onetool / "secrets.yaml"
+    secrets.write_text(f"TOKEN_OF_TESTS: {SECRET}\n")
+    secrets.chmod(0o600)
+    return folder
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "onetool_ipy.faces.cli", "mcp", *args]
+
+
+def stdio(project: Path, *args: str) -> Any:
+    program, *rest = command(*args)
+    given = StdioServerParameters(command=program, args=rest, cwd=str(project), env=dict(os.environ))
+    return Client(stdio_client(given), mode="auto", read_timeout_seconds=30)
+
+
+class Served:
+    """`onetool-ipy mcp --http` in a process of its own."""
+
+    def __init__(self, project: Path, *args: str) -> None:
+        self.process = subprocess.Popen(
+            command("--http", *args), cwd=project, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stderr is not None
+        self.url = self._after("Serving on ")
+        self.token = "" if "--no-token" in args else self._after("Authorization: Bearer ")
+
+    def _after(self, start: str) -> str:
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert line.startswith(start), line
+        return line.removeprefix(start).strip()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(project: Path) -> Iterator[Served]:
+    server = Served(project)
+    yield server
+    server.close()
+
+
+def over_http(server: Served) -> Any:
+    http = _http_client({"Authorization": f"Bearer {server.token}"})
+    return Client(streamable_http_client(server.url, http_client=http), read_timeout_seconds=30)
+
+
+def _http_client(headers: dict[str, str]) -> Any:
+    import httpx2  # the SDK's own
+
+    return httpx2.AsyncClient(headers=headers, timeout=30)
+
+
+def text_of(result: CallToolResult) -> str:
+    return "".join(getattr(each, "text", "") for each in result.content)
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_a_python_client_lists_and_calls(project: Path, served: Served, way: str) -> None:
+    """The same registry, with schemas untouched and names that clients accept."""
+    async with stdio(project) if way == "stdio" else over_http(served) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {"shop_count", "tools_echo", "ot_result", "time_now"} <= set(tools)
+        assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in tools)
+        assert tools["shop_count"].input_schema["properties"]["upto"]["type"] == "integer"
+        assert tools["shop_count"].input_schema["required"] == ["upto"]
+        assert tools["time_now"].annotations.read_only_hint is True
+        echoed = await client.call_tool("tools_echo", {"message": {"a": [1, None, "ü"]}})
+        assert echoed.structured_content == {"a": [1, None, "ü"]}
+        assert json.loads(text_of(echoed)) == {"a": [1, None, "ü"]}
+        listed = await client.call_tool("shop_rows", {"n": 2})
+        assert listed.structured_content == {"result": [{"id": 0, "name": "row 0"}, {"id": 1, "name": "row 1"}]}
+
+
+async def test_arguments_are_checked_by_us_and_failures_are_results(project: Path, tmp_path: Path) -> None:
+    """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection stays good."""
+    async with stdio(project) as client:
+        bad = await client.call_tool("shop_count", {"upto": "three", "more": 1})
+        assert bad.is_error
+        assert bad.structured_content["error"]["code"] == "invalid_args"
+        unknown = await client.call_tool("shop_cuont", {})
+        assert unknown.is_error
+        assert unknown.structured_content["error"]["code"] == "tool_not_found"
+        assert "shop.count" in text_of(unknown)
+        odd = await client.call_tool("shop_odd_one", {"value": 1})
+        assert odd.structured_content == {"result": [1, 2, 3]}
+        assert text_of(await client.call_tool("shop_prints", {})) == "done"
+        with pytest.raises(MCPError, match="cursor"):
+            await client.list_tools(cursor="'; drop")
+
+
+async def test_secrets_are_masked_and_large_results_go_as_handles(project: Path) -> None:
+    """What leaves is masked; over `max_inline_bytes` it is a handle that the client can read on."""
+    async with stdio(project) as client:
+        assert SECRET not in text_of(await client.call_tool("shop_leak", {}))
+        large = await client.call_tool("shop_rows", {"n": 500})
+        assert set(large.structured_content) == {"handle", "total_lines", "preview"}
+        assert large.structured_content["total_lines"] == 500
+        handle = large.structured_content["handle"]
+        page = await client.call_tool("ot_result", {"handle": handle, "offset": 500, "limit": 5})
+        assert [json.loads(line)["id"] for line in page.structured_content["lines"]] == [499]
+        assert page.structured_content["has_more"] is False
+
+
+async def test_progress_reaches_the_client(project: Path) -> None:
+    """`sdk.progress` becomes the protocol's progress; the last word always arrives."""
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async with stdio(project) as client:
+        result = await client.call_tool("shop_count", {"upto": 40}, progress_callback=hear)
+    assert result.structured_content == {"result": 40}
+    assert told[-1] == (40, 40, "at 40")
+
+
+async def test_cancel_stops_the_tool(project: Path, tmp_path: Path) -> None:
+    """A client that gives up sends a cancel; the tool's own code sees it."""
+    marker = tmp_path / "stopped"
+    async with stdio(project) as client:
+        call = asyncio.ensure_future(client.call_tool("shop_slow", {"marker": str(marker)}))
+        await _until(lambda: Path(f"{marker}.begun").exists())
+        call.cancel()
+        await _until(marker.exists)
+        assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+
+
+async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> None:
+    """What is not allowed is neither listed nor run."""
+    async with stdio(project, "--tool-allow", "tools.*,shop.count") as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names == {"tools_echo", "shop_count"}
+        refused = await client.call_tool("fs_list_dir", {"path": "."})
+        assert refused.is_error
+        assert refused.structured_content["error"]["reason"] == "not_allowed"
+        assert text_of(await client.call_tool("tools_echo", {"message": "x"})) == "x"
+
+
+def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
+    """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is refused."""
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+    accept = {"Accept": "application/json, text/event-stream"}
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": served.token}):
+        for verb in ("GET", "POST", "DELETE", "PUT", "OPTIONS"):
+            for path in ("", "/x"):
+                answer = httpx.request(verb, served.url + path, headers={**accept, **headers}, json=hello)
+                assert answer.status_code == 401, (verb, path, headers)
+    good = {**accept, "Authorization": f"Bearer {served.token}"}
+    assert httpx.post(served.url, headers={**good, "Origin": "http://evil.example"}, json=hello).status_code == 403
+    assert httpx.post(served.url, headers={**good, "Host": "evil.example"}, json=hello).status_code == 421
+    assert httpx.post(served.url, headers=good, content=b"{").status_code == 400
+
+
+def test_no_token_only_on_loopback(project: Path) -> None:
+    """An open server that other machines reach is refused."""
+    asked = subprocess.run(
+        command("--http", "--host", "0.0.0.0", "--no-token"), cwd=project, capture_output=True, text=True, timeout=60
+    )
+    assert asked.returncode == 1
+    assert "token" in asked.stderr
+    server = Served(project, "--no-token")
+    try:
+        assert httpx.get(server.url).status_code == 400  # not 401: who it is was not asked
+    finally:
+        server.close()
+
+
+def test_a_taken_port_is_said(project: Path, served: Served) -> None:
+    port = served.url.rpartition(":")[2].partition("/")[0]
+    asked = subprocess.run(
+        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=60
+    )
+    assert asked.returncode == 1
+    assert f"port {port}" in asked.stderr
+
+
+def test_stop_ends_the_http_server(project: Path) -> None:
+    """Ctrl-C ends it in good order."""
+    server = Served(project)
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(20) == 130
+    server.close()
+
+
+def typescript(asked: dict[str, Any]) -> dict[str, Any]:
+    ran = subprocess.run(
+        ["node", str(CLIENT), json.dumps(asked)], capture_output=True, text=True, timeout=90, check=True
+    )
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: str) -> None:
+    """The official TypeScript SDK: handshake, tools, a call with progress, a failed call."""
+    program, *args = command()
+    place = (
+        {"command": program, "args": args, "cwd": str(project)}
+        if way == "stdio"
+        else {"url": served.url, "token": served.token}
+    )
+    calls = [
+        {"name": "shop_count", "arguments": {"upto": 5}},
+        {"name": "shop_count", "arguments": {}},
+        {"name": "shop_rows", "arguments": {"n": 1}},
+    ]
+    seen = typescript({**place, "calls": calls})
+    assert "error" not in seen, seen
+    assert seen["server"]["name"] == "onetool_ipy"
+    assert "ot_result" in seen["instructions"]
+    assert "shop_count" in {tool["name"] for tool in seen["tools"]}
+    counted, bad, rows = seen["calls"]
+    assert counted["structuredContent"] == {"result": 5}
+    assert bad["isError"] is True
+    assert rows["structuredContent"] == {"result": [{"id": 0, "name": "row 0"}]}
+    assert seen["progress"][-1]["progress"] == 5
+
+
+def test_the_typescript_sdk_is_refused_without_the_token(served: Served) -> None:
+    seen = typescript({"url": served.url, "token": "wrong"})
+    assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], seen
+
+
+@pytest.fixture(scope="module")
+def serving_kernel(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    from tests.harness.kernel import private_kernel
+
+    with private_kernel(tmp_path_factory.mktemp("serving")) as kernel:
+        kernel.execute(f"import os; os.chdir({str(project)!r})")
+        kernel.execute("%load_ext onetool_ipy")
+        yield kernel
+
+
+def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str]:
+    shown = kernel.execute(line).text
+    url = re.search(r"http://\S+", shown)
+    file = re.search(r"is in (\S+)", shown)
+    assert url is not None and file is not None, shown
+    given = json.loads(Path(file[1]).read_text())["mcpServers"]["onetool"]
+    token = given["headers"]["Authorization"].removeprefix("Bearer ")
+    assert token not in shown
+    assert Path(file[1]).stat().st_mode & 0o777 == 0o600
+    assert given["url"] == url[0]
+    return url[0], token, file[1]
+
+
+def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
+    """`%tool serve`: a cell's tool reaches another client, also while a cell runs; later cells add tools."""
+    kernel = serving_kernel
+    kernel.execute(
+        "from onetool_ipy import tool\nbasket = []\n"
+        "@tool\ndef put(item: str) -> int:\n    'Put it into the basket.'\n    basket.append(item)\n    return len(basket)"
+    )
+    url, token, file = _served_by(kernel)
+
+    async def drive() -> None:
+        changed = asyncio.Event()
+
+        async def hear(message: Any) -> None:
+            if "list_changed" in str(getattr(message, "method", "")) or "ListChanged" in type(message).__name__:
+                changed.set()
+
+        http = _http_client({"Authorization": f"Bearer {token}"})
+        async with Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client:
+            result = await client.call_tool("nb_put", {"item": "apple"})
+            assert result.structured_content == {"result": 1}
+            busy = kernel.start_execute("import time\nprint('busy', flush=True)\nwhile len(basket) < 2: time.sleep(0.01)")
+            await asyncio.to_thread(busy.wait_for_output, "busy")
+            assert (await client.call_tool("nb_put", {"item": "pear"})).structured_content == {"result": 2}
+            await asyncio.to_thread(busy.wait)
+            await asyncio.to_thread(
+                kernel.execute, "@tool\ndef peel(item: str) -> str:\n    'Peel it.'\n    return item[1:]"
+            )
+            await asyncio.wait_for(changed.wait(), 20)
+            assert "nb_peel" in {tool.name for tool in (await client.list_tools()).tools}
+            assert (await client.call_tool("nb_peel", {"item": "plum"})).structured_content == {"result": "lum"}
+
+    asyncio.run(drive())
+    assert kernel.evaluate("basket") == "['apple', 'pear']"
+    assert "already" in kernel.execute("%tool serve", allow_errors=True).text
+    assert kernel.execute("%tool history 3").text.count("mcp") >= 2
+    assert "No longer" in kernel.execute("%tool serve stop").text
+    assert not Path(file).exists()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+    assert "Nothing" in kernel.execute("%tool serve stop", allow_errors=True).text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%tool serve --port abc", "no port"),
+        ("%tool serve --port 70000", "no port"),
+        ("%tool serve --host 0.0.0.0 --no-token", "token"),
+        ("%tool serve --host 999.1.1.1", "Cannot listen"),
+        ("%tool serve sotp", "sotp"),
+        ("%tool serve --prot 3", "--prot"),
+    ],
+)
+def test_wrong_words_to_serve(serving_kernel: Kernel, line: str, said: str) -> None:
+    outcome = serving_kernel.execute(line, allow_errors=True)
+    assert outcome.error is not None
+    assert said in outcome.error.text
+    assert outcome.error.text.count("\n") < 5
+
+
+def test_unload_stops_serving(fresh_kernel: FreshKernel, project: Path) -> None:
+    kernel = fresh_kernel(cwd=project)
+    kernel.execute("%load_ext onetool_ipy")
+    url, _, file = _served_by(kernel)
+    kernel.execute("%unload_ext onetool_ipy")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+    assert not Path(file).exists()
+
+
+async def _until(condition: Any, timeout_s: float = 20.0) -> None:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "it never came"
+        await asyncio.sleep(0.01)
