@@ -1,0 +1,366 @@
+"""What the `ui` module asks, answered from a toolbox: one method per kind of request, plain JSON in and out.
+
+Knows nothing of widgets or comms: messages come in by `receive`, from any thread, and go out by `send`. Calls run as
+jobs; what may take long is answered from a thread. Everything that leaves is masked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.core import values
+from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.core.match import Index, entry_of
+from onetool_ipy.core.model import Json, ToolResult, ToolSpec
+from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.faces.widgets.viewing import Viewing
+from onetool_ipy.faces.widgets.wording import as_code, resolved, with_variables
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.jobs import Job
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["Desk"]
+
+MOST_SENT = 2_000
+"""Up to so many tools the module searches itself; beyond, it asks."""
+_EVERY_S = 0.1
+_PERIODS = ("day", "week", "month", "all")
+
+
+class Desk:
+    """Answers one view of a toolbox. `namespace` gives the notebook's variables."""
+
+    def __init__(
+        self,
+        box: Toolbox,
+        *,
+        send: Callable[[Json], None],
+        namespace: Callable[[], dict[str, Any]],
+        keep: Callable[[ToolResult], str],
+    ) -> None:
+        self._box = box
+        self._send = send
+        self._namespace = namespace
+        self._viewing = Viewing(box, keep)
+        self._favourites = Favourites(box.config.paths.state / "favourites.json")
+        self._jobs: dict[str, Job] = {}
+        self._told: dict[str, float] = {}
+        self._typed: dict[str, str] = {}
+        self._index: tuple[Any, Index] | None = None
+        self._quick: dict[str, Callable[[Json], Any]] = {
+            "hello": self._hello,
+            "entries": self._entries,
+            "search": self._search,
+            "tool": self._tool,
+            "check": self._check,
+            "run": self._run,
+            "cancel": self._cancel,
+            "favourite": self._favourite,
+            "assign": self._assign,
+        }
+        self._slow: dict[str, Callable[[Json], Any]] = {
+            "open": lambda p: self._viewing.open(_text(p, "handle")) if p.get("handle") else self._viewing_of(p),
+            "page": lambda p: self._viewing.page(**_whose(p), offset=int(p["offset"]), limit=int(p["limit"])),
+            "find": lambda p: self._viewing.find(
+                **_whose(p), pattern=_text(p, "pattern"), is_fuzzy=bool(p.get("isFuzzy"))
+            ),
+            "table": lambda p: self._viewing.table(
+                **_whose(p),
+                offset=int(p["offset"]),
+                limit=int(p["limit"]),
+                sort=p.get("sort"),
+                filter_text=str(p.get("filter") or ""),
+            ),
+            "tree": lambda p: self._viewing.tree(
+                **_whose(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
+            ),
+            "image": lambda p: self._viewing.image(**_whose(p)),
+            "history": self._history,
+            "results": self._results,
+            "usage": self._usage,
+        }
+        self._first: ToolResult | None = None
+        box.watchers.append(self._changed)
+
+    def show_first(self, result: ToolResult) -> None:
+        """What a viewer that names no handle is to show."""
+        self._first = result
+
+    def receive(self, message: Any) -> None:
+        """Take a message; its answer goes out now, or when it is ready."""
+        if not isinstance(message, Mapping) or not isinstance(message.get("kind"), str):
+            return
+        asked, kind, payload = message.get("id"), message["kind"], message.get("payload")
+        given = payload if isinstance(payload, dict) else {}
+        if kind in self._slow:
+            self._box.background.submit(lambda: asyncio.to_thread(self._answer, asked, self._slow[kind], given))
+        else:
+            self._answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
+
+    def close(self) -> None:
+        """Let go; jobs under way are given up. May be called twice."""
+        if self._changed in self._box.watchers:
+            self._box.watchers.remove(self._changed)
+        for job in self._jobs.values():
+            job.cancel()
+        self._jobs.clear()
+
+    def _answer(self, asked: Any, answer: Callable[[Json], Any], payload: Json) -> None:
+        try:
+            value = answer(payload)
+        except OneToolError as exc:
+            said = self._box.mask(f"{exc.message} {exc.hint}".strip())
+            self._send({"id": asked, "error": {"message": said}})
+        except (KeyError, TypeError, ValueError) as exc:
+            self._send({"id": asked, "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")}})
+        except Exception as exc:  # noqa: BLE001 - the boundary of this face: the page must get an answer
+            self._send({"id": asked, "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")}})
+        else:
+            self._send({"id": asked, "value": value})
+
+    def _changed(self) -> None:
+        self._index = None
+        self._send({"event": "changed"})
+
+    def _specs(self) -> list[ToolSpec]:
+        return sorted(self._box.registry.list(), key=lambda spec: spec.name)
+
+    def _hello(self, _payload: Json) -> Json:
+        self._box.registry.refresh()
+        packs = self._box.registry.packs()
+        specs = self._specs()
+        known = {spec.name for spec in specs}
+        return {
+            "version": __version__,
+            "tools": len(specs),
+            "packs": [{"name": name, "count": len(found)} for name, found in sorted(packs.items())],
+            "sources": sorted({spec.source for spec in specs}),
+            "tags": sorted({tag for spec in specs for tag in spec.tags}),
+            "favourites": [name for name in self._favourites.names() if name in known],
+            "recent": [name for name in self._box.log.recent_tools(8) if name in known],
+        }
+
+    def _entries(self, _payload: Json) -> Json:
+        specs = self._specs()
+        if len(specs) > MOST_SENT:
+            return {"items": [], "isPartial": True}
+        return {"items": [self._entry(spec) for spec in specs], "isPartial": False}
+
+    def _entry(self, spec: ToolSpec) -> Json:
+        entry = entry_of(spec)
+        mask = self._box.mask
+        return {
+            "name": spec.name,
+            "pack": spec.pack,
+            "source": spec.source,
+            "tags": list(spec.tags),
+            "summary": mask(values.cut(spec.summary, 200)),
+            "description": mask(spec.description[:600]),
+            "arguments": list(entry.arguments),
+            "disabled": bool(spec.disabled),
+        }
+
+    def _search(self, payload: Json) -> Json:
+        query, limit = str(payload.get("query") or ""), int(payload.get("limit") or 100)
+        filters = payload.get("filters") or {}
+        starred = set(self._favourites.names())
+        found = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
+        fitting = [spec for spec in found if _fits(spec, filters, starred)]
+        return {"items": [self._entry(spec) for spec in fitting[:limit]], "total": len(fitting)}
+
+    def _engine(self) -> Index:
+        specs = self._box.registry.list()
+        if self._index is None or self._index[0] != len(specs):
+            self._index = (len(specs), Index(entry_of(spec) for spec in specs))
+        return self._index[1]
+
+    def _tool(self, payload: Json) -> Json:
+        spec = self._box.registry.require(_text(payload, "name"))
+        row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
+        found = {
+            "name": spec.name,
+            "signature": spec.signature,
+            "description": spec.description,
+            "parameters": values.to_json(spec.parameters),
+            "returns": spec.returns,
+            "example": spec.example,
+            "source": spec.source,
+            "tags": list(spec.tags),
+            "readOnly": spec.read_only,
+            "disabled": spec.disabled,
+            "where": spec.where,
+            "usage": {"calls": row.calls, "failures": row.failures, "avgMs": row.avg_ms} if row else {"calls": 0},
+            "isFavourite": spec.name in self._favourites.names(),
+        }
+        masked: Json = values.map_text(found, self._box.mask)
+        return masked
+
+    def _check(self, payload: Json) -> Json:
+        spec, args = self._asked(payload)
+        code = {kind: self._box.mask(text) for kind, text in as_code(spec, args, self._namespace()).items()}
+        try:
+            spec.checker.check(resolved(args, self._namespace()), spec.name)
+        except CallFailure as exc:
+            details = exc.details if isinstance(exc.details, list) else [{"pointer": "", "message": exc.message}]
+            errors = values.map_text(values.to_json(details), self._box.mask)
+            return {"errors": errors, "code": code}
+        except UsageProblem as exc:
+            return {"errors": [{"pointer": "", "message": f"{exc.message} {exc.hint}"}], "code": code}
+        return {"errors": [], "code": code}
+
+    def _asked(self, payload: Json) -> tuple[ToolSpec, Json]:
+        spec = self._box.registry.require(_text(payload, "name"))
+        args = payload.get("args")
+        if not isinstance(args, dict):
+            raise UsageProblem("The arguments are an object.")
+        return spec, with_variables(args, spec.parameters)
+
+    def _run(self, payload: Json) -> Json:
+        spec, args = self._asked(payload)
+        given = resolved(args, self._namespace())
+        job = self._box.start(spec.name, given, source="widget", notify=self._heard)
+        self._jobs[job.call.id] = job
+        self._typed[job.call.id] = as_code(spec, args, self._namespace())["python"]
+        if job.status not in ("queued", "running"):
+            self._heard(job)  # it was faster than we
+        return {"job": job.call.id}
+
+    def _heard(self, job: Job) -> None:
+        """Tell of progress ten times a second at most, and of the end."""
+        key = job.call.id
+        status = job.status
+        if status in ("queued", "running"):
+            now = time.monotonic()
+            if now - self._told.get(key, 0.0) < _EVERY_S:
+                return
+            self._told[key] = now
+            done, total, text = job.progress
+            said = {"done": done, "total": total, "text": self._box.mask(values.cut(text, 200))}
+            self._send({"event": "job", "job": key, "status": status, "progress": said})
+            return
+        if self._jobs.pop(key, None) is None:
+            return
+        self._told.pop(key, None)
+        self._box.background.submit(lambda: asyncio.to_thread(self._ended, job))
+
+    def _ended(self, job: Job) -> None:
+        shown = self._viewing.show(job.result(0))
+        self._send({"event": "job", "job": job.call.id, "status": job.status, "result": shown})
+
+    def _cancel(self, payload: Json) -> Json:
+        job = self._jobs.get(_text(payload, "job"))
+        if job is None:
+            return {"isCancelled": False}
+        return {"isCancelled": job.cancel()}
+
+    def _favourite(self, payload: Json) -> Json:
+        return {"favourites": self._favourites.set(_text(payload, "name"), is_on=bool(payload.get("isOn")))}
+
+    def _assign(self, payload: Json) -> Json:
+        name = _text(payload, "variable")
+        if not name.isidentifier():
+            raise UsageProblem(f"'{name[:40]}' is no name for a variable.", hint="Letters, digits and _.")
+        whose = _whose(payload)
+        self._namespace()[name] = self._viewing.value(**whose)
+        typed = self._typed.get(whose["call"] or "")
+        if typed is None:
+            return {"code": f"{name} = ot.result(handle={whose['handle']!r}, limit=1_000_000)['lines']"}
+        return {"code": self._box.mask(f"{name} = {typed}{'.data' if typed.startswith('ot.run(') else ''}")}
+
+    def _viewing_of(self, _payload: Json) -> Json:
+        if self._first is None:
+            raise UsageProblem("There is no result to show.")
+        return self._viewing.show(self._first)
+
+    def _history(self, _payload: Json) -> Json:
+        rows = [row for row in self._box.log.history(limit=100) if not row.tool.startswith("ot.")]
+        return {"items": [self._past(row) for row in rows]}
+
+    def _past(self, row: Any) -> Json:
+        return {
+            "tool": row.tool,
+            "ok": row.ok,
+            "ms": row.ms,
+            "when": row.ts.astimezone().strftime("%b %d %H:%M:%S"),
+            "said": self._box.mask(values.cut(row.args if row.ok else f"{row.code} {row.args}", 160)),
+            "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), self._box.mask),
+        }
+
+    def _results(self, _payload: Json) -> Json:
+        found = []
+        for row in self._box.results.list()[:200]:
+            size = "in memory" if row["bytes"] is None else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
+            when = row["created"].astimezone().strftime("%b %d %H:%M:%S")
+            found.append({"handle": row["handle"], "tool": row["tool"], "when": when, "said": size})
+        return {"items": found}
+
+    def _usage(self, payload: Json) -> Json:
+        from onetool_ipy.stores.calls.usage import savings
+
+        period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
+        tool = str(payload.get("tool") or "")
+        log = self._box.log
+        used = log.usage(period=period, tool=tool or None)
+        saved = savings(used, self._box.config.settings.stats)
+        rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
+        form = "%m-%d %H:%M" if period == "day" else "%Y-%m-%d"
+        totals = [
+            {"label": "calls", "value": f"{used.total_calls:,}"},
+            {"label": "success", "value": rate},
+            {"label": "tokens saved", "value": f"{saved.context_saved:,}", "help": "an estimate"},
+            {"label": "hours saved", "value": f"{saved.time_saved_ms / 3_600_000:,.1f}", "help": "an estimate"},
+        ]
+        series = [
+            {
+                "label": span.start.strftime(form),
+                "ok": span.calls - span.failures,
+                "failed": span.failures,
+                "p50": span.p50_ms if span.calls else None,
+                "p95": span.p95_ms if span.calls else None,
+            }
+            for span in log.series(period=period, tool=tool or None)
+        ]
+        rows = [
+            {
+                "tool": row.tool,
+                "calls": row.calls,
+                "failures": row.failures,
+                "avg_ms": row.avg_ms,
+                "p95_ms": row.p95_ms,
+                "last_called": row.last_called.astimezone().strftime("%Y-%m-%d %H:%M"),
+            }
+            for row in used.tools[:200]
+        ]
+        known = sorted(log.counts())
+        return {"period": period, "tool": tool, "totals": totals, "series": series, "tools": rows, "known": known}
+
+
+def _unknown(kind: str, _payload: Json) -> Json:
+    raise UsageProblem(f"Nobody knows what '{kind[:40]}' is.")
+
+
+def _text(payload: Mapping[str, Any], key: str) -> str:
+    value = payload.get(key)
+    if not isinstance(value, str):
+        raise UsageProblem(f"'{key}' is missing.")
+    return value
+
+
+def _whose(payload: Json) -> dict[str, str | None]:
+    handle, call = payload.get("handle"), payload.get("call")
+    return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
+
+
+def _fits(spec: ToolSpec, filters: Mapping[str, Any], starred: set[str]) -> bool:
+    return (
+        (not filters.get("pack") or spec.pack == filters["pack"])
+        and (not filters.get("source") or spec.source == filters["source"])
+        and (not filters.get("tag") or filters["tag"] in spec.tags)
+        and (not filters.get("isFavourite") or spec.name in starred)
+    )

@@ -1,0 +1,85 @@
+// Small ways to make elements. Text from tools goes in as text nodes and attribute values, never as markup: there is no
+// way here to hand over HTML.
+
+/** Make an element: `h('button.otx-run', {onclick: f, disabled: true}, 'Run')`. */
+export function h(tag, props, ...children) {
+  const [name, ...classes] = tag.split('.');
+  const element = document.createElement(name || 'div');
+  if (classes.length) element.className = classes.join(' ');
+  for (const [key, value] of Object.entries(props ?? {})) set(element, key, value);
+  append(element, children);
+  return element;
+}
+
+/** Make an SVG element. */
+export function svg(name, props, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(props ?? {})) element.setAttribute(key, String(value));
+  append(element, children);
+  return element;
+}
+
+/** Replace what an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+  return element;
+}
+
+/** Show or hide without moving anything else. */
+export function show(element, isShown) {
+  element.hidden = !isShown;
+  return element;
+}
+
+/** A text with some of its letters marked; spans are [start, end] in order. */
+export function marked(text, spans) {
+  const parts = [];
+  let at = 0;
+  for (const [start, end] of spans) {
+    if (start > at) parts.push(text.slice(at, start));
+    parts.push(h('mark', null, text.slice(start, end)));
+    at = end;
+  }
+  parts.push(text.slice(at));
+  return parts;
+}
+
+/** Call a function once things have been quiet for so many milliseconds. `.now()` does not wait, `.stop()` drops it. */
+export function debounced(wait, fn) {
+  let timer = null;
+  const call = (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      timer = null;
+      fn(...args);
+    }, wait);
+  };
+  call.stop = () => clearTimeout(timer);
+  call.now = (...args) => {
+    clearTimeout(timer);
+    return fn(...args);
+  };
+  return call;
+}
+
+/** An id that no other element of the page has. */
+export function uid(stem) {
+  uid.last = (uid.last ?? 0) + 1;
+  return `otx-${stem}-${uid.last}-${Math.floor(Math.random() * 1e9).toString(36)}`;
+}
+
+function set(element, key, value) {
+  if (value === undefined || value === null || value === false) return;
+  if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+  else if (key === 'value') element.value = value;
+  else if (key === 'data') for (const [name, text] of Object.entries(value)) element.dataset[name] = text;
+  else element.setAttribute(key, value === true ? '' : String(value));
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}

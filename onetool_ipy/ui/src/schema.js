@@ -1,0 +1,161 @@
+// What a JSON Schema asks for, as the form sees it. Only what a form needs: the checking itself is Python's, by the same
+// checker as `%tool`.
+
+const DEEP = 6;
+const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
+
+/** What a form can show of a schema: `{kind, schema, ...}`. `any` becomes a JSON field. */
+export function read(schema, root, depth = 0) {
+  const found = resolved(schema, root);
+  if (found === null || depth > DEEP) return { kind: 'any', schema: isObject(schema) ? schema : {} };
+  if ('const' in found) return { kind: 'enum', schema: found, choices: [found.const] };
+  if (Array.isArray(found.enum)) return { kind: 'enum', schema: found, choices: found.enum };
+  const branches = branchesOf(found);
+  if (branches) return union(found, branches, root, depth);
+  return plain(found, found.type ?? guessed(found), root, depth);
+}
+
+/** The arguments of a tool, required ones first, as `{name, isRequired, node}`. */
+export function fieldsOf(schema, root, depth = 0) {
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  const fields = Object.entries(properties).map(([name, part]) => ({
+    name,
+    isRequired: required.has(name),
+    node: read(part, root, depth + 1)
+  }));
+  return [...fields.filter(field => field.isRequired), ...fields.filter(field => !field.isRequired)];
+}
+
+/** A few words on what is wanted: `integer, 1 to 10`. */
+export function typeText(node) {
+  const { schema } = node;
+  if (node.kind === 'enum') return 'one of';
+  if (node.kind === 'union') return node.branches.map(branch => branch.label).join(' or ');
+  const name = node.kind === 'any' ? 'JSON' : node.kind;
+  const [low, high] = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
+  const bounds = low !== undefined && high !== undefined ? `, ${low} to ${high}` : low !== undefined ? `, from ${low}` : high !== undefined ? `, up to ${high}` : '';
+  const format = typeof schema.format === 'string' ? `, ${schema.format}` : '';
+  return `${name}${bounds}${format}`;
+}
+
+/** Whether a text argument wants more than a line. */
+export function isLong(name, schema) {
+  if (typeof schema.maxLength === 'number' && schema.maxLength <= 200) return false;
+  return schema.contentMediaType !== undefined || /^(body|code|content|html|markdown|message|prompt|sql|text|thought)$/i.test(name);
+}
+
+export function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A schema with its `$ref` followed inside the document, and simple `allOf` put together; null where that fails. */
+function resolved(schema, root, seen = new Set()) {
+  if (schema === true || schema === undefined) return {};
+  if (!isObject(schema)) return null;
+  if (typeof schema.$ref === 'string') {
+    if (seen.has(schema.$ref)) return null;
+    seen.add(schema.$ref);
+    const target = pointed(root, schema.$ref);
+    const { $ref: _, ...beside } = schema;
+    const base = target === undefined ? null : resolved(target, root, seen);
+    return base === null ? null : { ...base, ...beside };
+  }
+  if (Array.isArray(schema.allOf)) {
+    const { allOf, ...rest } = schema;
+    const parts = allOf.map(part => resolved(part, root, new Set(seen)));
+    return parts.includes(null) ? null : parts.reduce(merged, rest);
+  }
+  return schema;
+}
+
+function pointed(root, ref) {
+  if (ref === '#') return root;
+  if (!ref.startsWith('#/')) return undefined;
+  let at = root;
+  for (const part of ref.slice(2).split('/')) {
+    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined;
+    at = at[key];
+  }
+  return at;
+}
+
+function merged(a, b) {
+  const properties = a.properties || b.properties ? { properties: { ...a.properties, ...b.properties } } : {};
+  const required = a.required || b.required ? { required: [...(a.required ?? []), ...(b.required ?? [])] } : {};
+  return { ...a, ...b, ...properties, ...required };
+}
+
+function branchesOf(schema) {
+  const given = schema.anyOf ?? schema.oneOf;
+  if (Array.isArray(given) && given.length) {
+    const { anyOf: _, oneOf: __, description, title, default: ___, ...shared } = schema;
+    return given.map(part => (isObject(part) && Object.keys(shared).length && !part.$ref ? merged(shared, part) : part));
+  }
+  if (Array.isArray(schema.type) && schema.type.length > 1) {
+    return schema.type.map(type => ({ ...schema, type }));
+  }
+  return null;
+}
+
+function union(schema, parts, root, depth) {
+  const branches = parts.map(part => {
+    const node = read(part, root, depth + 1);
+    return { node, label: labelOf(part, node, root) };
+  });
+  const real = branches.filter(branch => branch.node.kind !== 'null');
+  // `X or null` is an X that may be left out: one editor, and a word to say null.
+  if (real.length === 1 && branches.length === 2) {
+    const { description, default: preset } = schema;
+    const said = { ...(description === undefined ? {} : { description }), ...(preset === undefined ? {} : { default: preset }) };
+    return { ...real[0].node, schema: { ...real[0].node.schema, ...said }, isNullable: true };
+  }
+  const labels = new Map();
+  for (const branch of branches) {
+    const n = (labels.get(branch.label) ?? 0) + 1;
+    labels.set(branch.label, n);
+    if (n > 1) branch.label = `${branch.label} ${n}`;
+  }
+  return { kind: 'union', schema, branches };
+}
+
+function labelOf(part, node, root) {
+  const found = resolved(part, root) ?? {};
+  if (typeof found.title === 'string' && found.title) return found.title;
+  const named = Object.entries(isObject(found.properties) ? found.properties : {}).find(
+    ([, each]) => isObject(each) && ('const' in each || (Array.isArray(each.enum) && each.enum.length === 1))
+  );
+  if (named) return `${named[0]}: ${named[1].const ?? named[1].enum[0]}`;
+  if (node.kind === 'enum') return node.choices.map(choice => JSON.stringify(choice)).join(', ').slice(0, 40);
+  if (node.kind === 'list') return `list of ${node.items?.kind ?? 'anything'}`;
+  return node.kind === 'any' ? 'JSON' : node.kind;
+}
+
+function guessed(schema) {
+  if (isObject(schema.properties)) return 'object';
+  if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array';
+  return undefined;
+}
+
+function plain(schema, type, root, depth) {
+  const only = Array.isArray(type) ? type[0] : type;
+  if (!TYPES.includes(only)) return { kind: 'any', schema };
+  if (only === 'array') return list(schema, root, depth);
+  if (only === 'object') return object(schema, root, depth);
+  return { kind: only, schema };
+}
+
+function list(schema, root, depth) {
+  if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return { kind: 'any', schema };
+  if (schema.items === undefined || schema.items === true) return { kind: 'list', schema, items: { kind: 'any', schema: {} } };
+  return { kind: 'list', schema, items: read(schema.items, root, depth + 1) };
+}
+
+function object(schema, root, depth) {
+  const fields = fieldsOf(schema, root, depth);
+  const more = schema.additionalProperties;
+  if (fields.length) return { kind: 'object', schema, fields };
+  if (isObject(more)) return { kind: 'map', schema, values: read(more, root, depth + 1) };
+  return { kind: 'any', schema };
+}

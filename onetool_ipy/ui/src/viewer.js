@@ -1,0 +1,367 @@
+// The result viewer: text by lines, table, tree, image. Only the window in sight is asked for; sorting, filtering and
+// finding are done over everything, in Python.
+import { debounced, fill, h, show } from './dom.js';
+import { Windowed } from './windowed.js';
+
+const LINE = 18;
+const ROW = 24;
+const TITLES = { text: 'Text', table: 'Table', tree: 'Tree', image: 'Image' };
+
+/** `{element, show(result), close()}`; `request` is the transport's. */
+export function createViewer(request, { onAssigned = () => {} } = {}) {
+  const head = h('div.otx-result-head');
+  const tabs = h('div.otx-tabs', { role: 'tablist' });
+  const body = h('div.otx-result-body');
+  const element = h('section.otx-viewer', { 'aria-label': 'Result' }, head, tabs, body);
+  let pane = null;
+
+  function open(result, kind) {
+    pane?.close?.();
+    const make = { text: TextPane, table: TablePane, tree: TreePane, image: ImagePane }[kind];
+    for (const tab of tabs.children) {
+      tab.setAttribute('aria-selected', String(tab.dataset.kind === kind));
+      tab.tabIndex = tab.dataset.kind === kind ? 0 : -1;
+    }
+    pane = new make(request, result);
+    fill(body, pane.element);
+    pane.start?.();
+  }
+
+  function display(result) {
+    fill(head, summary(result), result.handle ? assigner(request, result, onAssigned) : null);
+    if (!result.ok) {
+      pane?.close?.();
+      pane = null;
+      show(fill(tabs), false);
+      fill(body, failure(result.error));
+      return;
+    }
+    const kinds = result.kinds ?? ['text'];
+    show(fill(tabs, kinds.map(kind => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => open(result, kind) }, TITLES[kind]))), kinds.length > 1);
+    open(result, kinds[0]);
+  }
+
+  tabs.addEventListener('keydown', event => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const all = [...tabs.children];
+    const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
+    next.focus();
+    next.click();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  return { element, show: display, close: () => pane?.close?.() };
+}
+
+function summary(result) {
+  const facts = [];
+  if (result.ms !== undefined) facts.push(duration(result.ms));
+  if (result.rows !== undefined) facts.push(`${number(result.rows)} rows`);
+  else if (result.lines !== undefined) facts.push(`${number(result.lines)} lines`);
+  if (result.bytes !== undefined && result.bytes !== null) facts.push(size(result.bytes));
+  if (result.note) facts.push(result.note);
+  return h(
+    'div.otx-summary',
+    { role: 'status' },
+    h(result.ok ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', null, result.ok ? 'ok' : 'failed'),
+    result.tool ? h('code', null, result.tool) : null,
+    facts.map(fact => h('span.otx-quiet', null, fact)),
+    result.handle ? h('span.otx-quiet', { title: 'The handle: ot.result(handle=...)' }, result.handle) : null
+  );
+}
+
+function failure(error) {
+  const reason = error.reason ? ` (${error.reason})` : '';
+  return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
+}
+
+function assigner(request, result, onAssigned) {
+  const name = h('input.otx-input.otx-short', { type: 'text', placeholder: 'variable', 'aria-label': 'Name of the variable', spellcheck: 'false' });
+  const said = h('code.otx-quiet', { role: 'status' });
+  const assign = async () => {
+    try {
+      const answer = await request('assign', { handle: result.handle, call: result.call, variable: name.value.trim() });
+      fill(said, answer.code);
+      onAssigned(answer);
+    } catch (error) {
+      fill(said, error.message);
+    }
+  };
+  const form = h('form.otx-assign', null, name, h('button.otx-small', { type: 'submit', title: 'Give the result a name in the notebook' }, 'Assign'), said);
+  form.addEventListener('submit', event => {
+    event.preventDefault();
+    assign();
+  });
+  return form;
+}
+
+class TextPane {
+  constructor(request, result) {
+    Object.assign(this, { request, result, hits: new Set() });
+    this.list = new Windowed({
+      rowHeight: LINE,
+      label: 'Lines of the result',
+      fetch: async (offset, limit) => (await request('page', { ...whose(result), offset: offset + 1, limit })).lines,
+      draw: (line, at) => this.line(line, at),
+      onMove: from => this.moved(from)
+    });
+    this.place = h('input.otx-input.otx-short', { type: 'text', inputmode: 'numeric', 'aria-label': 'Go to line', title: 'Go to line', value: '1' });
+    this.place.addEventListener('change', () => this.list.go(Number.parseInt(this.place.value.replaceAll(/\D/g, ''), 10) - 1 || 0));
+    this.finder = new Finder(request, result, line => this.found(line));
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-quiet', null, 'line ', this.place, ` of ${number(result.lines)}`)), this.list.element);
+  }
+
+  start() {
+    this.list.reset(this.result.lines, this.result.preview ?? []);
+  }
+
+  line(text, at) {
+    return h(this.current === at ? 'div.otx-line.otx-current' : 'div.otx-line', null, h('span.otx-number', { 'aria-hidden': 'true' }, at + 1), h('span.otx-text', null, text));
+  }
+
+  moved(from) {
+    if (document.activeElement !== this.place) this.place.value = String(from + 1);
+  }
+
+  found(line) {
+    this.current = line - 1;
+    return this.list.go(line - 1, true);
+  }
+
+  close() {
+    this.list.close();
+  }
+}
+
+/** Find in a text: regular expression or fuzzy, with a count, next and previous. */
+class Finder {
+  constructor(request, result, onHit) {
+    Object.assign(this, { request, result, onHit, hits: [], at: -1, turn: 0 });
+    this.input = h('input.otx-input', { type: 'search', placeholder: 'Find', 'aria-label': 'Find in the result', spellcheck: 'false' });
+    this.fuzzy = h('input', { type: 'checkbox' });
+    this.count = h('span.otx-quiet.otx-count', { role: 'status' });
+    const search = debounced(200, () => this.search());
+    this.input.addEventListener('input', search);
+    this.fuzzy.addEventListener('change', () => search.now());
+    this.input.addEventListener('keydown', event => {
+      if (event.key !== 'Enter') return;
+      event.preventDefault();
+      if (this.asked === this.question()) this.step(event.shiftKey ? -1 : 1);
+      else search.now();
+    });
+    const button = (label, title, step) => h('button.otx-small', { type: 'button', title, 'aria-label': title, onclick: () => this.step(step) }, label);
+    this.element = h('div.otx-find', { role: 'search' }, this.input, h('label.otx-quiet', { title: 'Also what is nearly so' }, this.fuzzy, ' fuzzy'), button('↑', 'Previous', -1), button('↓', 'Next', 1), this.count);
+  }
+
+  question() {
+    return JSON.stringify([this.input.value, this.fuzzy.checked]);
+  }
+
+  async search() {
+    const turn = (this.turn += 1);
+    this.asked = this.question();
+    this.hits = [];
+    this.at = -1;
+    if (!this.input.value) {
+      fill(this.count);
+      return;
+    }
+    fill(this.count, '…');
+    try {
+      const answer = await this.request('find', { ...whose(this.result), pattern: this.input.value, isFuzzy: this.fuzzy.checked });
+      if (turn !== this.turn) return;
+      this.hits = answer.hits;
+      this.answer = answer;
+      if (this.hits.length) await this.step(1);
+      else fill(this.count, 'no hit');
+    } catch (error) {
+      if (turn === this.turn) fill(this.count, error.message);
+    }
+  }
+
+  async step(by) {
+    if (!this.hits.length) return;
+    this.at = (this.at + by + this.hits.length) % this.hits.length;
+    const { matched, isComplete } = this.answer;
+    fill(this.count, `${number(this.at + 1)} of ${number(matched)}${isComplete ? '' : ' so far'}`);
+    await this.onHit(this.hits[this.at]);
+  }
+}
+
+class TablePane {
+  constructor(request, result) {
+    Object.assign(this, { request, result, sort: null, filter: '', turn: 0 });
+    this.head = h('div.otx-table-head', { role: 'row' });
+    this.count = h('span.otx-quiet', { role: 'status' });
+    this.list = new Windowed({ rowHeight: ROW, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
+    this.list.spacer.prepend(this.head);
+    const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
+    filter.addEventListener('input', debounced(200, () => {
+      this.filter = filter.value;
+      this.restart();
+    }));
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, filter, this.count), this.list.element);
+  }
+
+  start() {
+    return this.restart();
+  }
+
+  question(offset, limit) {
+    return { ...whose(this.result), offset, limit, sort: this.sort, filter: this.filter };
+  }
+
+  async restart() {
+    const turn = (this.turn += 1);
+    try {
+      const answer = await this.request('table', this.question(0, 200));
+      if (turn !== this.turn) return;
+      this.columns = answer.columns;
+      this.widths = widthsOf(answer.columns, answer.rows);
+      this.drawHead();
+      fill(this.count, answer.total === this.result.rows ? `${number(answer.total)} rows` : `${number(answer.total)} of ${number(this.result.rows)} rows`);
+      this.list.reset(answer.total, answer.rows);
+    } catch (error) {
+      if (turn === this.turn) fill(this.count, error.message);
+    }
+  }
+
+  async fetch(offset, limit) {
+    return (await this.request('table', this.question(offset, limit))).rows;
+  }
+
+  drawHead() {
+    const cells = this.columns.map((column, at) => {
+      const way = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
+      const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[way];
+      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': way, style: `width:${this.widths[at]}ch` }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
+    });
+    fill(this.head, h('div.otx-cell.otx-number', { role: 'columnheader' }, '#'), cells);
+  }
+
+  sortBy(column) {
+    const isSame = this.sort?.column === column;
+    if (isSame && this.sort.isDown) this.sort = null;
+    else this.sort = { column, isDown: isSame };
+    return this.restart();
+  }
+
+  row(cells, at) {
+    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', null, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: `width:${this.widths[i]}ch` }, cell)));
+  }
+
+  close() {
+    this.list.close();
+  }
+}
+
+class TreePane {
+  constructor(request, result) {
+    Object.assign(this, { request, result });
+    this.said = h('span.otx-quiet', { role: 'status' });
+    this.root = h('ul.otx-tree', { role: 'tree', 'aria-label': 'Result as a tree' });
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.said), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Tree' }, this.root));
+  }
+
+  start() {
+    return this.children(this.root, [], 0);
+  }
+
+  async children(list, path, offset) {
+    try {
+      const answer = await this.request('tree', { ...whose(this.result), path, offset, limit: 100 });
+      list.querySelector(':scope > .otx-more')?.remove();
+      for (const child of answer.children) list.append(this.node(child, [...path, child.key]));
+      const next = offset + answer.children.length;
+      if (next < answer.total) {
+        const more = h('button.otx-small', { type: 'button', onclick: () => this.children(list, path, next) }, `${number(answer.total - next)} more`);
+        list.append(h('li.otx-more', { role: 'none' }, more));
+      }
+    } catch (error) {
+      fill(this.said, error.message);
+    }
+  }
+
+  node(child, path) {
+    const key = h('span.otx-key', null, String(child.key));
+    const value = h('span.otx-value', { data: { kind: child.kind } }, child.preview);
+    const copy = h('button.otx-small.otx-path', { type: 'button', title: 'Copy the path', 'aria-label': `Copy the path of ${child.key}`, onclick: () => this.copy(path) }, 'path');
+    if (!child.count) return h('li', { role: 'treeitem' }, h('span.otx-leaf', null, key, ': ', value, copy));
+    const list = h('ul', { role: 'group', hidden: true });
+    const item = h('li', { role: 'treeitem', 'aria-expanded': 'false' });
+    let isLoaded = false;
+    const toggle = h('button.otx-toggle', { type: 'button', onclick: () => {
+      const isOpen = list.hidden;
+      show(list, isOpen);
+      item.setAttribute('aria-expanded', String(isOpen));
+      if (isOpen && !isLoaded) {
+        isLoaded = true;
+        this.children(list, path, 0);
+      }
+    } }, key, ': ', value);
+    fill(item, toggle, copy, list);
+    return item;
+  }
+
+  async copy(path) {
+    const text = path.map(part => (typeof part === 'number' ? `[${part}]` : `[${JSON.stringify(part)}]`)).join('');
+    fill(this.said, (await copied(text)) ? `copied ${text}` : text);
+  }
+}
+
+class ImagePane {
+  constructor(request, result) {
+    Object.assign(this, { request, result });
+    this.element = h('div.otx-pane.otx-image', null, h('span.otx-quiet', null, '…'));
+  }
+
+  async start() {
+    try {
+      const { mime, base64 } = await this.request('image', whose(this.result));
+      fill(this.element, h('img', { src: `data:${mime};base64,${base64}`, alt: `Image given by ${this.result.tool ?? 'the tool'}` }));
+    } catch (error) {
+      fill(this.element, error.message);
+    }
+  }
+}
+
+/** Put a text on the clipboard; false where the browser does not let us. */
+export async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = h('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const isDone = document.execCommand('copy');
+    area.remove();
+    return isDone;
+  }
+}
+
+export function number(n) {
+  return Number(n).toLocaleString('en-US');
+}
+
+export function duration(ms) {
+  return ms < 1000 ? `${Math.max(1, Math.round(ms))} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+function size(bytes) {
+  return bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+function whose(result) {
+  return { handle: result.handle, call: result.call };
+}
+
+function widthsOf(columns, rows) {
+  return columns.map((column, at) => {
+    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at]?.length ?? 0), String(column).length + 2);
+    return Math.max(4, Math.min(40, longest + 1));
+  });
+}
