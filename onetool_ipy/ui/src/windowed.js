@@ -10,6 +10,7 @@ export class Windowed {
   constructor({ rowHeight, fetch, draw, label, onMove = () => {} }) {
     Object.assign(this, { rowHeight, fetch, draw, onMove });
     this.total = 0;
+    this.tall = 0;
     this.pages = new Map();
     this.asked = 0;
     this.body = h('div.otx-window-body');
@@ -29,14 +30,16 @@ export class Windowed {
       const rows = first.slice(at * PAGE, (at + 1) * PAGE);
       if (rows.length === PAGE || (at * PAGE) + rows.length === total) this.pages.set(at, rows);
     }
-    this.spacer.style.height = `${Math.min(total * this.rowHeight, TALLEST)}px`;
+    this.tall = Math.min(total * this.rowHeight, TALLEST);
+    this.exact = undefined;
+    this.spacer.style.height = `${this.tall}px`;
     this.element.scrollTop = 0;
     return this.paint();
   }
 
   /** The number of the row at the top, from 0. */
   get top() {
-    const hidden = this.spacer.offsetHeight - this.element.clientHeight;
+    const hidden = this.tall - this.element.clientHeight;
     if (this.total * this.rowHeight <= TALLEST || hidden <= 0) return Math.floor(this.element.scrollTop / this.rowHeight);
     if (this.exact !== undefined && Math.abs(this.element.scrollTop - this.exact.scroll) < 1) return this.exact.row;
     return Math.round((this.element.scrollTop / hidden) * Math.max(0, this.total - this.visible));
@@ -51,7 +54,7 @@ export class Windowed {
     const wanted = Math.max(0, Math.min(this.total - 1, row - (isCentred ? Math.floor(this.visible / 3) : 0)));
     if (this.total * this.rowHeight <= TALLEST) this.element.scrollTop = wanted * this.rowHeight;
     else {
-      const hidden = this.spacer.offsetHeight - this.element.clientHeight;
+      const hidden = this.tall - this.element.clientHeight;
       this.element.scrollTop = hidden * (wanted / Math.max(1, this.total - this.visible));
       this.exact = { scroll: this.element.scrollTop, row: Math.min(wanted, Math.max(0, this.total - this.visible)) };
     }

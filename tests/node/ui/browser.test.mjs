@@ -1,0 +1,193 @@
+// The browser by itself: finding, choosing, running, cancelling, history, the keys, and a kernel that went away.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { press, transportOf, type, ui, until } from './page.mjs';
+
+const { createBrowser } = await ui('browser');
+
+const TOOLS = [
+  ['brave.search', 'Search the web.', ['query', 'count'], ['web']],
+  ['fs.read_file', 'Read a text file.', ['path'], []],
+  ['nb.slow', 'Count slowly.', ['n'], []]
+].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, disabled: false }));
+
+async function open(more = {}) {
+  const stars = [];
+  const { transport, asked } = await transportOf({
+    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
+    entries: () => ({ items: TOOLS, isPartial: false }),
+    tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
+    check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
+    run: () => ({ job: 'j1' }),
+    cancel: () => ({ isCancelled: true }),
+    favourite: ({ name, isOn }) => {
+      if (isOn) stars.push(name);
+      return { favourites: [...stars] };
+    },
+    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '{"n": 7}', args: { n: 7 } }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', said: 'x', args: null }] }),
+    results: () => ({ items: [{ handle: 'h1', tool: 'nb.slow', when: 'now', said: '3 lines' }] }),
+    open: () => ({ ok: true, handle: 'h1', lines: 3, preview: ['a', 'b', 'c'], kinds: ['text'] }),
+    ...more
+  });
+  const browser = createBrowser(transport);
+  document.body.replaceChildren(browser.element);
+  await until(() => names(browser).length > 0);
+  return { browser, transport, asked, search: browser.element.querySelector('.otx-search') };
+}
+const names = browser => browser.tools.items.map(item => item.name);
+const $ = (browser, selector) => browser.element.querySelector(selector);
+
+test('what was used lately comes first; a typo finds its tool; matched letters are marked', async () => {
+  const { browser, search } = await open();
+  assert.equal(names(browser)[0], 'nb.slow');
+  type(search, 'brave.serach');
+  await until(() => names(browser)[0] === 'brave.search');
+  type(search, 'xyzzy');
+  await until(() => names(browser).length === 0);
+  assert.match($(browser, '.otx-total').textContent, /no tool/);
+  browser.close();
+});
+
+test('filters hold together with the search', async () => {
+  const { browser, search } = await open();
+  [...browser.element.querySelectorAll('.otx-pack')].find(each => each.textContent.startsWith('fs')).click();
+  await until(() => names(browser).length === 1);
+  assert.deepEqual(names(browser), ['fs.read_file']);
+  type(search, 'search');
+  await until(() => names(browser).length === 0);
+  browser.close();
+});
+
+test('find, open, fill, run by keyboard alone; the result is shown', async () => {
+  const { browser, transport, search } = await open();
+  press(browser.element, '/');
+  assert.equal(document.activeElement, search);
+  type(search, 'slow');
+  await until(() => names(browser)[0] === 'nb.slow');
+  press(search, 'Enter');
+  await until(() => $(browser, '.otx-form input'));
+  await until(() => document.activeElement === $(browser, '.otx-form input'));
+  type(document.activeElement, '3');
+  press(document.activeElement, 'Enter', { ctrlKey: true });
+  await until(() => browser.detail.job?.id === 'j1');
+  transport.receive({ event: 'job', job: 'j1', status: 'running', progress: { done: 1, total: 3, text: 'counting' } });
+  await until(() => /1 of 3/.test($(browser, '.otx-progress').textContent));
+  transport.receive({ event: 'job', job: 'other', status: 'done', result: { ok: true, lines: 1, preview: ['not mine'], kinds: ['text'] } });
+  transport.receive({ event: 'job', job: 'j1', status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['done'], kinds: ['text'], ms: 5 } });
+  await until(() => /ok/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  assert.equal($(browser, '.otx-progress').textContent, '');
+  press(browser.element, 'Escape');
+  assert.equal(document.activeElement, search);
+  browser.close();
+});
+
+test('wrong arguments are said at their field and nothing runs', async () => {
+  const { browser, asked } = await open();
+  await browser.open('nb.slow');
+  type($(browser, '.otx-form input'), 'three');
+  await browser.detail.run();
+  assert.match($(browser, '.otx-form .otx-error:not([hidden])').textContent, /not an integer/);
+  assert.equal(asked.filter(message => message.kind === 'run').length, 0);
+  browser.close();
+});
+
+test('cancel asks for it, and a failed result says why', async () => {
+  const { browser, transport, asked } = await open();
+  await browser.open('nb.slow', { n: 3 });
+  await browser.detail.run();
+  [...browser.element.querySelectorAll('button')].find(each => each.textContent === 'Cancel').click();
+  await until(() => asked.some(message => message.kind === 'cancel'));
+  transport.receive({ event: 'job', job: 'j1', status: 'cancelled', result: { ok: false, error: { code: 'execution_error', reason: 'cancelled', message: 'The job was cancelled.' } } });
+  await until(() => /cancelled/.test($(browser, '.otx-failure').textContent));
+  browser.close();
+});
+
+test('an end that comes before the answer to run is not lost', async () => {
+  let settle;
+  const { browser, transport } = await open({ run: () => new Promise(resolve => (settle = resolve)) });
+  await browser.open('nb.slow', { n: 3 });
+  const running = browser.detail.run();
+  await until(() => settle);
+  transport.receive({ event: 'job', job: 'j9', status: 'done', result: { ok: true, lines: 1, preview: ['early'], kinds: ['text'] } });
+  settle({ job: 'j9' });
+  await running;
+  assert.match($(browser, '.otx-summary').textContent, /ok/);
+  browser.close();
+});
+
+test('form, JSON and code are in step', async () => {
+  const { browser } = await open();
+  await browser.open('nb.slow', { n: 3 });
+  const tab = kind => $(browser, `.otx-detail .otx-tab[data-kind="${kind}"]`);
+  tab('json').click();
+  const json = $(browser, '.otx-json');
+  assert.deepEqual(JSON.parse(json.value), { n: 3 });
+  type(json, '{"n": 8}');
+  assert.equal($(browser, '.otx-form input').value, '8');
+  await until(() => /n=8/.test($(browser, '.otx-snippet[data-kind="tool"] pre').textContent));
+  type(json, '{"n": ');
+  assert.ok(!$(browser, '.otx-json + .otx-error').hidden);
+  assert.equal($(browser, '.otx-form input').value, '8', 'half a text changes nothing');
+  browser.close();
+});
+
+test('history can be edited and run again; what was masked cannot', async () => {
+  const { browser, asked } = await open();
+  browser.look('history');
+  await until(() => browser.element.querySelectorAll('.otx-past').length === 2);
+  $(browser, '[aria-label="Edit the call of nb.slow"]').click();
+  await until(() => $(browser, '.otx-form input')?.value === '7');
+  assert.equal($(browser, '[aria-label="Run fs.read_file again"]'), null);
+  $(browser, '[aria-label="Run nb.slow again"]').click();
+  await until(() => asked.some(message => message.kind === 'run'));
+  browser.close();
+});
+
+test('stored results open in the viewer', async () => {
+  const { browser } = await open();
+  browser.look('results');
+  await until(() => $(browser, '[aria-label="Open the result of nb.slow"]'));
+  $(browser, '[aria-label="Open the result of nb.slow"]').click();
+  await until(() => /h1/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  browser.close();
+});
+
+test('a favourite is kept and comes first', async () => {
+  const { browser } = await open();
+  await browser.star('fs.read_file', true);
+  assert.equal(names(browser)[0], 'fs.read_file');
+  browser.close();
+});
+
+test('keys typed inside never reach the notebook, and the help is no dialog', async () => {
+  const { browser, search } = await open();
+  let heard = 0;
+  document.body.addEventListener('keydown', () => (heard += 1));
+  for (const key of ['a', 'd', 'Enter', 'Escape', 'ArrowDown', '?']) press(search, key);
+  assert.equal(heard, 0);
+  assert.equal(browser.element.getAttribute('data-lm-suppress-shortcuts'), 'true');
+  assert.ok(!$(browser, '.otx-keys').hidden);
+  browser.close();
+});
+
+test('a kernel that went away is said, and a run under way ends', async () => {
+  const { browser, transport } = await open();
+  await browser.open('nb.slow', { n: 3 });
+  await browser.detail.run();
+  transport.lose('The kernel was restarted: run the cell again to go on.');
+  assert.match($(browser, '.otx-notice').textContent, /restarted/);
+  assert.match($(browser, '.otx-failure').textContent, /went away/);
+  await assert.rejects(transport.request('hello'), /restarted/);
+  browser.close();
+});
+
+test('over 2,000 tools Python is asked', async () => {
+  const { browser, search, asked } = await open({
+    entries: () => ({ items: [], isPartial: true }),
+    search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, total: 1 })
+  });
+  type(search, 'anything');
+  await until(() => names(browser).length === 1);
+  assert.deepEqual(asked.findLast(message => message.kind === 'search').payload.query, 'anything');
+  browser.close();
+});

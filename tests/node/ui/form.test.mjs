@@ -1,0 +1,165 @@
+// The form: every kind of contract 13, what is sent and what is not, errors at their field, form and JSON in step.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { type, ui } from './page.mjs';
+
+const { createForm } = await ui('form');
+
+function formOf(properties, required = [], more = {}) {
+  const form = createForm({ type: 'object', properties, required, ...more });
+  document.body.replaceChildren(form.element);
+  return form;
+}
+const field = (form, name) => [...form.element.querySelectorAll('.otx-field')].find(each => each.querySelector('.otx-name').textContent === name);
+const input = (form, name) => field(form, name).querySelector('input, select, textarea');
+
+test('required arguments come first, and nothing is sent that was not filled in', () => {
+  const form = formOf({ limit: { type: 'integer', default: 5 }, query: { type: 'string' } }, ['query']);
+  assert.deepEqual([...form.element.querySelectorAll('.otx-name')].map(each => each.textContent), ['query', 'limit']);
+  assert.equal(input(form, 'limit').placeholder, '5');
+  assert.deepEqual(form.value(), {});
+});
+
+test('values are typed by the schema', () => {
+  const form = formOf({ s: { type: 'string' }, i: { type: 'integer' }, n: { type: 'number' }, b: { type: 'boolean' }, e: { enum: ['a', 2, null] } });
+  type(input(form, 's'), '12');
+  type(input(form, 'i'), '12');
+  type(input(form, 'n'), '1.50');
+  type(input(form, 'b'), '1');
+  type(input(form, 'e'), '1');
+  assert.deepEqual(form.value(), { s: '12', i: 12, n: 1.5, b: false, e: 2 });
+});
+
+test('what is no number goes as it was typed, and so does what JavaScript cannot hold', () => {
+  const form = formOf({ i: { type: 'integer' } });
+  type(input(form, 'i'), 'three');
+  assert.deepEqual(form.value(), { i: 'three' });
+  type(input(form, 'i'), '12345678901234567890');
+  assert.deepEqual(form.value(), { i: '12345678901234567890' });
+});
+
+test('an empty text can be meant', () => {
+  const form = formOf({ s: { type: 'string' } });
+  type(input(form, 's'), '""');
+  assert.deepEqual(form.value(), { s: '' });
+  form.set({ s: '' });
+  assert.equal(input(form, 's').value, '""');
+});
+
+test('a notebook variable goes as =name in any field', () => {
+  const form = formOf({ df: { type: 'array', items: {} }, n: { type: 'integer' }, s: { type: 'string' } });
+  type(input(form, 'n'), '=count');
+  type(input(form, 's'), '=df.name');
+  assert.deepEqual(form.value(), { n: '=count', s: '=df.name' });
+});
+
+test('lists grow and shrink', () => {
+  const form = formOf({ tags: { type: 'array', items: { type: 'string' } } });
+  const add = field(form, 'tags').querySelector('button.otx-small');
+  add.click();
+  add.click();
+  const [first, second] = field(form, 'tags').querySelectorAll('input');
+  type(first, 'a');
+  type(second, 'b');
+  assert.deepEqual(form.value(), { tags: ['a', 'b'] });
+  field(form, 'tags').querySelector('[aria-label="Remove item 1 of tags"]').click();
+  assert.deepEqual(form.value(), { tags: ['b'] });
+});
+
+test('nested objects, references and unions have fields of their own', () => {
+  const form = formOf(
+    { shape: { $ref: '#/$defs/Shape' }, at: { $ref: '#/$defs/Point' } },
+    ['shape'],
+    {
+      $defs: {
+        Point: { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x'] },
+        Circle: { type: 'object', properties: { kind: { const: 'circle' }, r: { type: 'number' } }, required: ['kind', 'r'] },
+        Box: { type: 'object', properties: { kind: { const: 'box' }, wide: { type: 'integer' } }, required: ['kind', 'wide'] },
+        Shape: { anyOf: [{ $ref: '#/$defs/Circle' }, { $ref: '#/$defs/Box' }] }
+      }
+    }
+  );
+  const choice = field(form, 'shape').querySelector('select');
+  assert.deepEqual([...choice.options].map(each => each.textContent), ['choose ...', 'kind: circle', 'kind: box']);
+  type(choice, '1');
+  type(input(form, 'kind'), '0');
+  type(input(form, 'wide'), '3');
+  type(input(form, 'x'), '1');
+  assert.deepEqual(form.value(), { shape: { kind: 'box', wide: 3 }, at: { x: 1 } });
+  form.set({ shape: { kind: 'circle', r: 2 } });
+  assert.equal(choice.value, '0');
+  assert.deepEqual(form.value(), { shape: { kind: 'circle', r: 2 } });
+});
+
+test('a type or null is one field, and null can be said', () => {
+  const form = formOf({ a: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null, description: 'How many.' } });
+  assert.equal(field(form, 'a').querySelector('.otx-help').textContent, 'How many.');
+  type(input(form, 'a'), '4');
+  assert.deepEqual(form.value(), { a: 4 });
+  type(input(form, 'a'), 'null');
+  assert.deepEqual(form.value(), { a: null });
+});
+
+test('what has no form of its own is a JSON field: free, recursive, tuples', () => {
+  const form = formOf(
+    { free: {}, node: { $ref: '#/$defs/Node' }, pair: { type: 'array', prefixItems: [{}, {}] } },
+    [],
+    { $defs: { Node: { type: 'object', properties: { next: { $ref: '#/$defs/Node' } } } } }
+  );
+  type(input(form, 'free'), '{"a": [1]}');
+  type(input(form, 'pair'), '[1, "b"]');
+  assert.deepEqual(form.value(), { free: { a: [1] }, pair: [1, 'b'] });
+});
+
+test('an object with free keys is made of pairs', () => {
+  const form = formOf({ headers: { type: 'object', additionalProperties: { type: 'integer' } } });
+  field(form, 'headers').querySelector('button.otx-small').click();
+  const [key, value] = field(form, 'headers').querySelectorAll('input');
+  type(key, 'x');
+  type(value, '3');
+  assert.deepEqual(form.value(), { headers: { x: 3 } });
+});
+
+test('errors stand at their field, also inside, and what fits no field is said below', () => {
+  const form = formOf({ at: { type: 'object', properties: { x: { type: 'number' } } }, tags: { type: 'array', items: { type: 'string' } } });
+  form.set({ at: { x: 'no' }, tags: ['ok', 3] });
+  form.showErrors([
+    { pointer: '/at/x', message: 'not a number' },
+    { pointer: '/tags/1', message: 'not a text' },
+    { pointer: '/other', message: 'not known' }
+  ]);
+  assert.equal(field(form, 'x').querySelector(':scope > .otx-error').textContent, 'not a number');
+  assert.equal(input(form, 'x').getAttribute('aria-invalid'), 'true');
+  assert.match(field(form, 'tags').textContent, /not a text/);
+  assert.match(form.element.lastChild.textContent, /\/other: not known/);
+  form.showErrors([]);
+  assert.ok([...form.element.querySelectorAll('.otx-error')].every(each => each.hidden));
+});
+
+test('set and value are in step for every kind', () => {
+  const form = formOf({
+    s: { type: 'string' }, i: { type: 'integer' }, b: { type: 'boolean' }, e: { enum: ['x', 'y'] }, l: { type: 'array', items: { type: 'integer' } },
+    o: { type: 'object', properties: { a: { type: 'array', items: { type: 'object', properties: { z: { type: 'string' } } } } } }, m: { type: 'object', additionalProperties: { type: 'string' } }, any: {}
+  });
+  const args = { s: 'text', i: 0, b: false, e: 'y', l: [1, 2], o: { a: [{ z: 'q' }] }, m: { k: 'v' }, any: [1, { deep: null }] };
+  form.set(args);
+  assert.deepEqual(form.value(), args);
+  form.set({ e: 'neither' });
+  assert.deepEqual(form.value(), { e: 'neither' }, 'nothing that was typed as JSON is lost');
+});
+
+test('every control has a label', () => {
+  const form = formOf({ s: { type: 'string' }, e: { enum: [1] }, l: { type: 'array', items: { type: 'string' } }, u: { anyOf: [{ type: 'string' }, { type: 'array' }] } });
+  form.set({ l: ['a'] });
+  for (const control of form.element.querySelectorAll('input, select, textarea')) {
+    assert.ok(control.getAttribute('aria-label') || form.element.querySelector(`label[for="${control.id}"]`), control.outerHTML);
+  }
+});
+
+test('words from a tool are text', () => {
+  const evil = '<img src=x onerror="window.hacked = 1">';
+  const form = formOf({ [evil]: { type: 'string', description: evil, default: evil, enum: [evil] } }, [evil]);
+  assert.equal(form.element.querySelector('img'), null);
+  assert.equal(window.hacked, undefined);
+  assert.match(form.element.textContent, /<img src=x/);
+});

@@ -1,0 +1,48 @@
+// A page for the tests of the ui module, and a desk that answers as Python would.
+import { JSDOM } from 'jsdom';
+
+const dom = new JSDOM('<!doctype html><body></body>', { pretendToBeVisual: true });
+for (const name of ['window', 'document', 'Node', 'HTMLElement', 'KeyboardEvent', 'Event', 'MouseEvent']) {
+  Object.defineProperty(globalThis, name, { value: name === 'window' ? dom.window : dom.window[name], configurable: true });
+}
+
+const source = new URL('../../../onetool_ipy/ui/src/', import.meta.url);
+export const ui = async name => import(new URL(`${name}.js`, source));
+
+/** A transport whose other side is an object of functions: kind -> answer. */
+export async function transportOf(answers) {
+  const { Transport } = await ui('transport');
+  const asked = [];
+  const transport = new Transport(async message => {
+    asked.push(message);
+    const answer = answers[message.kind];
+    try {
+      if (!answer) throw new Error(`nobody answers ${message.kind}`);
+      transport.receive({ id: message.id, value: await answer(message.payload) });
+    } catch (error) {
+      transport.receive({ id: message.id, error: { message: error.message } });
+    }
+  });
+  return { transport, asked };
+}
+
+/** Let promises and timers settle until something holds. */
+export async function until(holds, what = 'it never came') {
+  for (let n = 0; n < 400; n += 1) {
+    if (holds()) return;
+    await new Promise(resolve => setTimeout(resolve, 5));
+  }
+  throw new Error(what);
+}
+
+export function type(input, text) {
+  input.value = text;
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+  input.dispatchEvent(new Event('change', { bubbles: true }));
+}
+
+export function press(element, key, more = {}) {
+  const event = new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more });
+  element.dispatchEvent(event);
+  return event;
+}

@@ -1,0 +1,107 @@
+// The result viewer: only windows are asked for; sort, filter and find go to Python; trees open lazily.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { transportOf, type, ui, until } from './page.mjs';
+
+const { createViewer } = await ui('viewer');
+const { Windowed } = await ui('windowed');
+
+async function open(result, answers) {
+  const { transport, asked } = await transportOf(answers);
+  const viewer = createViewer(transport.request);
+  document.body.replaceChildren(viewer.element);
+  viewer.show({ ok: true, ...result });
+  return { viewer, asked, $: selector => viewer.element.querySelector(selector) };
+}
+
+test('a million lines: the page of a line far down is asked for, and no more', async () => {
+  const { asked, $, viewer } = await open(
+    { handle: 'h', lines: 1_000_000, preview: Array.from({ length: 200 }, (_, i) => `line ${i + 1}`), kinds: ['text'] },
+    { page: ({ offset, limit }) => ({ lines: Array.from({ length: limit }, (_, i) => `line ${offset + i}`), total: 1_000_000 }) }
+  );
+  type($('[aria-label="Go to line"]'), '900001');
+  await until(() => asked.some(message => message.payload.offset > 800_000));
+  assert.ok(asked.length <= 3);
+  assert.ok(asked.every(message => message.payload.limit <= 200));
+  viewer.close();
+});
+
+test('finding steps from hit to hit and says how many', async () => {
+  const { $, viewer } = await open(
+    { handle: 'h', lines: 100, preview: Array.from({ length: 100 }, (_, i) => `l${i}`), kinds: ['text'] },
+    { find: () => ({ hits: [5, 50], matched: 2, isComplete: true }), page: () => ({ lines: [] }) }
+  );
+  type($('[aria-label="Find in the result"]'), 'l.');
+  await until(() => /1 of 2/.test($('.otx-count').textContent));
+  $('[aria-label="Next"]').click();
+  await until(() => /2 of 2/.test($('.otx-count').textContent));
+  $('[aria-label="Next"]').click();
+  await until(() => /1 of 2/.test($('.otx-count').textContent));
+  viewer.close();
+});
+
+test('a bad pattern is said where it was typed', async () => {
+  const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { find: () => { throw new Error("bad pattern '('"); } });
+  type($('[aria-label="Find in the result"]'), '(');
+  await until(() => /bad pattern/.test($('.otx-count').textContent));
+  viewer.close();
+});
+
+test('a table sorts up, down and not at all, over everything', async () => {
+  const sorts = [];
+  const { $, viewer } = await open(
+    { handle: 'h', lines: 3, rows: 3, kinds: ['table', 'text'] },
+    { table: ({ sort, filter }) => { sorts.push(JSON.stringify(sort)); return { columns: ['a', '<b>'], rows: filter ? [['1', 'x']] : [['1', 'x'], ['2', 'y'], ['3', '<i>']], total: filter ? 1 : 3 }; } }
+  );
+  await until(() => $('[role="columnheader"] button'));
+  assert.equal($('b'), null);
+  for (let n = 0; n < 3; n += 1) {
+    const before = sorts.length;
+    $('[role="columnheader"] button').click();
+    await until(() => sorts.length > before);
+    await until(() => $('[role="columnheader"] button'));
+  }
+  assert.deepEqual(sorts, ['null', '{"column":0,"isDown":false}', '{"column":0,"isDown":true}', 'null']);
+  type($('[aria-label="Filter rows"]'), 'x');
+  await until(() => /1 of 3 rows/.test(viewer.element.textContent));
+  viewer.close();
+});
+
+test('a tree asks for what is opened, and gives the path', async () => {
+  const paths = [];
+  const { $, viewer } = await open(
+    { call: 'c', lines: 1, kinds: ['tree', 'text'] },
+    { tree: ({ path }) => { paths.push(path); return path.length ? { children: [{ key: 0, kind: 'int', preview: '1', count: 0 }], total: 1 } : { children: [{ key: 'a', kind: 'list', preview: '[1]', count: 1 }], total: 1 }; } }
+  );
+  await until(() => $('.otx-toggle'));
+  assert.deepEqual(paths, [[]]);
+  $('.otx-toggle').click();
+  await until(() => paths.length === 2);
+  assert.deepEqual(paths[1], ['a']);
+  viewer.close();
+});
+
+test('a failed result is its error; hostile text stays text', async () => {
+  const { $, viewer } = await open({ ok: false, error: { code: 'execution_error', message: '<script>window.hacked = 1</script>' } }, {});
+  assert.equal($('script'), null);
+  assert.match($('.otx-failure').textContent, /<script>/);
+  viewer.close();
+});
+
+test('assign says the code that does the same', async () => {
+  const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { assign: ({ variable }) => ({ code: `${variable} = 1` }) });
+  type($('[aria-label="Name of the variable"]'), 'rows');
+  $('.otx-assign').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  await until(() => /rows = 1/.test($('.otx-assign').textContent));
+  viewer.close();
+});
+
+test('a window of rows never holds more than is in sight', async () => {
+  const list = new Windowed({ rowHeight: 20, label: 'x', fetch: async (offset, limit) => Array.from({ length: limit }, (_, i) => offset + i), draw: row => { const element = document.createElement('div'); element.textContent = row; return element; } });
+  document.body.replaceChildren(list.element);
+  Object.defineProperty(list.element, 'clientHeight', { value: 200 });
+  await list.reset(5_000_000);
+  await list.go(4_000_000);
+  assert.ok(list.body.children.length <= 11);
+  list.close();
+});
