@@ -7,6 +7,7 @@ jobs; what may take long is answered from a thread. Everything that leaves is ma
 from __future__ import annotations
 
 import asyncio
+import datetime
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,6 +32,8 @@ MOST_SENT = 2_000
 """Up to so many tools the module searches itself; beyond, it asks."""
 _EVERY_S = 0.1
 _PERIODS = ("day", "week", "month", "all")
+_HOURS = {"day": 24, "week": 168}
+"""The periods that are shown by the hour."""
 
 
 class Desk:
@@ -309,23 +312,15 @@ class Desk:
         used = log.usage(period=period, tool=tool or None)
         saved = savings(used, self._box.config.settings.stats)
         rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
-        form = "%m-%d %H:%M" if period == "day" else "%Y-%m-%d"
+        form = "%m-%d %H:%M" if period in _HOURS else "%Y-%m-%d"
         totals = [
             {"label": "calls", "value": f"{used.total_calls:,}"},
             {"label": "success", "value": rate},
             {"label": "tokens saved", "value": f"{saved.context_saved:,}", "help": "an estimate"},
             {"label": "hours saved", "value": f"{saved.time_saved_ms / 3_600_000:,.1f}", "help": "an estimate"},
         ]
-        series = [
-            {
-                "label": span.start.strftime(form),
-                "ok": span.calls - span.failures,
-                "failed": span.failures,
-                "p50": span.p50_ms if span.calls else None,
-                "p95": span.p95_ms if span.calls else None,
-            }
-            for span in log.series(period=period, tool=tool or None)
-        ]
+        spans = {span.start.strftime(form): span for span in log.series(period=period, tool=tool or None)}
+        series = [_step(label, spans.get(label)) for label in _labels(period, form, spans, self._box.now())]
         rows = [
             {
                 "tool": row.tool,
@@ -339,6 +334,26 @@ class Desk:
         ]
         known = sorted(log.counts())
         return {"period": period, "tool": tool, "totals": totals, "series": series, "tools": rows, "known": known}
+
+
+def _step(label: str, span: Any) -> Json:
+    if span is None or not span.calls:
+        return {"label": label, "ok": 0, "failed": 0, "p50": None, "p95": None}
+    ok = span.calls - span.failures
+    return {"label": label, "ok": ok, "failed": span.failures, "p50": span.p50_ms, "p95": span.p95_ms}
+
+
+def _labels(period: str, form: str, spans: Mapping[str, Any], now: datetime.datetime) -> list[str]:
+    """Every hour or day of the period in order, also those without a call."""
+    if period in _HOURS:
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        steps = [hour - datetime.timedelta(hours=back) for back in range(_HOURS[period], -1, -1)]
+    else:
+        first = min((span.start for span in spans.values()), default=now)
+        known = 31 if period == "month" else min((now - first).days + 1, 400)
+        steps = [now - datetime.timedelta(days=back) for back in range(max(known, 2) - 1, -1, -1)]
+    labels = [step.strftime(form) for step in steps]
+    return [*sorted(label for label in spans if label not in labels and label < labels[0]), *labels]
 
 
 def _unknown(kind: str, _payload: Json) -> Json:

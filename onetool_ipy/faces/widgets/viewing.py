@@ -211,10 +211,15 @@ class Viewing:
         return {"lines": page["total_lines"], "preview": page["lines"], "bytes": size}
 
     def _frame(self, item: _Item) -> pd.DataFrame:
+        """The result as rows and columns, as it stands: what is nested stays in its cell."""
         if item.frame is None:
-            from onetool_ipy.core.frames import to_frame
+            import pandas as pd
 
-            item.frame = to_frame(item.read())
+            data = item.read()
+            if _is_pandas(data):
+                item.frame = data if isinstance(data, pd.DataFrame) else data.to_frame()
+            else:
+                item.frame = pd.DataFrame.from_records([row for row in data if isinstance(row, Mapping)])
         return item.frame
 
     def _arranged(self, item: _Item, frame: pd.DataFrame, wanted: tuple[Any, str]) -> pd.DataFrame:
@@ -222,9 +227,9 @@ class Viewing:
         found = frame
         if text:
             if item.texts is None:
-                item.texts = frame.map(lambda cell: values.to_text(cell).casefold())
+                item.texts = frame.astype(str).apply(lambda column: column.str.casefold())
             has = item.texts.apply(lambda column: column.str.contains(text.casefold(), regex=False))
-            found = frame[has.any(axis=1)]
+            found = frame[has.any(axis=1).to_numpy()]
         if sort is not None and 0 <= sort[0] < len(frame.columns):
             found = _sorted(found, sort[0], is_down=sort[1])
         return found

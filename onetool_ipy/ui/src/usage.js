@@ -2,8 +2,8 @@
 import { fill, h, show, svg } from './dom.js';
 import { duration, number } from './viewer.js';
 
-const WIDE = 640;
-const HIGH = 140;
+const WIDE = 360;
+const HIGH = 110;
 const PERIODS = [['day', 'Last 24 hours'], ['week', 'Last 7 days'], ['month', 'Last 30 days'], ['all', 'All']];
 
 /** `{element, close()}` */

@@ -109,6 +109,7 @@ class TextPane {
     });
     this.place = h('input.otx-input.otx-short', { type: 'text', inputmode: 'numeric', 'aria-label': 'Go to line', title: 'Go to line', value: '1' });
     this.place.addEventListener('change', () => this.list.go(Number.parseInt(this.place.value.replaceAll(/\D/g, ''), 10) - 1 || 0));
+    this.list.element.style.flexBasis = `${Math.min(result.lines, 99) * LINE + 16}px`;
     this.finder = new Finder(request, result, line => this.found(line));
     this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-quiet', null, 'line ', this.place, ` of ${number(result.lines)}`)), this.list.element);
   }
@@ -197,6 +198,7 @@ class TablePane {
     this.count = h('span.otx-quiet', { role: 'status' });
     this.list = new Windowed({ rowHeight: ROW, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
     this.list.spacer.prepend(this.head);
+    this.list.element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW + 42}px`;
     const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
     filter.addEventListener('input', debounced(200, () => {
       this.filter = filter.value;
@@ -215,6 +217,7 @@ class TablePane {
 
   async restart() {
     const turn = (this.turn += 1);
+    fill(this.count, '…');
     try {
       const answer = await this.request('table', this.question(0, 200));
       if (turn !== this.turn) return;

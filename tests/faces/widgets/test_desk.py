@@ -1,0 +1,306 @@
+"""What the ui module asks, answered: the desk over a real toolbox, without a browser."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox, tool
+from onetool_ipy.faces.ipython.display import keep
+from onetool_ipy.faces.widgets.desk import MOST_SENT, Desk
+from onetool_ipy.sdk import progress
+
+SECRET = "s3cr3t-in-widgets"
+
+
+class Side:
+    """The page's side of a desk."""
+
+    def __init__(self, folder: Path) -> None:
+        onetool = folder / ".onetool"
+        onetool.mkdir(parents=True)
+        (onetool / "onetool.yaml").write_text("version: 1\n")
+        (onetool / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
+        (onetool / "secrets.yaml").chmod(0o600)
+        self.box = open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")})
+        self.names: dict[str, Any] = {}
+        self.sent: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.unread: list[dict[str, Any]] = []
+        self.everything: list[str] = []
+        self.desk = Desk(
+            self.box, send=self._sent, namespace=lambda: self.names, keep=lambda result: keep(self.box, result)
+        )
+
+    def _sent(self, message: dict[str, Any]) -> None:
+        self.everything.append(json.dumps(message))  # what cannot be sent fails here
+        self.sent.put(message)
+
+    def raw(self, kind: str, **payload: Any) -> dict[str, Any]:
+        self.desk.receive({"id": 1, "kind": kind, "payload": payload})
+        return self.wait(lambda message: message.get("id") == 1)
+
+    def ask(self, kind: str, **payload: Any) -> Any:
+        message = self.raw(kind, **payload)
+        assert "error" not in message, message
+        return message["value"]
+
+    def wait(self, fits: Any) -> dict[str, Any]:
+        """The next message that fits; the others are kept for who waits for them."""
+        for message in self.unread:
+            if fits(message):
+                self.unread.remove(message)
+                return message
+        while True:
+            message = self.sent.get(timeout=30)
+            if fits(message):
+                return message
+            self.unread.append(message)
+
+    def run(self, name: str, **args: Any) -> dict[str, Any]:
+        job = self.ask("run", name=name, args=args)["job"]
+        return self.wait(lambda m: m.get("job") == job and "result" in m)["result"]
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> Iterator[Side]:
+    side = Side(tmp_path / "project")
+    yield side
+    side.desk.close()
+    side.box.close()
+    assert not any(SECRET in text for text in side.everything)
+
+
+def adopt(side: Side, fn: Any) -> None:
+    side.box.adopt(fn)
+
+
+def test_hello_and_entries_tell_what_there_is(side: Side) -> None:
+    hello = side.ask("hello")
+    assert {"name": "time", "count": 1} in hello["packs"]
+    entries = side.ask("entries")
+    assert entries["isPartial"] is False
+    assert len(entries["items"]) == hello["tools"]
+    read = next(item for item in entries["items"] if item["name"] == "fs.read_file")
+    assert read["arguments"] == ["path", "maxBytes"]
+
+
+def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
+    for number in range(MOST_SENT):
+        side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(
+            name=f"many.tool_{number}", origin="cell"
+        )
+    side.box.registry.rebuild()
+    assert side.ask("entries") == {"items": [], "isPartial": True}
+    found = side.ask("search", query="many.tool_1234", filters={}, limit=5)
+    assert found["items"][0]["name"] == "many.tool_1234"
+    narrowed = side.ask("search", query="", filters={"pack": "fs"}, limit=50)
+    assert {item["pack"] for item in narrowed["items"]} == {"fs"}
+
+
+def test_checking_is_that_of_the_tool_line(side: Side) -> None:
+    """The same words as `%tool`, each with its JSON pointer; code that does the same stands beside."""
+
+    def locate(address: str, limit: int = 5) -> list[str]:
+        """Find it."""
+        return [address] * limit
+
+    adopt(side, locate)
+    answer = side.ask("check", name="nb.locate", args={"limit": "many", "nope": 1})
+    assert {error["pointer"] for error in answer["errors"]} >= {"/limit"}
+    good = side.ask("check", name="nb.locate", args={"address": "Ring 1", "limit": 2})
+    assert good["errors"] == []
+    assert good["code"]["tool"] == '%tool nb.locate address="Ring 1" limit=2'
+    assert good["code"]["python"] == "ot.run('nb.locate', address='Ring 1', limit=2)"
+
+
+def test_variables_of_the_notebook(side: Side) -> None:
+    """`=name` is the object itself, `==text` a text, and what is not there is said."""
+    seen: list[Any] = []
+
+    def take(value: Any, more: list[Any] | None = None) -> str:
+        """Take anything."""
+        seen.append((value, more))
+        return "taken"
+
+    adopt(side, take)
+    side.names["df"] = marker = object()
+    side.names["rows"] = [{"a": 7}]
+    side.run("nb.take", value="=df", more=["=rows[0]", "==plain"])
+    assert seen == [(marker, [{"a": 7}, "=plain"])]
+    missing = side.ask("check", name="nb.take", args={"value": "=nothing"})
+    assert "nothing" in missing["errors"][0]["message"]
+    code = side.ask("check", name="nb.take", args={"value": "=df"})["code"]
+    assert code["tool"] == "%tool nb.take value={df}"
+    assert code["python"] == "ot.run('nb.take', value=df)"
+    harmless = side.ask("check", name="nb.take", args={"value": "=__import__('os').system('true')"})
+    assert harmless["errors"] == [], "what is no variable is text"
+
+
+def test_large_integers_arrive_whole(side: Side) -> None:
+    def double(n: int) -> int:
+        """Double it."""
+        return 2 * n
+
+    adopt(side, double)
+    shown = side.run("nb.double", n="12345678901234567890")
+    assert shown["preview"] == ["24691357802469135780"]
+
+
+def test_a_run_tells_its_progress_and_its_end(side: Side) -> None:
+    def count(n: int) -> str:
+        """Count."""
+        for i in range(n):
+            progress(i + 1, n, "counting")
+        return "done"
+
+    adopt(side, count)
+    job = side.ask("run", name="nb.count", args={"n": 1000})["job"]
+    told = side.wait(lambda m: m.get("job") == job and "progress" in m)
+    assert told["progress"]["total"] == 1000
+    ended = side.wait(lambda m: m.get("job") == job and "result" in m)
+    assert ended["result"]["ok"] is True
+    assert ended["result"]["preview"] == ["done"]
+    assert sum("progress" in text for text in side.everything) < 20
+
+
+def test_cancel_ends_a_run(side: Side) -> None:
+    import threading
+
+    begun = threading.Event()
+
+    def slow() -> str:
+        """Wait."""
+        begun.set()
+        while True:
+            pass
+
+    adopt(side, slow)
+    job = side.ask("run", name="nb.slow", args={})["job"]
+    assert begun.wait(20)
+    assert side.ask("cancel", job=job) == {"isCancelled": True}
+    result = side.wait(lambda m: m.get("job") == job and "result" in m)["result"]
+    assert result["error"]["reason"] == "cancelled"
+
+
+def test_a_million_lines_are_paged_and_searched(side: Side) -> None:
+    def big(lines: int) -> str:
+        """Many lines."""
+        return "\n".join(f"line {i}" for i in range(1, lines + 1))
+
+    adopt(side, big)
+    shown = side.run("nb.big", lines=1_000_000)
+    assert (shown["lines"], len(shown["preview"])) == (1_000_000, 200)
+    assert len(json.dumps(shown)) < 20_000
+    page = side.ask("page", handle=shown["handle"], call=shown["call"], offset=900_001, limit=100)
+    assert page["lines"][0] == "line 900001"
+    found = side.ask("find", handle=shown["handle"], call=shown["call"], pattern="line 99999[05]$")
+    assert (found["hits"], found["matched"], found["isComplete"]) == ([999990, 999995], 2, True)
+    bad = side.raw("find", handle=shown["handle"], pattern="(")
+    assert "(" in bad["error"]["message"]
+
+
+def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
+    def rows(n: int) -> list[dict[str, Any]]:
+        """Rows."""
+        return [{"id": i, "name": f"n{i % 7}", "x": None if i == 3 else i * 0.5} for i in range(n)]
+
+    adopt(side, rows)
+    shown = side.run("nb.rows", n=100_000)
+    assert shown["kinds"][0] == "table"
+    whose = {"handle": shown["handle"], "call": shown["call"]}
+    plain = side.ask("table", **whose, offset=0, limit=3, sort=None, filter="")
+    assert plain["columns"] == ["id", "name", "x"]
+    assert plain["rows"][0] == ["0", "n0", "0.0"]
+    down = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="")
+    assert [row[0] for row in down["rows"]] == ["99999", "99998"]
+    some = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="N6")
+    assert some["total"] == 14285
+    assert some["rows"][0][1] == "n6"
+    assert side.ask("table", **whose, offset=3, limit=1, sort=None, filter="")["rows"][0][2] == ""
+
+
+def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) -> None:
+    def nested() -> dict[str, Any]:
+        """Nested."""
+        return {"a": {"b": list(range(500))}, "text": "<b>", "key": SECRET}
+
+    def picture() -> bytes:
+        """A picture."""
+        return b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+    adopt(side, nested)
+    adopt(side, picture)
+    shown = side.run("nb.nested")
+    whose = {"handle": shown["handle"], "call": shown["call"]}
+    top = side.ask("tree", **whose, path=[], offset=0, limit=100)
+    assert [child["key"] for child in top["children"]] == ["a", "text", "key"]
+    inside = side.ask("tree", **whose, path=["a", "b"], offset=490, limit=100)
+    assert (inside["total"], len(inside["children"])) == (500, 10)
+    assert "nothing" in side.raw("tree", **whose, path=["nope"], offset=0, limit=1)["error"]["message"]
+    image = side.run("nb.picture")
+    assert image["kinds"][0] == "image"
+    assert side.ask("image", call=image["call"])["mime"] == "image/png"
+
+
+def test_assign_gives_the_value_and_the_code_that_does_the_same(side: Side) -> None:
+    shown = side.run("tools.echo", message=[1, 2])
+    answer = side.ask("assign", handle=shown["handle"], call=shown["call"], variable="x")
+    assert side.names["x"] == [1, 2]
+    assert answer["code"] == "x = ot.run('tools.echo', message=[1, 2]).data"
+    assert "no name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
+
+
+def test_stored_results_history_and_favourites(side: Side) -> None:
+    side.run("tools.echo", message="x" * 200_000)
+    side.run("tools.echo", message=SECRET)
+    [row] = side.ask("results")["items"]
+    opened = side.ask("open", handle=row["handle"])
+    assert opened["tool"] == "tools.echo"
+    past = side.ask("history")["items"]
+    assert [each["tool"] for each in past] == ["tools.echo", "tools.echo"]
+    assert past[0]["args"] is None, "a call with a secret in it cannot be repeated from the log"
+    assert side.ask("favourite", name="time.now", isOn=True) == {"favourites": ["time.now"]}
+    assert side.ask("hello")["favourites"] == ["time.now"]
+    assert side.ask("favourite", name="time.now", isOn=False) == {"favourites": []}
+
+
+def test_usage_covers_the_whole_period(side: Side) -> None:
+    side.run("time.now")
+    side.box.call("tools.echo", {})
+    for period, least in (("day", 24), ("week", 168), ("month", 30), ("all", 2)):
+        usage = side.ask("usage", period=period, tool="")
+        assert len(usage["series"]) >= least
+        assert sum(step["ok"] + step["failed"] for step in usage["series"]) == 2
+        assert usage["totals"][0]["value"] == "2"
+    assert side.ask("usage", period="day", tool="time.now")["totals"][0]["value"] == "1"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [None, 3, "x", {}, {"kind": 3}, {"id": 1, "kind": "nonsense"}, {"id": 1, "kind": "tool", "payload": "x"},
+     {"id": 1, "kind": "run", "payload": {"name": "time.now", "args": []}},
+     {"id": 1, "kind": "page", "payload": {"handle": "../../etc/passwd", "offset": 1, "limit": 1}},
+     {"id": 1, "kind": "table", "payload": {"handle": None, "offset": "a", "limit": {}}},
+     {"id": 1, "kind": "tool", "payload": {"name": "no.such"}}],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_breaks_nothing(side: Side, message: Any) -> None:
+    side.desk.receive(message)
+    if isinstance(message, dict) and message.get("id"):
+        assert "error" in side.wait(lambda m: m.get("id") == 1)
+    assert side.ask("hello")["tools"] > 0
+
+
+def test_a_new_tool_is_told(side: Side) -> None:
+    @tool
+    def fresh() -> str:
+        """New."""
+        return "new"
+
+    adopt(side, fresh)
+    assert side.wait(lambda m: m.get("event") == "changed")
