@@ -12,6 +12,7 @@ import secrets
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -28,12 +29,16 @@ _STOP_S = 5.0
 
 
 class Serving:
-    """A toolbox that is being served: `url`, `token` (None where none is asked for), `client()`, `stop()`."""
+    """A toolbox that is being served: `url`, `token` (None where none is asked for), `client()`, `stop()`.
+
+    `file` is where a notebook has written what a client needs.
+    """
 
     def __init__(self, face: Face, listening: socket.socket, *, host: str, token: str | None) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         self.token = token
+        self.file: Path | None = None
         self._face = face
         app = _Guarded(face.server.streamable_http_app(streamable_http_path=PATH, host=host), token)
         config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1, ws="none")
@@ -69,7 +74,14 @@ class Serving:
         self._background.close()
 
     def __repr__(self) -> str:
-        return f"<Serving {self.url}, {'up' if self.is_up() else 'stopped'}>"
+        if not self.is_up():
+            return f"No longer serving on {self.url}"
+        lines = [f"Serving on {self.url} until you say: %tool serve stop"]
+        if self.token is None:
+            lines.append("No token is asked for: every program on this machine may call the tools.")
+        elif self.file is not None:
+            lines.append(f"What another client needs, with the bearer token, is in {self.file}")
+        return "\n".join(lines)
 
 
 def serve_http(

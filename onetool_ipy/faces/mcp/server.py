@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -159,11 +160,11 @@ class _Teller:
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._session = context.session
         self._loop = asyncio.get_running_loop()
-        self._newest: tuple[float, float | None, str] | None = None
+        self._newest: deque[tuple[float, float | None, str]] = deque(maxlen=1)  # two threads meet here
         self._sending: asyncio.Task[None] | None = None
 
     def hear(self, done: float, total: float | None, text: str) -> None:
-        self._newest = (done, total, text)
+        self._newest.append((done, total, text))
         self._loop.call_soon_threadsafe(self._send)
 
     async def close(self) -> None:
@@ -177,8 +178,8 @@ class _Teller:
             self._sending = self._loop.create_task(self._drain())
 
     async def _drain(self) -> None:
-        while self._newest is not None:
-            (done, total, text), self._newest = self._newest, None
+        while self._newest:
+            done, total, text = self._newest.pop()
             await self._session.report_progress(done, total, text or None)
 
 

@@ -6,7 +6,6 @@ The token is written to a file that only its owner reads, never into the noteboo
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.core.errors import UsageProblem
@@ -34,12 +33,11 @@ class Serve:
     def __init__(self, bench: Bench) -> None:
         self._box = bench.box
         self._serving: Serving | None = None
-        self._file: Path | None = None
 
     def table(self) -> dict[str, Command]:
         return {"serve": self._serve}
 
-    def _serve(self, rest: str) -> Page:
+    def _serve(self, rest: str) -> Serving | Page:
         asked = parse.read_options(rest, _OPTIONS)
         if asked.words == ["stop"]:
             return self._stop()
@@ -66,9 +64,9 @@ class Serve:
         self._box.at_close.append(serving.stop)
         self._serving = serving
         port = serving.url.rpartition(":")[2].partition("/")[0]
-        self._file = self._box.config.paths.state / "serving" / f"{port}.json"
-        serving.at_stop(lambda file=self._file: file.unlink(missing_ok=True))  # type: ignore[misc]  # mypy cannot infer it
-        write_whole(self._file, json.dumps(serving.client(), indent=2).encode())
+        file = serving.file = self._box.config.paths.state / "serving" / f"{port}.json"
+        serving.at_stop(lambda: file.unlink(missing_ok=True))
+        write_whole(file, json.dumps(serving.client(), indent=2).encode())
 
     def _stop(self) -> Page:
         if not self._is_up() or self._serving is None:
@@ -78,16 +76,10 @@ class Serve:
         serving.stop()
         return page(self._box, [f"No longer serving on {serving.url}"])
 
-    def _status(self) -> Page:
+    def _status(self) -> Serving | Page:
         if not self._is_up() or self._serving is None:
             return page(self._box, ["Nothing is being served. Begin with: %tool serve"])
-        serving = self._serving
-        lines = [f"Serving on {serving.url} until you say: %tool serve stop"]
-        if serving.token is None:
-            lines.append("No token is asked for: every program on this machine may call the tools.")
-        else:
-            lines.append(f"What another client needs, with the bearer token, is in {self._file}")
-        return page(self._box, lines)
+        return self._serving
 
     def _is_up(self) -> bool:
         return self._serving is not None and self._serving.is_up()
