@@ -7,6 +7,7 @@
 #   make bench      our speed against the peers', side by side, in .venv-bench
 #   make shots      screenshots of notebook and panel into build/shots
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
+#   make docs       write docs/reference.md anew from the code
 #
 # Options: ARGS="..." goes to pytest or jupyter lab, PYTHON=... chooses the interpreter.
 
@@ -36,7 +37,7 @@ NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS)
 
-.PHONY: help lab test check soak bench shots build-lab browser node strace
+.PHONY: help lab test check soak bench shots build-lab docs browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -65,6 +66,9 @@ shots: $(VENV)/.test browser
 build-lab: $(NODE_MODULES)
 	cd labextension && npm run build
 	touch onetool_ipy/labextension/package.json
+
+docs: $(VENV)/.test
+	$(BIN)/python docs/make_reference.py
 
 # --- environments ---------------------------------------------------------------------------------
 

@@ -1,0 +1,246 @@
+"""Write `docs/reference.md` from the code: configuration, magics, `ot`, SDK, Python, REST, command line, errors.
+
+`make docs` runs it; a test compares what it gives with the file, so that nothing new is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onetool_ipy
+from onetool_ipy.config import entries, settings
+from onetool_ipy.config.value import Value
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.faces.cli import _parser
+from onetool_ipy.faces.ipython import commands
+from onetool_ipy.faces.ipython.commands.pages import FLAGS, USAGE
+from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
+from onetool_ipy.proxies import OtProxy
+from onetool_ipy.toolbox import Toolbox
+
+FILE = Path(__file__).with_name("reference.md")
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(reference(), encoding="utf-8")
+    sys.stdout.write(f"wrote {FILE.name}\n")
+
+
+def reference() -> str:
+    """The whole reference as Markdown."""
+    parts = [
+        "# Reference",
+        "Made from the code by `make docs`; do not edit it by hand.",
+        *_configuration(),
+        *_magics(),
+        *_ot(),
+        *_sdk(),
+        *_python(),
+        *_rest(),
+        *_command_line(),
+        *_errors(),
+    ]
+    return "\n\n".join(parts).rstrip() + "\n"
+
+
+def _configuration() -> Iterator[str]:
+    yield "## Configuration: `.onetool/onetool.yaml`"
+    yield _line(settings.Settings.__doc__)
+    sections = {name: value for name, value in vars(settings).items() if _is_section(value)}
+    top = _defaults(settings.Settings)
+    yield _table(("key", "default"), [(f"`{name}`", _default(top.get(name))) for name in settings.Settings.fields()])
+    for name in settings.Settings.fields():
+        kind = next((each for each in sections.values() if isinstance(top.get(name), each)), None)
+        if kind is not None:
+            rows = [(f"`{name}.{key}`", _default(_defaults(kind).get(key))) for key in kind.fields()]
+            yield f"### `{name}`\n\n{_paragraph(kind.__doc__)}"
+            yield _table(("key", "default"), rows)
+    for title, keys in (
+        ("servers", sorted({key for each in entries.SERVER_KEYS.values() for key in each})),
+        ("models", entries.MODEL_KEYS),
+        ("snippets", entries.SNIPPET_KEYS),
+    ):
+        yield f"### An entry of `{title}`\n\nKeys: {', '.join(f'`{key}`' for key in keys)}."
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Value) and value is not Value
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    made = kind()
+    return {name: getattr(made, name) for name in kind.fields()}  # type: ignore[attr-defined]  # of Value
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, Value):
+        return "see below"
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return f"`{list(value)}`"
+    return "`{}`" if not isinstance(value, (str, int, float)) else f"`{value}`"
+
+
+def _magics() -> Iterator[str]:
+    yield "## Magics"
+    lines = [*USAGE]
+    for _, group in sorted(_groups().items()):
+        lines += group.HELP
+    yield "```text\n" + "\n".join([*lines, FLAGS]) + "\n```"
+    yield (
+        "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body, "
+        "`%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an alias, a tool or a "
+        "snippet. `%ask` and `%%ask` ask a model."
+    )
+
+
+def _groups() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for module in pkgutil.iter_modules(commands.__path__):
+        loaded = importlib.import_module(f"{commands.__name__}.{module.name}")
+        for name, value in vars(loaded).items():
+            if inspect.isclass(value) and value.__module__ == loaded.__name__ and hasattr(value, "HELP"):
+                found.setdefault(name, value)
+    return {name: value for name, value in found.items() if isinstance(value.HELP, tuple)}
+
+
+def _ot() -> Iterator[str]:
+    yield "## `ot`"
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "onetool.yaml")
+        config.write_text("version: 1\n", encoding="utf-8")
+        with onetool_ipy.open_toolbox(config, env={"ONETOOL_STATE": folder}) as box:
+            specs = {spec.name: spec for spec in box.registry.packs()["ot"]}
+    rows = [(f"`{spec.signature}`", spec.summary) for _, spec in sorted(specs.items())]
+    yield _table(("function", "does"), rows)
+    own = [name for name in vars(OtProxy) if not name.startswith("_") and f"ot.{name}" not in specs]
+    yield "From Python also:"
+    yield _table(("function", "does"), [_member("ot", OtProxy, name) for name in sorted(own)])
+
+
+def _sdk() -> Iterator[str]:
+    yield "## SDK: `from onetool_ipy.sdk import ...`"
+    from onetool_ipy import sdk
+
+    yield _table(("name", "does"), [_named(getattr(sdk, name), name) for name in sorted(sdk.__all__)])
+
+
+def _python() -> Iterator[str]:
+    yield "## Python: `import onetool_ipy`"
+    yield _table(("name", "does"), [_named(getattr(onetool_ipy, name), name) for name in sorted(onetool_ipy.__all__)])
+    members = [name for name in vars(Toolbox) if not name.startswith("_")]
+    yield "### `Toolbox`"
+    yield _table(("member", "does"), [_member("box", Toolbox, name) for name in sorted(members)])
+
+
+def _rest() -> Iterator[str]:
+    yield f"## REST, under `{PREFIX}`"
+    yield "Every route takes `project=` and asks for Jupyter's token. OpenAPI 3.1: `/onetool/openapi.json`."
+    rows = [(f"`{route.verb} {route.path}`", _line(route.about)) for route in ROUTES]
+    yield _table(("route", "does"), rows)
+
+
+def _command_line() -> Iterator[str]:
+    yield "## Command line: `onetool-ipy`"
+    yield _table(("command", "does"), list(_commands(_parser(), "onetool-ipy")))
+
+
+def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for word, inner in action.choices.items():
+                below = list(_commands(inner, f"{name} {word}"))
+                if below:
+                    yield from below
+                else:
+                    options = " ".join(_option(each) for each in inner._actions if each.dest != "help")
+                    yield f"`{f'{name} {word} {options}'.rstrip()}`", helps.get(word, "")
+
+
+def _option(action: argparse.Action) -> str:
+    value = action.metavar or action.dest.upper()
+    if not action.option_strings:
+        return f"[{value}]" if action.nargs == "?" else str(value)
+    flag = action.option_strings[0]
+    return f"[{flag}]" if action.nargs == 0 else f"[{flag} {value}]"
+
+
+def _errors() -> Iterator[str]:
+    yield "## Errors"
+    for module in pkgutil.walk_packages(onetool_ipy.__path__, "onetool_ipy."):
+        if not re.search(r"\.(ui|labextension)(\.|$)|__main__", module.name):
+            importlib.import_module(module.name)
+    rows = []
+    for kind in sorted(_family(OneToolError), key=lambda each: each.__name__):
+        facts = [getattr(kind, name, None) for name in ("code", "reason", "status")]
+        rows.append((f"`{kind.__name__}`", *(f"`{fact}`" if fact else "" for fact in facts), _line(kind.__doc__)))
+    yield _table(("class", "code", "reason", "HTTP", "means"), rows)
+
+
+def _family(kind: type) -> set[type]:
+    return {kind, *(each for below in kind.__subclasses__() for each in _family(below))}
+
+
+def _named(value: Any, name: str) -> tuple[str, str]:
+    return f"`{name}{_arguments(value)}`", _line(getattr(value, "__doc__", "") if callable(value) else "")
+
+
+def _member(owner: str, kind: type, name: str) -> tuple[str, str]:
+    value = inspect.getattr_static(kind, name)
+    if isinstance(value, property):
+        return f"`{owner}.{name}`", _line(value.__doc__)
+    return (
+        f"`{owner}.{name}{_arguments(getattr(kind, name)).replace('(self: Any, ', '(').replace('(self: Any)', '()')}`",
+        _line(value.__doc__),
+    )
+
+
+def _arguments(value: Any) -> str:
+    if not callable(value) or inspect.isclass(value):
+        return ""
+    try:
+        found = inspect.signature(value).replace(return_annotation=inspect.Signature.empty)
+        given = [each.replace(annotation=_Bare(each.annotation)) for each in found.parameters.values()]
+        return str(found.replace(parameters=given))
+    except (TypeError, ValueError):
+        return "(...)"
+
+
+class _Bare:
+    """An annotation that reads as it was written."""
+
+    def __init__(self, written: Any) -> None:
+        self._written = "" if written is inspect.Parameter.empty else str(written)
+
+    def __repr__(self) -> str:
+        return self._written or "Any"
+
+
+def _line(text: str | None) -> str:
+    return " ".join(_paragraph(text).split())
+
+
+def _paragraph(text: str | None) -> str:
+    return inspect.cleandoc(text or "").partition("\n\n")[0]
+
+
+def _table(head: tuple[str, ...], rows: list[Any]) -> str:
+    lines = [" | ".join(head), " | ".join("---" for _ in head)]
+    lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
