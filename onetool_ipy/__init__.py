@@ -89,5 +89,15 @@ def unload_ipython_extension(ip: Any) -> None:
     extension.unload(ip)
 
 
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "onetool_ipy"}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    from onetool_ipy.faces.rest import extension
+
+    extension.load(server)
+
+
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "onetool-ipy"}]

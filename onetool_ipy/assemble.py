@@ -9,26 +9,35 @@ from __future__ import annotations
 import datetime
 import logging
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Generator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config, load_config
+from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV
+from onetool_ipy.core.errors import Unavailable
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.model import Source, ToolSpec
+from onetool_ipy.core.model import Source, Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.parts import Parts, Stores
+from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.net import Road
+    from onetool_ipy.bundles.kit import BundleKit
+    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.net import Road, Rules
     from onetool_ipy.sources.functions import Functions
+    from onetool_ipy.sources.mcp import ServerDefinition, Servers
     from onetool_ipy.sources.pack_files import PackFiles
 
 __all__ = ["open_toolbox"]
 
 Clock = Callable[[], datetime.datetime]
+
+_PLACES = ("HOME", CONFIG_ENV, STATE_ENV, "XDG_STATE_HOME")
+"""What of the environment decides where the project and its state are."""
 
 
 def open_toolbox(
@@ -70,7 +79,23 @@ def open_leniently(
     _be_quiet()
     chosen = None if path is None else Path(path)
     build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now, cwd)
-    return Toolbox(build, session=Session(), build_road=partial(_road, transport))
+    surroundings = os.environ if env is None else env
+    box = Toolbox(
+        build,
+        session=Session(),
+        build_road=partial(_road, transport),
+        build_servers=partial(_servers, surroundings),
+    )
+    box.replays.env = surroundings
+    box.at_close.append(box.replays.close)
+    places = {key: surroundings[key] for key in _PLACES if key in surroundings}
+    box.open_again = partial(_open_again, box.config.paths.config_file, places)
+    return box
+
+
+def _open_again(path: Path | None, places: Mapping[str, str]) -> Toolbox:
+    """The toolbox of the same project in another process of this machine; its secrets are read there, not sent."""
+    return open_leniently(path, env={**os.environ, **places})
 
 
 def _road(transport: Any, box: Toolbox) -> Road:
@@ -78,6 +103,40 @@ def _road(transport: Any, box: Toolbox) -> Road:
     from onetool_ipy.net import Road
 
     return Road(box.background, box.workers, mask=box.mask, transport=transport)
+
+
+def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
+    """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
+    from onetool_ipy.sources.mcp import Servers
+
+    def changed() -> None:
+        box.parts.expire()
+        box.tell_watchers()
+
+    config = box.config
+    return Servers(
+        _server_definitions(config),
+        box.background,
+        cache=config.paths.state / "cache" / "servers",
+        surroundings=surroundings,
+        mask=box.mask,
+        wait_s=config.settings.timeouts.mcp_s,
+        on_change=changed,
+    )
+
+
+def _adopt_servers(config: Config, servers: Servers) -> None:
+    """Before a reloaded configuration is in force: end and start what it changes of the servers."""
+    servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s)
+    servers.prepare()
+
+
+def _server_definitions(config: Config) -> list[ServerDefinition]:
+    from onetool_ipy.sources.mcp import read_server
+
+    folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
+    listed = config.settings.servers.items()
+    return [read_server(name, d.data, d.where, folder=folder, timeout_s=timeout_s) for name, d in listed]
 
 
 def _be_quiet() -> None:
@@ -94,12 +153,15 @@ def _utc_now() -> datetime.datetime:
 def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Parts:
     config = load_config(path, env=env, cwd=cwd or _working_directory())
     files = _pack_files(config)
+    kit = cache(partial(_bundle_kit, config, clock, box))
     return Parts(
         config=config,
-        build_registry=partial(_registry, config, files, clock, box),
+        build_registry=partial(_registry, config, files, clock, kit, cwd, box),
         build_executor=partial(_executor, config, box),
         build_stores=partial(_stores, config, clock),
+        build_bundles=partial(_bundles, config, clock, kit, box),
         pack_names=_pack_names(config, files),
+        adopt_servers=partial(_adopt_servers, config),
     )
 
 
@@ -127,34 +189,133 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
         name = definition.name
         if name:
             found.append(name.partition(".")[0] if "." in name else "config")
+    found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+    if config.paths.onetool_dir is not None:
+        from onetool_ipy.bundles.peek import stored_slugs
+
+        found += stored_slugs(config.paths.onetool_dir / "bundles")
     return tuple(dict.fromkeys(found))
 
 
-def _registry(config: Config, files: PackFiles | None, clock: Clock, box: Toolbox) -> Registry:
+def _registry(
+    config: Config,
+    files: PackFiles | None,
+    clock: Clock,
+    kit: Callable[[], BundleKit],
+    cwd: Path | None,
+    box: Toolbox,
+) -> Registry:
+    from onetool_ipy.sources.bundles import BundleTools, Switched
     from onetool_ipy.sources.declared import Declared, read_definition
     from onetool_ipy.sources.entry_points import EntryPoints
+    from onetool_ipy.sources.mcp import ServerTools
 
-    builtins = _builtins(config, clock, box)
+    box.servers.prepare()
+    builtins = _builtins(config, clock, cwd, box)
     handlers = partial(_handlers, builtins)
     declared = Declared([(d.data, d.where) for d in config.settings.tools], handlers)
-    sources: list[Source] = [builtins, *([] if files is None else [files]), EntryPoints(), declared]
+    shelf = kit()
+    bundles = BundleTools(
+        shelf.store,
+        shelf.runners,
+        find=partial(_known, box),
+        http_timeout_s=config.settings.http.timeout_s,
+    )
+    switched = Switched(builtins, shelf.overlay)
+    sources: list[Source] = [switched, *([] if files is None else [files]), EntryPoints(), declared, bundles]
+    sources.append(ServerTools(box.servers))
     return Registry(
         sources,
         session=box.session,
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
         changed=box.tell_watchers,
+        peek=lambda: bundles.refresh() or switched.refresh(),
     )
 
 
-def _builtins(config: Config, clock: Clock, box: Toolbox) -> Functions:
+def _bundle_kit(config: Config, clock: Clock, box: Toolbox) -> BundleKit:
+    """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one."""
+    from onetool_ipy.bundles.kit import BundleKit, Outside
+
+    found = config.paths.onetool_dir
+    outside = Outside(
+        road=lambda: box.road,
+        rules=partial(_rules, config),
+        secret=partial(_secret, config),
+        mask=config.secrets.mask,
+        clock=clock,
+        call=partial(_inner_call, box),
+    )
+    return BundleKit(found or config.paths.project / FOLDER, outside, is_found=found is not None)
+
+
+def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleKit], box: Toolbox) -> Bundles:
+    from onetool_ipy.bundles.records import Surroundings
+    from onetool_ipy.bundles.service import Bundles
+
+    shelf = kit()
+    around = Surroundings(
+        find=partial(_known, box),
+        refresh=partial(_refresh, box),
+        taken=partial(_taken, config, box),
+        secret_names=config.secrets.names,
+        counts=partial(_counts, box),
+        call=box.call,
+        acall=box.acall,
+        clock=clock,
+    )
+    return Bundles(shelf.store, shelf.overlay, shelf.runners(), around)
+
+
+def _rules(config: Config) -> Rules:
+    from onetool_ipy.net import Rules
+
+    return Rules.of(config.settings.http)
+
+
+def _secret(config: Config, name: str) -> str | None:
+    """A secret of the secrets file; a tool from elsewhere must not read the environment."""
+    return config.secrets.get(name) if name in config.secrets.names() else None
+
+
+def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
+    """Call a tool from inside another one: its value, or its own error."""
+    if box.registry.find(name) is None:
+        raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
+    result = box.call(name, args, source="tool")
+    return result.data if result.error is None else raise_failure(box, result)
+
+
+def _known(box: Toolbox, name: str) -> ToolSpec | None:
+    return box.registry.get(name)  # of the parts in force then, not those of now
+
+
+def _refresh(box: Toolbox) -> bool:
+    return box.registry.refresh()
+
+
+def _counts(box: Toolbox) -> dict[str, tuple[int, datetime.datetime]]:
+    return box.log.counts()
+
+
+def _taken(config: Config, box: Toolbox, slug: str) -> str:
+    """What has this name already, other than a bundle."""
+    if slug in config.settings.servers:
+        return f"server '{slug}'"
+    is_pack = any(spec.origin != "bundle" for spec in box.registry.pack(slug) or ())
+    return f"pack '{slug}'" if is_pack else ""
+
+
+def _builtins(config: Config, clock: Clock, cwd: Path | None, box: Toolbox) -> Functions:
     from onetool_ipy.packs import fs, ot, system
     from onetool_ipy.sources.functions import Functions
 
     roots = [config.paths.project / Path(root).expanduser() for root in config.settings.fs.roots]
+    working = os.getcwd if cwd is None else partial(str, cwd)
     return Functions(
         [
-            *system.packs(clock),
-            *fs.packs(roots, config.paths.secrets_file),
+            *system.packs(clock, working),
+            *fs.packs(roots, config.paths.secrets_file, working),
             ("ot", ot.functions(box)),
         ]
     )
@@ -199,9 +360,23 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     return Executor(
         registry,
         owner=box,
-        steps=[steps.span(config.secrets.mask), calls.step(box.log), require_deps()],
+        steps=[steps.span(config.secrets.mask), calls.step(box.log), _replay(box, config.secrets.mask), require_deps()],
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,
         mask=config.secrets.mask,
     )
+
+
+def _replay(box: Toolbox, mask: Callable[[str], str]) -> Step:
+    """Answer from the cassette that is on; where none is, it costs one look."""
+
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+        cassette = box.replays.active
+        if cassette is None:
+            return None
+        from onetool_ipy.stores.cassette_step import around
+
+        return around(cassette, trip, mask)
+
+    return step

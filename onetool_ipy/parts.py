@@ -6,17 +6,19 @@ part is made, nor who uses it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.config import Config
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.registry import Registry
 
 if TYPE_CHECKING:
     import datetime
 
+    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
@@ -43,22 +45,27 @@ class Parts:
         build_registry: Callable[[], Registry],
         build_executor: Callable[[Registry], Executor],
         build_stores: Callable[[], Stores],
+        build_bundles: Callable[[], Bundles],
         pack_names: Sequence[str] = (),
+        adopt_servers: Callable[[Servers], None] = lambda _servers: None,
     ) -> None:
         self.config = config
         self.pack_names = tuple(pack_names)
+        self.adopt_servers = adopt_servers
         self._build_registry = build_registry
         self._build_executor = build_executor
         self._build_stores = build_stores
-        self._building = threading.RLock()
+        self._build_bundles = build_bundles
+        self._building = ForkLock()
         self._registry: Registry | None = None
         self._executor: Executor | None = None
         self._stores: Stores | None = None
+        self._bundles: Bundles | None = None
 
     @property
     def stores(self) -> Stores:
         if self._stores is None:
-            with self._building:
+            with self._building.mine():
                 if self._stores is None:
                     self._stores = self._build_stores()
         return self._stores
@@ -66,18 +73,31 @@ class Parts:
     @property
     def registry(self) -> Registry:
         if self._registry is None:
-            with self._building:
+            with self._building.mine():
                 if self._registry is None:
                     self._registry = self._build_registry()
         return self._registry
 
+    def expire(self) -> None:
+        """There may be other tools now; what was not built yet will see them anyway."""
+        if self._registry is not None:
+            self._registry.expire()
+
     @property
     def executor(self) -> Executor:
         if self._executor is None:
-            with self._building:
+            with self._building.mine():
                 if self._executor is None:
                     self._executor = self._build_executor(self.registry)
         return self._executor
+
+    @property
+    def bundles(self) -> Bundles:
+        if self._bundles is None:
+            with self._building.mine():
+                if self._bundles is None:
+                    self._bundles = self._build_bundles()
+        return self._bundles
 
     def close(self) -> None:
         """Let go of what was built; building nothing for it."""

@@ -15,13 +15,17 @@ from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
+    import datetime
     import inspect
+    import os
     from collections.abc import Callable, Mapping
 
     from onetool_ipy.core.registry import Registry
     from onetool_ipy.core.shortcuts import Shortcuts
+    from onetool_ipy.stores.cassettes import Replaying
+    from onetool_ipy.stores.replays import Replays
 
-__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure", "run_source"]
+__all__ = ["OtProxy", "PackProxy", "Screens", "ToolProxy", "raise_failure", "run_source"]
 
 
 class Box(Protocol):
@@ -44,6 +48,24 @@ class Box(Protocol):
 
     def mask(self, text: str) -> str: ...
 
+    @property
+    def screens(self) -> Screens | None: ...
+
+    @property
+    def replays(self) -> Replays: ...
+
+    def now(self) -> datetime.datetime: ...
+
+
+class Screens(Protocol):
+    """What a face that has a screen adds to `ot`."""
+
+    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any: ...
+
+    def result(self, shown: ToolResult | str) -> Any: ...
+
+    def usage(self, period: str = "week", tool: str = "") -> Any: ...
+
 
 class PackProxy:
     """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
@@ -53,7 +75,7 @@ class PackProxy:
         self._name = name
 
     def __getattr__(self, attribute: str) -> ToolProxy:
-        if attribute.startswith("_"):
+        if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
         found = self._find(attribute)
         if found is None:
@@ -182,6 +204,35 @@ class OtProxy(PackProxy):
         if self._box.run_code is not None:
             return self._box.run_code(code, found.name)
         return run_source(code, found.name, sys._getframe(1).f_globals)
+
+    def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
+        """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.yaml"):`.
+
+        The same call again takes the next answer. Secrets are masked in the file. `mode="auto"` records what is not
+        in the file; `mode="replay"` only answers, which is the default where `$CI` is set; `mode="refresh"` records
+        everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
+        `with`.
+        """
+        from onetool_ipy.stores.cassettes import Replaying
+
+        return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
+
+    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:
+        """Open the tool browser: search, forms, results; at a tool if one is named."""
+        return self._screens().browser(tool, args)
+
+    def view(self, result: ToolResult | str) -> Any:
+        """Open the result viewer on a result, or on the stored result with this handle."""
+        return self._screens().result(result)
+
+    def usage(self, period: str = "week", tool: str = "") -> Any:
+        """Open the usage view: calls over time, latency, failures, what was saved."""
+        return self._screens().usage(period, tool)
+
+    def _screens(self) -> Screens:
+        if self._box.screens is None:
+            raise UsageProblem("There is no screen here.", hint="In a notebook: %load_ext onetool_ipy")
+        return self._box.screens
 
     def _find(self, tool: str) -> ToolProxy | None:
         found = super()._find(tool)

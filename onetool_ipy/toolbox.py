@@ -6,29 +6,35 @@ with. `proxies` make its tools callable as plain Python. Building the parts is `
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config
 from onetool_ipy.core import current, values
+from onetool_ipy.core import watch as watched
 from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.loop import Background, GivenUp
 from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.parts import Parts
-from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
+from onetool_ipy.proxies import OtProxy, PackProxy, Screens, ToolProxy
+from onetool_ipy.stores.replays import Replays
 
 if TYPE_CHECKING:
     import datetime
 
-    from onetool_ipy.core.jobs import Job
+    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.core.jobs import Job, Jobs
     from onetool_ipy.core.shortcuts import Shortcuts
     from onetool_ipy.core.snippets import Snippet
+    from onetool_ipy.core.watch import Watcher
     from onetool_ipy.llm import ModelClient
+    from onetool_ipy.llm.ask import Asker
     from onetool_ipy.net import Road
+    from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
@@ -41,12 +47,18 @@ _KEPT = "The last good configuration is still in use."
 class Toolbox:
     """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
 
-    `dress` and `on_adopt` are for a face: how a tool's own exception is to look, and who hears of a cell's new tool.
+    `dress`, `on_adopt` and `watch` are for a face: how a tool's own exception is to look, who hears of a cell's new
+    tool, and who of the calls that a person makes.
     `watchers` are called when there may be other tools, `at_close` before it closes.
     """
 
     def __init__(
-        self, build: Callable[[Toolbox], Parts], *, session: Session, build_road: Callable[[Toolbox], Road]
+        self,
+        build: Callable[[Toolbox], Parts],
+        *,
+        session: Session,
+        build_road: Callable[[Toolbox], Road],
+        build_servers: Callable[[Toolbox], Servers],
     ) -> None:
         given_up = GivenUp()
         self.session = session
@@ -55,14 +67,23 @@ class Toolbox:
         self.workers = Workers(given_up)
         self.dress: Callable[[BaseException], None] | None = None
         self.on_adopt: Callable[[ToolSpec], None] | None = None
+        self.watch: Watcher | None = None
+        self._jobs: Jobs | None = None
         self.on_reload: Callable[[], None] | None = None
         self.run_code: Callable[[str, str], Any] | None = None
+        self.open_again: Callable[[], Toolbox] | None = None
+        self.replays = Replays()
         self.watchers: list[Callable[[], None]] = []
+        self.screens: Screens | None = None
         self.at_close: list[Callable[[], None]] = []
         self._build = build
         self._build_road = build_road
         self._road: Road | None = None
-        self._swap = threading.Lock()
+        self._asker: Asker | None = None
+        self._build_servers = build_servers
+        self._servers: Servers | None = None
+        self._swap = ForkLock()
+        self._making = ForkLock()
         self._problem: Problem | None = None
         self._is_closed = False
         self._snippets: dict[str, Snippet] = {}
@@ -98,10 +119,15 @@ class Toolbox:
         return self.parts.stores.topics
 
     @property
+    def bundles(self) -> Bundles:
+        """The bundles of the project: every verb of spec 002."""
+        return self.parts.bundles
+
+    @property
     def road(self) -> Road:
         """The one HTTP road, opened when something first goes out."""
         if self._road is None:
-            with self._swap:
+            with self._swap.mine():
                 if self._road is None:
                     self._road = self._build_road(self)
         return self._road
@@ -110,9 +136,14 @@ class Toolbox:
         """The time, by the toolbox's clock."""
         return self.parts.stores.clock()
 
-    def servers(self) -> dict[str, str]:
-        """The configured MCP servers, and how each is now."""
-        return dict.fromkeys(self.config.settings.servers, "disconnected")
+    @property
+    def servers(self) -> Servers:
+        """The MCP servers, by name; they outlive a reload."""
+        if self._servers is None:
+            with self._making.mine():
+                if self._servers is None:
+                    self._servers = self._build_servers(self)
+        return self._servers
 
     def abandoned(self) -> int:
         """How many calls past their limit are still running."""
@@ -152,7 +183,12 @@ class Toolbox:
         allow: Sequence[str] | None = None,
     ) -> ToolResult:
         """Call a tool. Its failure is data in the result; this never raises for it."""
-        return self.parts.executor.call(self._call(tool, args, source), timeout_s=timeout, allow=allow)
+        made = self._call(tool, args, source)
+        watcher = self.watch
+        watch = watcher(made) if watcher is not None and current.scope() is None else None
+        if watch is None:
+            return self.parts.executor.call(made, timeout_s=timeout, allow=allow)
+        return watched.call(watch, self.parts.executor, made, timeout, allow)
 
     async def acall(
         self,
@@ -164,7 +200,12 @@ class Toolbox:
         allow: Sequence[str] | None = None,
     ) -> ToolResult:
         """`call` without blocking the event loop."""
-        return await self.parts.executor.acall(self._call(tool, args, source), timeout_s=timeout, allow=allow)
+        made = self._call(tool, args, source)
+        watcher = self.watch
+        watch = watcher(made) if watcher is not None and current.scope() is None else None
+        if watch is None:
+            return await self.parts.executor.acall(made, timeout_s=timeout, allow=allow)
+        return await watched.acall(watch, self.parts.executor, made, timeout, allow)
 
     def run(self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> ToolResult:
         """Call a tool as `%tool` does: the result is kept whole, and a failure raises ToolCallError."""
@@ -183,13 +224,22 @@ class Toolbox:
         notify: Callable[[Job], None] | None = None,
     ) -> Job:
         """Call a tool in the background; `notify` hears of its progress and its end."""
-        from onetool_ipy.core.jobs import Job
+        made = self._call(tool, args, source)
+        return self.jobs.start(self.parts.executor, made, timeout_s=timeout, notify=notify)
 
-        return Job(self.parts.executor, self._call(tool, args, source), timeout_s=timeout, notify=notify)
+    @property
+    def jobs(self) -> Jobs:
+        """The calls in the background."""
+        if self._jobs is None:
+            from onetool_ipy.core.jobs import Jobs
+
+            self._jobs = Jobs()
+        return self._jobs
 
     def pack(self, name: str) -> PackProxy | None:
-        """The pack of that name as an object with its tools as methods, or None."""
-        return None if self.registry.pack(name) is None else PackProxy(self, name)
+        """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
+        specs = self.registry.pack(name)
+        return None if not specs else PackProxy(self, specs[0].pack)
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
@@ -243,6 +293,16 @@ class Toolbox:
             which, config.settings.models, secrets=config.secrets, road=self.road, background=self.background
         )
 
+    @property
+    def ask(self) -> Asker:
+        """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what was allowed always."""
+        self._require_open()
+        if self._asker is None:
+            from onetool_ipy.llm.ask import Asker
+
+            self._asker = Asker(self)
+        return self._asker
+
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
         known = self.registry
@@ -252,6 +312,7 @@ class Toolbox:
             found += self.shortcuts.problems(lambda name: known.get(name) is not None, names)
         if self._problem is not None:
             found.append(self._problem)
+        found += self.servers.clashes(known.packs())
         found += self.log.problems()
         return [Problem(*(self.mask(text) for text in problem)) for problem in found]
 
@@ -270,7 +331,7 @@ class Toolbox:
         The session's own tools stay. Calls under way end with the parts they began with.
         """
         self._require_open()
-        with self._swap:
+        with self._swap.mine():
             try:
                 fresh = self._build(self)
                 fresh.config.raise_if_bad()
@@ -278,6 +339,9 @@ class Toolbox:
                 self._problem = Problem("reload", exc.message, _KEPT)
                 problems = exc.problems if isinstance(exc, InvalidConfig) else ()
                 raise InvalidConfig(exc.message, hint=_KEPT, problems=problems) from exc
+        if self._servers is not None:
+            fresh.adopt_servers(self._servers)
+        with self._swap.mine():
             old, self.parts, self._problem = self.parts, fresh, None
         fresh.take_over(old)
         old.close()
@@ -289,8 +353,12 @@ class Toolbox:
         """Let go of threads and sources; may be called twice. A call after it is refused."""
         self._is_closed = True
         current.closed(self)
+        if self._jobs is not None:
+            self._jobs.close()
         while self.at_close:
             self.at_close.pop()()
+        if self._servers is not None:
+            self._servers.close()
         self.parts.close()
         if self._road is not None:
             self._road.close()
@@ -309,6 +377,8 @@ class Toolbox:
     def _call(self, tool: str | ToolCall, args: Any, source: CallSource) -> ToolCall:
         if self._is_closed:
             self._require_open()
+        if self._servers is not None and self._servers.unknown:
+            self._servers.seek(tool.name if isinstance(tool, ToolCall) else tool)
         if isinstance(tool, ToolCall):
             return tool
         if type(args) is not dict:

@@ -61,6 +61,11 @@ _KINDS: Mapping[type, Mapping[str, Kind]] = {
         "tool_allow": texts,
         "max_steps": whole(least=1, most=1000),
         "approve": texts,
+        "max_calls": whole(least=1, most=100_000),
+        "max_tokens": whole(least=1),
+        "max_seconds": _SECONDS,
+        "context_tokens": whole(least=1),
+        "stream": boolean,
     },
     Timeouts: {"local_s": _SECONDS, "mcp_s": _SECONDS},
 }

@@ -9,16 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from onetool_ipy.config.document import quoted
-from onetool_ipy.config.kinds import Kind, Wrong, boolean, choice, scalar_text, text
-from onetool_ipy.config.look import Look
+from onetool_ipy.config.document import Document, quoted
+from onetool_ipy.config.kinds import Kind, Wrong, boolean, choice, header, number, scalar_text, text, variable
+from onetool_ipy.config.look import Get, Look
+from onetool_ipy.config.notes import File, Notes
 from onetool_ipy.config.settings import Model, Provider, Topic
+from onetool_ipy.core.errors import InvalidConfig
 
-__all__ = ["MODEL_KEYS", "PARAM_KEYS", "SERVER_KEYS", "SNIPPET_KEYS", "model", "server", "snippet", "topic"]
+__all__ = [
+    "MODEL_KEYS",
+    "PARAM_KEYS",
+    "SERVER_KEYS",
+    "SNIPPET_KEYS",
+    "check_server",
+    "model",
+    "server",
+    "snippet",
+    "topic",
+]
 
 SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "stdio": ("type", "command", "args", "env", "cwd", "trusted"),
-    "http": ("type", "url", "headers", "trusted"),
+    "stdio": ("type", "command", "args", "env", "cwd", "inherit", "enabled", "trusted", "timeout_s", "idle_s"),
+    "http": ("type", "url", "headers", "enabled", "trusted", "timeout_s", "idle_s"),
 }
 MODEL_KEYS = ("provider", "model", "base_url", "key")
 SNIPPET_KEYS = ("description", "params", "body")
@@ -40,11 +52,28 @@ def server(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str
         out["args"] = form.list_of("args", scalar_text)
         out["env"] = form.mapping_of("env", scalar_text)
         out["cwd"] = form.get("cwd", text)
+        out["inherit"] = form.list_of("inherit", variable)
     else:
-        out["url"] = form.get("url", _url, required=True)
-        out["headers"] = form.mapping_of("headers", scalar_text)
+        out["url"] = form.get("url", _server_url, required=True)
+        out["headers"] = form.mapping_of("headers", header)
+    out["enabled"] = form.get("enabled", boolean, default=True)
     out["trusted"] = form.get("trusted", boolean, default=False)
+    for limit in ("timeout_s", "idle_s"):
+        out[limit] = form.get(limit, number(above=True, most=7 * 86_400))
     return out if form.good else None
+
+
+def check_server(name: str, data: Any, get: Get) -> dict[str, Any]:
+    """A server that was typed, not read from a file: the checked entry, or InvalidConfig with every fault."""
+    notes = Notes()
+    file = File("servers", Document({}, {}, []), notes, strict=False)
+    look = Look(file, get)
+    filled, complete = look.filled(data, name)
+    made = server(look, name, name, filled) if complete else None
+    if made is None:
+        said = [f"{problem.message} {problem.hint}".rstrip() for problem in notes.problems]
+        raise InvalidConfig("\n".join(said) or f"{quoted(name)} is not a server.", problems=notes.problems)
+    return made
 
 
 def model(look: Look, key: str, name: str, data: Mapping[str, Any]) -> Model | None:
@@ -97,6 +126,34 @@ def _url(value: Any) -> str:
     if not found.lower().startswith(("http://", "https://")):
         raise Wrong("is not an http:// or https:// address")
     return found
+
+
+def _server_url(value: Any) -> str:
+    """The address of a server: https, or plain http where nothing leaves this machine."""
+    found = _url(value)
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(found)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host:
+        raise Wrong("is not an http:// or https:// address")
+    if parts.scheme.lower() == "http" and not _is_loopback(host):
+        raise Wrong("is plain http to another machine", "Use https://; http:// is for 127.0.0.1 and localhost.")
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _Form:

@@ -10,7 +10,20 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Kind", "Wrong", "boolean", "choice", "host", "number", "scalar_text", "text", "texts", "whole"]
+__all__ = [
+    "Kind",
+    "Wrong",
+    "boolean",
+    "choice",
+    "header",
+    "host",
+    "number",
+    "scalar_text",
+    "text",
+    "texts",
+    "variable",
+    "whole",
+]
 
 Kind = Callable[[Any], Any]
 
@@ -43,6 +56,22 @@ def scalar_text(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise Wrong("is not text")
+
+
+def header(value: Any) -> str:
+    """The value of an HTTP header: one line of Latin-1."""
+    found = scalar_text(value)
+    if not found.isprintable() or any(ord(c) > 255 for c in found):
+        raise Wrong("is not a header's value", "Use one line of plain letters.")
+    return found
+
+
+def variable(value: Any) -> str:
+    """The name of an environment variable."""
+    found = text(value)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", found):
+        raise Wrong("is not the name of an environment variable", "Write only the name, such as HTTP_PROXY.")
+    return found
 
 
 def texts(value: Any) -> tuple[str, ...]:

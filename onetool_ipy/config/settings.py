@@ -137,12 +137,22 @@ class Models(Value):
 
 
 class Ask(Value):
-    """Defaults of `ask`: `tool_allow` None means every tool, empty means none."""
+    """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
+
+    The `max_` ones bound a single ask: requests with tools, calls, tokens read and written, seconds without the time
+    a person takes to answer. `context_tokens` is how much of a session is sent along. `stream: false` reads replies
+    whole, for servers that cannot stream.
+    """
 
     with_tools: bool = True
     tool_allow: tuple[str, ...] | None = None
     max_steps: int = 5
     approve: tuple[str, ...] = ()
+    max_calls: int = 50
+    max_tokens: int = 200_000
+    max_seconds: float = 300
+    context_tokens: int = 100_000
+    stream: bool = True
 
 
 class Timeouts(Value):

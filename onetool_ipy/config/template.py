@@ -92,15 +92,21 @@ version: 1
 #     body: |
 #       brave.web_search(query="{{ topic }}", count={{ count }})
 
-# MCP servers; their tools are <server>.<tool>. `trusted: true` believes a server's own read-only marks.
+# MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, what `inherit` names, and `env`.
+# `trusted: true` believes a server's own read-only marks; `timeout_s` is the limit of a call (timeouts.mcp_s), `idle_s`
+# that of silence within one. Addresses are https://, or http:// on this machine.
 # servers:
 #   github:
 #     type: stdio
 #     command: npx
 #     args: [-y, some-mcp-server]
 #     env: {TOKEN: "${GITHUB_TOKEN}"}
-#     cwd: "."
+#     cwd: "."                      # relative to the folder that holds .onetool/
+#     inherit: [HTTPS_PROXY]
+#     enabled: true
 #     trusted: false
+#     timeout_s: 30
+#     idle_s: 10
 #   docs: {type: http, url: "http://127.0.0.1:9000/mcp", headers: {Authorization: "Bearer ${DOCS_TOKEN}"}}
 
 # Where ot.notify() writes; files are relative to this folder. The first pattern that matches wins.
@@ -144,6 +150,11 @@ version: 1
 #   tool_allow: null
 #   max_steps: 5
 #   approve: []                     # tools that models may run without asking
+#   max_calls: 50                   # of one ask: calls, tokens, seconds (without the time you take to answer)
+#   max_tokens: 200000
+#   max_seconds: 300
+#   context_tokens: 100000          # how much of a session is sent along
+#   stream: true                    # false for servers that cannot stream
 
 # Seconds. local_s holds for calls by models, REST, MCP and the command line, not for your own.
 # timeouts:

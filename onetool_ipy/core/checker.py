@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from onetool_ipy.core import schema, values
 from onetool_ipy.core.errors import InvalidArgs, InvalidTool
 
-__all__ = ["Checker", "Converter", "Mask"]
+__all__ = ["Checker", "Converter", "Mask", "compile_schema", "pointer"]
 
 Mask = Callable[[str], str]
 
@@ -45,7 +45,7 @@ class Checker:
 
     def __init__(self, parameters: Mapping[str, Any], converters: Mapping[str, Converter] | None = None) -> None:
         self._parameters = parameters
-        self._validator = _compile(parameters)
+        self._validator = compile_schema(parameters)
         self._valid: Callable[[Any], bool] = self._validator.is_valid
         self._convert = tuple((converters or {}).items())
         self._ints = tuple(p.name for p in schema.params(parameters) if p.schema.get("type") == "integer")
@@ -104,12 +104,13 @@ class Checker:
             except Exception as exc:  # noqa: BLE001 - runs foreign code (pydantic models, __init__ of a dataclass)
                 for path, text in _complaints(exc):
                     message = f"argument '{_subject([name, *path])}': {values.cut(mask(text), _MAX_SHOWN)}"
-                    found.append({"pointer": _pointer([name, *path]), "message": message, "keyword": "type"})
+                    found.append({"pointer": pointer([name, *path]), "message": message, "keyword": "type"})
         if found:
             raise _invalid(tool, found, self._parameters)
 
 
-def _compile(parameters: Mapping[str, Any]) -> Any:
+def compile_schema(parameters: Mapping[str, Any]) -> Any:
+    """The compiled form of a JSON Schema, offline; InvalidTool for what is none. It is to be given plain JSON only."""
     import jsonschema_rs
 
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
@@ -117,7 +118,7 @@ def _compile(parameters: Mapping[str, Any]) -> Any:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)
     except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
         path = getattr(exc, "instance_path", None)
-        where = f" at '{_pointer(path)}'" if path else ""
+        where = f" at '{pointer(path)}'" if path else ""
         text = str(exc).strip() or type(exc).__name__
         raise InvalidTool(f"Not a JSON Schema{where}: {values.cut(text.splitlines()[0], _MAX_SHOWN)}") from exc
 
@@ -164,7 +165,7 @@ def _violations(error: Any, args: Mapping[Any, Any], parameters: Mapping[str, An
     else:
         said = values.cut(mask(_said(error, path, args, parameters)), _MAX_SHOWN)
         texts = [f"argument '{_subject(path)}': {said}" if path else said]
-    return [{"pointer": _pointer(path), "message": text, "keyword": kind} for text in texts]
+    return [{"pointer": pointer(path), "message": text, "keyword": kind} for text in texts]
 
 
 def _said(error: Any, path: list[Any], args: Mapping[Any, Any], parameters: Mapping[str, Any]) -> str:
@@ -242,5 +243,6 @@ def _subject(path: list[Any]) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else ("." if i else "") + str(p) for i, p in enumerate(path))
 
 
-def _pointer(path: Any) -> str:
+def pointer(path: Any) -> str:
+    """A path into a value as a JSON pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -6,6 +6,7 @@ Outside a call it is the toolbox opened last in this process and still open. Wor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,18 @@ from weakref import ref
 if TYPE_CHECKING:
     from onetool_ipy.core.model import ToolCall, ToolSpec
 
-__all__ = ["Scope", "closed", "enter", "expect", "leave", "opened", "require", "scope", "toolbox"]
+__all__ = ["Scope", "closed", "enter", "expect", "kept", "leave", "opened", "require", "scope", "toolbox"]
 
 
 class Scope:
     """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
 
-    `left` collects, for a job, what of its call is left behind running when it is given up. `importing` says that a
-    pack file is being imported: what is defined there is the file's, and not registered by itself.
+    `left` collects, for a job, what of its call is left behind running when it is given up; `printed` takes what it
+    prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
+    by itself. What a source adds to `meta` stands in the `meta` of the call's result.
     """
 
-    __slots__ = ("call", "depth", "importing", "left", "progress", "spec", "toolbox")
+    __slots__ = ("call", "depth", "importing", "left", "meta", "printed", "progress", "spec", "toolbox")
 
     def __init__(
         self,
@@ -35,6 +37,8 @@ class Scope:
         progress: Callable[[float, float | None, str], None] | None = None,
         left: list[Callable[[], bool]] | None = None,
         importing: bool = False,
+        printed: Callable[[str], None] | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> None:
         self.toolbox = toolbox
         self.call = call
@@ -43,16 +47,28 @@ class Scope:
         self.progress = progress
         self.left = left
         self.importing = importing
+        self.printed = printed
+        self.meta = meta
 
     def while_importing(self) -> Scope:
         """The same place, during the import of a pack file."""
-        return Scope(self.toolbox, self.call, self.spec, self.depth, self.progress, self.left, importing=True)
+        return Scope(
+            self.toolbox,
+            self.call,
+            self.spec,
+            self.depth,
+            self.progress,
+            self.left,
+            importing=True,
+            printed=self.printed,
+        )
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
 _opened: list[ref[Any]] = []
 _default: list[Any] = []
 _expected: list[Callable[[], Any]] = []
+_kept: dict[Any, Any] = {}
 
 
 def scope() -> Scope | None:
@@ -81,6 +97,15 @@ def require() -> Any:
         box = onetool_ipy.open_toolbox()
         _default.append(box)
     return box
+
+
+def kept(key: Any, make: Callable[[], Any]) -> Any:
+    """What this process keeps under a key for the rest of its life, made when it is first asked for.
+
+    For a process that works for another one, and has nobody of its own to keep its toolbox.
+    """
+    found = _kept.get((os.getpid(), key))
+    return found if found is not None else _kept.setdefault((os.getpid(), key), make())
 
 
 def enter(new: Scope) -> Token[Scope | None]:

@@ -17,6 +17,12 @@
     │       ├── NotApproved            not_approved   403
     │       ├── RateLimited            rate_limited   429
     │       └── MissingSecret          missing_secret 409
+    ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
+    │   ├── InvalidRequest (ValueError)  invalid_request  400
+    │   ├── Forbidden                forbidden        403
+    │   ├── NotFound (LookupError)   not_found        404
+    │   ├── Conflict                 conflict         409
+    │   └── BodyTooLarge             too_large        413
     ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
     ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
     ├── UsageProblem               a line or command that cannot be understood
@@ -38,24 +44,30 @@ if TYPE_CHECKING:
     from onetool_ipy.core.model import Failure, ToolResult
 
 __all__ = [
+    "BodyTooLarge",
     "CallCancelled",
     "CallFailure",
     "CallTimeout",
     "Code",
+    "Conflict",
     "Disabled",
     "DuplicateTool",
     "ExecutionFailed",
+    "Forbidden",
     "HostNotAllowed",
     "InvalidArgs",
     "InvalidConfig",
     "InvalidOutput",
+    "InvalidRequest",
     "InvalidTool",
     "MissingSecret",
     "NoSuchTool",
     "NotAllowed",
     "NotApproved",
+    "NotFound",
     "OneToolError",
     "RateLimited",
+    "RequestRefused",
     "TooDeep",
     "TooLarge",
     "ToolCallError",
@@ -175,6 +187,39 @@ class RateLimited(ExecutionFailed):
 class MissingSecret(ExecutionFailed):
     reason = "missing_secret"
     status = 409
+
+
+class RequestRefused(OneToolError):
+    """A request for a bundle or one of its tools that is not granted. It changed nothing."""
+
+    code: ClassVar[str] = "invalid_request"
+    status: ClassVar[int] = 400
+
+
+class InvalidRequest(RequestRefused, ValueError):
+    """A request that cannot be right, whatever is stored; the message names the field."""
+
+
+class Forbidden(RequestRefused):
+    code = "forbidden"
+    status = 403
+
+
+class NotFound(RequestRefused, LookupError):
+    code = "not_found"
+    status = 404
+
+
+class Conflict(RequestRefused):
+    """What is stored stands against it."""
+
+    code = "conflict"
+    status = 409
+
+
+class BodyTooLarge(RequestRefused):
+    code = "too_large"
+    status = 413
 
 
 class ToolCallError(OneToolError):

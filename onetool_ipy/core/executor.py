@@ -27,7 +27,7 @@ from onetool_ipy.core.errors import (
 )
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
 from onetool_ipy.core.loop import Background, too_late
-from onetool_ipy.core.model import CallSource, Failure, Step, ToolCall, ToolResult, ToolSpec, Trip
+from onetool_ipy.core.model import CallSource, Failure, Heard, Step, ToolCall, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.workers import Lane, Workers
 
@@ -65,9 +65,16 @@ class Executor:
         self._local_s = local_s
         self._mask = mask
 
-    def call(self, call: ToolCall, *, timeout_s: float | None = None, allow: Sequence[str] | None = None) -> ToolResult:
-        """Run a call to its end."""
-        trip = self._trip(call, timeout_s, allow)
+    def call(
+        self,
+        call: ToolCall,
+        *,
+        timeout_s: float | None = None,
+        allow: Sequence[str] | None = None,
+        heard: Heard | None = None,
+    ) -> ToolResult:
+        """Run a call to its end; `heard` is told of its progress, where no call around it has a listener."""
+        trip = self._trip(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
         try:
@@ -80,10 +87,15 @@ class Executor:
         return self._leave(trip, entered, result, began)
 
     async def acall(
-        self, call: ToolCall, *, timeout_s: float | None = None, allow: Sequence[str] | None = None
+        self,
+        call: ToolCall,
+        *,
+        timeout_s: float | None = None,
+        allow: Sequence[str] | None = None,
+        heard: Heard | None = None,
     ) -> ToolResult:
         """Run a call to its end without blocking the event loop."""
-        trip = self._trip(call, timeout_s, allow)
+        trip = self._trip(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
         try:
@@ -95,13 +107,15 @@ class Executor:
             raise
         return self._leave(trip, entered, result, began)
 
-    def _trip(self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None) -> Trip:
+    def _trip(
+        self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
+    ) -> Trip:
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name
         spec = self.registry.get(name) if type(name) is str else None
         tool = spec.name if spec is not None else name if type(name) is str else values.safe_repr(name, 80)
-        return Trip(call, spec, tool, timeout_s, allow)
+        return Trip(call, spec, tool, timeout_s, allow, heard)
 
     def _enter(self, trip: Trip, entered: _Steps) -> ToolResult | None:
         for step in self._steps:
@@ -245,8 +259,8 @@ class Executor:
             trip.spec, trip.tool = spec, spec.name
         if trip.allow is not None and not names.allowed(spec.name, trip.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        if spec.disabled:
-            raise Disabled(f"The tool '{spec.name}' is switched off: {spec.disabled}")
+        if spec.disabled and spec.live is None:
+            raise _off(spec)
         return spec
 
     def _limit(self, trip: Trip, spec: ToolSpec) -> float | None:
@@ -257,6 +271,8 @@ class Executor:
         """The tool as its code has it now, and the arguments ready for it."""
         if spec.live is not None:
             spec = trip.spec = spec.live()
+            if spec.disabled:  # as it is now: another process may have turned it on or off
+                raise _off(spec)
         args = trip.call.args
         if not isinstance(args, dict):
             raise InvalidArgs(
@@ -269,12 +285,13 @@ class Executor:
     def _scope(self, trip: Trip, spec: ToolSpec) -> current.Scope:
         outer = current.scope()
         if outer is None:
-            return current.Scope(self._owner, trip.call, spec, 1)
+            return current.Scope(self._owner, trip.call, spec, 1, trip.heard, meta=trip.meta)
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
-        return current.Scope(self._owner, trip.call, spec, outer.depth + 1, outer.progress, outer.left)
+        depth, progress, left = outer.depth + 1, outer.progress, outer.left
+        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed=outer.printed, meta=trip.meta)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
         return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
@@ -297,6 +314,10 @@ class CallIds:
         self._pid = os.getpid()
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
+
+
+def _off(spec: ToolSpec) -> Disabled:
+    return Disabled(f"The tool '{spec.name}' is switched off: {spec.disabled}")
 
 
 def _seconds(timeout_s: Any) -> float:

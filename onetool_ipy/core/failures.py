@@ -10,14 +10,18 @@ from typing import Any
 
 from onetool_ipy.core import values
 from onetool_ipy.core.errors import CallFailure, ToolCallError
-from onetool_ipy.core.model import Failure
+from onetool_ipy.core.model import Failure, ToolResult
 
-__all__ = ["failure_of", "is_cancellation", "own_frames"]
+__all__ = ["failure_of", "is_cancellation", "is_passing", "own_frames"]
 
 Mask = Callable[[str], str]
 
 _OURS = ("onetool_ipy.core.", "onetool_ipy.sources.", "onetool_ipy.toolbox")
 _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
+_PASSING_REASONS = ("timeout", "unavailable", "rate_limited", "cancelled")
+_PASSING_STATUS = (408, 425, 429, 500, 502, 503, 504)
+_PASSING_KINDS = frozenset(("ConnectionError", "TimeoutError", "TransportError", "Broken", "gaierror"))
+"""Classes by name, since those of httpx and of `net` are not to be loaded for this."""
 
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
@@ -31,6 +35,17 @@ def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
         text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
         return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
     return Failure("execution_error", mask(_say(exc)), tool, exception=exc)
+
+
+def is_passing(result: ToolResult) -> bool:
+    """Whether a failed call may go well if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
+    error = result.error
+    if error is None or error.code != "execution_error":
+        return False
+    if error.reason in _PASSING_REASONS or result.meta.get("status") in _PASSING_STATUS:
+        return True
+    kinds = {kind.__name__ for kind in type(error.exception).__mro__}
+    return bool(kinds & _PASSING_KINDS)
 
 
 def is_cancellation(exc: BaseException) -> bool:

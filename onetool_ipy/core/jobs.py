@@ -1,7 +1,8 @@
 """Job: a call that runs in the background, with its state, progress, result and cancel.
 
 A job is an `acall` on the background loop, so that Stop and a closed cell do not touch it; a sync tool runs in a worker
-from there. Cancelling gives the call up as a limit would.
+from there. Cancelling gives the call up as a limit would. `Jobs` numbers the jobs of a toolbox and keeps the newest; a
+face may listen to each of them from before it begins.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import Failure, ToolCall, ToolResult
 
-__all__ = ["Job", "Progress", "Status"]
+__all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
 
 _PATIENCE_S = 0.2
+_MAX_ENDED = 50
 _log = logging.getLogger("onetool_ipy.core")
 
 Status = Literal["queued", "running", "done", "failed", "cancelled", "abandoned"]
@@ -43,9 +45,15 @@ class Job:
         *,
         timeout_s: float | None = None,
         notify: Callable[[Job], None] | None = None,
+        printed: Callable[[str], None] | None = None,
+        number: int = 0,
     ) -> None:
         self.call = call
+        self.number = number
         self.progress = Progress()
+        self._printed = printed
+        self._began = time.monotonic()
+        self._ended: float | None = None
         self._executor = executor
         self._notify = notify
         self._status: Status = "queued"
@@ -58,6 +66,16 @@ class Job:
         if self._status == "abandoned" and not self._is_at_work():
             self._status = "cancelled"
         return self._status
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has run, or ran."""
+        return (self._ended or time.monotonic()) - self._began
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its result is there, or will never be."""
+        return self._status not in ("queued", "running")
 
     def result(self, timeout: float | None = None) -> ToolResult:
         """Wait for the result; TimeoutError if it is not there in time."""
@@ -75,22 +93,30 @@ class Job:
 
     def cancel(self) -> bool:
         """Give the call up; False when it had ended already."""
-        if self._status not in ("queued", "running"):
+        if not self.give_up():
             return False
-        self._status = "abandoned"
-        self._result = self._stopped()
-        self._executor.background.give_up(self._running)
         until = time.monotonic() + _PATIENCE_S
         while self._is_at_work() and time.monotonic() < until:
             time.sleep(0.005)  # most tools end at once: then the job is cancelled and not abandoned
-        self._tell()
+        self.tell()
+        return True
+
+    def give_up(self) -> bool:
+        """`cancel` without waiting to see whether it minds."""
+        if self.is_over:
+            return False
+        self._status = "abandoned"
+        self._ended = time.monotonic()
+        self._result = self._stopped()
+        self._executor.background.give_up(self._running)
         return True
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
         return self._wait().__await__()
 
     def __repr__(self) -> str:
-        return f"<Job {self.call.name}: {self.status}>"
+        numbered = f" {self.number}" if self.number else ""
+        return f"<Job{numbered} {self.call.name}: {self.status}>"
 
     async def _wait(self) -> ToolResult:
         import asyncio
@@ -107,32 +133,44 @@ class Job:
         self._status = "running"
         outer = current.scope()
         box, depth = (outer.toolbox, outer.depth) if outer is not None else (None, 0)
-        token = current.enter(current.Scope(box, depth=depth, progress=self._heard, left=self._left))
+        here = current.Scope(box, depth=depth, progress=self._heard, left=self._left, printed=self._printed)
+        token = current.enter(here)
         try:
             result = await self._executor.acall(self.call, timeout_s=timeout_s)
         except BaseException:
-            self._end("failed")
+            if self._end("failed"):
+                self.tell()
             raise
         finally:
             current.leave(token)
         if self._result is None:
             self._result = result
-        self._end("done" if result.ok else "failed")
+        if self._end("done" if result.ok else "failed") and self._notify is not None:
+            await self._tell_elsewhere()
         return result
 
-    def _end(self, status: Status) -> None:
-        if self._status == "running":
-            self._status = status
-            self._tell()
+    def _end(self, status: Status) -> bool:
+        if self._status != "running":
+            return False
+        self._status = status
+        self._ended = time.monotonic()
+        return True
+
+    async def _tell_elsewhere(self) -> None:
+        """Who is told of the end may take time over it: showing a result. Others on the loop do not wait for that."""
+        import asyncio
+
+        await asyncio.wrap_future(self._executor.workers.submit(self.tell, "own").future)
 
     def _is_at_work(self) -> bool:
         return self._running.is_alive() or any(is_alive() for is_alive in self._left)
 
     def _heard(self, done: float, total: float | None, text: str) -> None:
         self.progress = Progress(done, total, text)
-        self._tell()
+        self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Let who listens know how it is now."""
         if self._notify is None:
             return
         try:
@@ -144,3 +182,61 @@ class Job:
         failure = Failure.of(CallCancelled("The job was cancelled."), self.call.name)
         meta = {"tool": self.call.name, "call_id": self.call.id, "source": self.call.source}
         return ToolResult(False, error=failure, meta=meta)
+
+
+class JobListener(Protocol):
+    """Hears of one job."""
+
+    def told(self, job: Job) -> None:
+        """It has begun, got on, or ended."""
+
+    def printed(self, text: str) -> None:
+        """Its tool has printed this."""
+
+
+class Jobs:
+    """The jobs of a toolbox, by number. `listen` is asked for each new one who wants to hear of it."""
+
+    def __init__(self) -> None:
+        self.listen: Callable[[ToolCall], JobListener | None] | None = None
+        self._known: dict[int, Job] = {}
+        self._last = 0
+
+    def start(
+        self,
+        executor: Executor,
+        call: ToolCall,
+        *,
+        timeout_s: float | None = None,
+        notify: Callable[[Job], None] | None = None,
+    ) -> Job:
+        """Begin a job."""
+        self._last += 1
+        listener = self.listen(call) if self.listen is not None and notify is None else None
+        printed = None if listener is None else listener.printed
+        if listener is not None:
+            notify = listener.told
+        job = Job(executor, call, timeout_s=timeout_s, notify=notify, printed=printed, number=self._last)
+        self._known[job.number] = job
+        self._forget()
+        if listener is not None and not job.is_over:
+            listener.told(job)
+        return job
+
+    def list(self) -> list[Job]:
+        """All that run, and the newest of those that have ended, oldest first."""
+        return list(self._known.values())
+
+    def get(self, number: int) -> Job | None:
+        return self._known.get(number)
+
+    def close(self) -> None:
+        """Give up all that run, and wait for none."""
+        for job in self.list():
+            if job.give_up():
+                job.tell()
+
+    def _forget(self) -> None:
+        ended = [number for number, job in tuple(self._known.items()) if job.is_over]
+        for number in ended[:-_MAX_ENDED]:
+            self._known.pop(number, None)

@@ -89,20 +89,17 @@ class Background:
 
     def submit(self, work: Work, limit_s: float | None = None) -> Running:
         """Begin async work on the loop, in a copy of the caller's context; where it has a limit, if there is room."""
-        import asyncio
-
-        if limit_s is not None:
-            self._given_up.require_room()
         running = Running()
-        running.future = asyncio.run_coroutine_threadsafe(running.follow(work), self._ready())
+        self._submit(running, work, limit_s)
         return running
 
     def run(self, work: Work, limit_s: float | None = None) -> Any:
         """Run async work from sync code and wait for it; give it up past its limit or on an interrupt."""
         from concurrent.futures import CancelledError
 
-        running = self.submit(work, limit_s)
+        running = Running()
         try:
+            self._submit(running, work, limit_s)
             return running.future.result(None if limit_s is None else limit_s + GRACE_S)
         except CancelledError:
             raise CallCancelled("The tool was cancelled.") from None
@@ -113,7 +110,7 @@ class Background:
             self.revive()
             raise too_late(limit_s) from None
         except BaseException:
-            if not running.future.done():
+            if not running.is_done():
                 self.give_up(running)
             raise
 
@@ -138,8 +135,7 @@ class Background:
 
     def give_up(self, running: Running) -> None:
         """Cancel work; as long as it does not mind, it counts as given up."""
-        running.is_given_up = True
-        running.future.cancel()
+        running.cancel()
         self._given_up.add(running.is_alive)
 
     def revive(self) -> None:
@@ -163,6 +159,19 @@ class Background:
         if thread is not threading.current_thread():
             thread.join(_CLOSE_S)
 
+    def _submit(self, running: Running, work: Work, limit_s: float | None) -> None:
+        import asyncio
+
+        if limit_s is not None:
+            self._given_up.require_room()
+        loop = self._ready()
+        following = running.follow(work)
+        try:
+            running.future = asyncio.run_coroutine_threadsafe(following, loop)
+        except RuntimeError:  # it was closed in this moment
+            following.close()
+            raise CallCancelled("The toolbox was closed.") from None
+
     def _ready(self) -> asyncio.AbstractEventLoop:
         if self._pid != os.getpid():
             self._reset()
@@ -170,9 +179,14 @@ class Background:
             if self._loop is None or self._loop.is_closed():
                 import asyncio
 
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="onetool-loop", daemon=True)
-                self._thread.start()
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_serve, args=(loop,), name="onetool-loop", daemon=True)
+                try:
+                    thread.start()
+                except BaseException:  # an interrupt: it may serve all the same
+                    loop.call_soon_threadsafe(loop.stop)
+                    raise
+                self._thread, self._loop = thread, loop
             return self._loop
 
     def _reset(self) -> None:
@@ -184,18 +198,38 @@ class Background:
 class Running:
     """Work on the background loop: its future, and whether its code still runs."""
 
-    __slots__ = ("_state", "future", "is_given_up")
+    __slots__ = ("_state", "_task", "future", "is_given_up")
 
     def __init__(self) -> None:
         self.future: Future[Any]
         self.is_given_up = False
+        self._task: asyncio.Task[Any] | None = None
         self._state: Literal["new", "begun", "over"] = "new"
 
     def is_alive(self) -> bool:
         return self._state == "begun"
 
+    def is_done(self) -> bool:
+        return hasattr(self, "future") and self.future.done()
+
+    def cancel(self) -> None:
+        """Drop what it gives, and ask it to end; also where an interrupt came before the future was noted."""
+        self.is_given_up = True
+        if self._state == "new":
+            self._state = "over"
+        if hasattr(self, "future"):
+            self.future.cancel()
+        elif self._task is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
     async def follow(self, work: Work) -> Any:
         """Do the work; once it was given up, what it gives or raises is dropped."""
+        if self._state == "over":
+            return None
+        import asyncio
+
+        self._task = asyncio.current_task()
         self._state = "begun"
         try:
             return await work()
@@ -205,6 +239,7 @@ class Running:
             raise
         finally:
             self._state = "over"
+            self._task = None
 
 
 def throw_into(thread: threading.Thread) -> None:

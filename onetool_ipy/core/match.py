@@ -11,10 +11,10 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from onetool_ipy.core.once import once
 from onetool_ipy.core.vocabulary import Vocabulary, allowed_edits, key_of, keys_of
 
 if TYPE_CHECKING:
@@ -128,18 +128,18 @@ class Index:
 
     # Exact and prefix: two sorted lists, one of whole names, one of names without their pack.
 
-    @cached_property
+    @once
     def _tails(self) -> list[str]:
         packs = [entry.name.partition(".")[0] if "." in entry.name else "" for entry in self._entries]
         heads = {pack: f"{key_of(pack)} " for pack in set(packs)}
         pairs = zip(self._keys, packs, strict=True)
         return [key.removeprefix(heads[pack].lstrip()) if pack else "" for key, pack in pairs]
 
-    @cached_property
+    @once
     def _sorted_keys(self) -> tuple[list[str], list[int]]:
         return _sorted(self._keys)
 
-    @cached_property
+    @once
     def _sorted_tails(self) -> tuple[list[str], list[int]]:
         return _sorted(self._tails)
 
@@ -157,7 +157,7 @@ class Index:
 
     # Whole words, in names, tags, arguments and descriptions.
 
-    @cached_property
+    @once
     def _words(self) -> Vocabulary:
         entries = self._entries
         return Vocabulary(
@@ -198,7 +198,7 @@ class Index:
         for i in _best_first(scores):
             yield i, scores[i]
 
-    @cached_property
+    @once
     def _tails_by_length(self) -> tuple[list[str], list[int]]:
         ids = sorted(range(len(self._tails)), key=lambda i: len(self._tails[i]))
         return [self._tails[i] for i in ids], ids

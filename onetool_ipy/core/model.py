@@ -9,11 +9,11 @@ pays for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.core import schema
 from onetool_ipy.core.checker import Checker, Converter
+from onetool_ipy.core.once import once
 from onetool_ipy.core.result import Failure, Frozen, Json, ToolResult
 
 __all__ = [
@@ -63,7 +63,9 @@ class ToolSpec(Frozen):
 
     `run` takes the checked arguments as one dict. `live`, where it is set, gives the spec as it is now: it imports a
     pack file at first use and reads an edited one again. `positional` names the arguments that Python may give by
-    position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
+    position, the last one as `*name` if it takes the rest; None stands for the schema's own order. `version` marks one
+    version of a tool that is listed under its plain name: it is found by its own name, and not listed beside it.
+    `preview`, where it is set, tells what a call would send, without secrets and without sending it.
     """
 
     name: str
@@ -86,6 +88,8 @@ class ToolSpec(Frozen):
     live: Callable[[], ToolSpec] | None
     positional: tuple[str, ...] | None
     deps: tuple[Dep, ...]
+    version: str
+    preview: Callable[[dict[str, Any]], Any] | None
 
     def __init__(
         self,
@@ -110,6 +114,8 @@ class ToolSpec(Frozen):
         live: Callable[[], ToolSpec] | None = None,
         positional: Sequence[str] | None = None,
         deps: Sequence[Dep] = (),
+        version: str = "",
+        preview: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         self.__dict__.update(
             name=name,
@@ -132,6 +138,8 @@ class ToolSpec(Frozen):
             live=live,
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
+            version=version,
+            preview=preview,
         )
 
     def replace(self, **changes: Any) -> ToolSpec:
@@ -157,26 +165,26 @@ class ToolSpec(Frozen):
         """`local`, or `proxy:<server>` for a tool of an MCP server (spec 001)."""
         return f"proxy:{self.server}" if self.server else "local"
 
-    @cached_property
+    @once
     def params(self) -> tuple[schema.Param, ...]:
         """The arguments one by one, required ones first."""
         return tuple(schema.params(self.parameters))
 
-    @cached_property
+    @once
     def spelled(self) -> dict[str, str]:
         """The arguments whose names Python cannot spell, by the names it gives them."""
         labels = schema.python_names(self.params)
         return {label: name for name, label in labels.items() if label != name}
 
-    @cached_property
+    @once
     def signature(self) -> str:
         return schema.signature_text(self.name, self.parameters)
 
-    @cached_property
+    @once
     def args(self) -> tuple[str, ...]:
         return tuple(schema.argument_lines(self.parameters))
 
-    @cached_property
+    @once
     def checker(self) -> Checker:
         """The compiled check of the arguments; raises InvalidTool where the schema is none."""
         return Checker(self.parameters, self.converters)
@@ -194,19 +202,30 @@ class ToolCall(NamedTuple):
     source: CallSource = "python"
 
 
+Heard = Callable[[float, float | None, str], None]
+"""Who is told how far a call is: (done, total, text)."""
+
+
 class Trip:
     """One call on its way through the steps: what they may look at, and what they agree on in `meta`."""
 
-    __slots__ = ("allow", "call", "meta", "spec", "timeout_s", "tool")
+    __slots__ = ("allow", "call", "heard", "meta", "spec", "timeout_s", "tool")
 
     def __init__(
-        self, call: ToolCall, spec: ToolSpec | None, tool: str, timeout_s: float | None, allow: Sequence[str] | None
+        self,
+        call: ToolCall,
+        spec: ToolSpec | None,
+        tool: str,
+        timeout_s: float | None,
+        allow: Sequence[str] | None,
+        heard: Heard | None = None,
     ) -> None:
         self.call = call
         self.spec = spec
         self.tool = tool
         self.timeout_s = timeout_s
         self.allow = allow
+        self.heard = heard
         self.meta: Json = {}
 
 

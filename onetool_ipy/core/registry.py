@@ -8,12 +8,12 @@ index that is replaced as a whole; the lock is for those who build it, so that n
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.core import names, values
+from onetool_ipy.core import names, schema, values
 from onetool_ipy.core.errors import DuplicateTool, InvalidTool, ToolNotFound
+from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.model import Problem, Source, ToolSpec
 
 __all__ = ["Registry", "Session"]
@@ -47,13 +47,18 @@ class Session:
 class _Index:
     """What look-ups read: by every name a tool is found by, in order of registration, by pack."""
 
-    __slots__ = ("lookup", "ordered", "packs", "problems")
+    __slots__ = ("lookup", "ordered", "packs", "problems", "versions")
 
     def __init__(
-        self, ordered: dict[str, ToolSpec], packs: dict[str, list[ToolSpec]], problems: tuple[Problem, ...]
+        self,
+        ordered: dict[str, ToolSpec],
+        packs: dict[str, list[ToolSpec]],
+        problems: tuple[Problem, ...],
+        versions: Mapping[str, ToolSpec] | None = None,
     ) -> None:
-        self.lookup = _lookup(ordered)
+        self.lookup = {**_lookup(ordered), **(versions or {})}
         self.ordered = ordered
+        self.versions = versions or {}
         self.packs = packs
         self.problems = problems
 
@@ -68,11 +73,14 @@ class Registry:
         session: Session | None = None,
         read_definition: ReadDefinition | None = None,
         changed: Callable[[], None] | None = None,
+        peek: Callable[[], bool] | None = None,
     ) -> None:
         self.session = session if session is not None else Session()
         self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
-        self._building = threading.RLock()
+        self._building = ForkLock()
+        self._is_stale = False
+        self._peek = peek
         self._changed: Callable[[], None] | None = None  # nobody is told of the first tools
         self._index = _Index({}, {}, ())
         self.rebuild()
@@ -80,11 +88,13 @@ class Registry:
 
     def get(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None."""
+        if self._is_stale:
+            self.refresh()
         return self._index.lookup.get(name)
 
     def find(self, name: str) -> ToolSpec | None:
         """`get`, and on a miss look whether a source has something new."""
-        spec = self._index.lookup.get(name)
+        spec = self.get(name)
         if spec is None and self.refresh():
             spec = self._index.lookup.get(name)
         return spec
@@ -107,17 +117,28 @@ class Registry:
 
     def list(self, allow: Sequence[str] | None = None) -> list[ToolSpec]:
         """All tools in order of registration, or those that an allow-list lets through."""
+        self._look_outside()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
+
+    def versions(self) -> Specs:
+        """The single versions of tools, `pack.tool@version`, which are found by name and not listed."""
+        self._look_outside()
+        return [*self._index.versions.values()]
 
     def packs(self) -> dict[str, Specs]:
         """Pack name -> its tools, in order of registration."""
+        self._look_outside()
         return {pack: specs.copy() for pack, specs in self._index.packs.items()}
 
     def pack(self, name: str) -> Specs | None:
-        """The tools of one pack, or None; on a miss look whether a source has something new."""
-        if name not in self._index.packs:
+        """The tools of one pack, or None; on a miss look whether a source has something new.
+
+        A pack whose name Python cannot spell is found by how Python spells it too: `my_api` for `my-api`.
+        """
+        if self._is_stale or name not in self._index.packs:
             self.refresh()
-        found = self._index.packs.get(name)
+        packs = self._index.packs
+        found = packs.get(name) or next((s for pack, s in packs.items() if schema.identifier(pack) == name), None)
         return None if found is None else found.copy()
 
     def problems(self) -> tuple[Problem, ...]:
@@ -129,7 +150,7 @@ class Registry:
         """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's."""
         spec = tool if isinstance(tool, ToolSpec) else self._from_definition(tool)
         spec = _validated(spec)
-        with self._building:
+        with self._building.mine():
             known = self._index.ordered.get(spec.name)
             if known is not None and not (known.origin == spec.origin == "cell"):
                 raise _duplicate(spec, known)
@@ -137,9 +158,19 @@ class Registry:
             self.rebuild()
         return spec
 
+    def expire(self) -> None:
+        """Let the next look-up ask the sources again; from any thread, without waiting."""
+        self._is_stale = True
+
+    def _look_outside(self) -> None:
+        """Before a list: ask the sources again where one says, for little, that another process changed its tools."""
+        if self._is_stale or (self._peek is not None and self._peek()):
+            self.refresh()
+
     def refresh(self) -> bool:
         """Ask every source to look again; rebuild where one found something new."""
-        with self._building:
+        with self._building.mine():
+            self._is_stale = False
             changed = [_refreshed(source) for source in self._sources]
             if any(changed):
                 self.rebuild()
@@ -147,14 +178,18 @@ class Registry:
 
     def rebuild(self) -> None:
         """Build the index from the sources, first come first served."""
-        with self._building:
+        with self._building.mine():
             ordered: dict[str, ToolSpec] = {}
             packs: dict[str, list[ToolSpec]] = {}
+            versions: dict[str, ToolSpec] = {}
             problems: list[Problem] = []
             for source in (*self._sources, self.session):
                 specs, faults = _guarded(source, source.tools)
                 problems += faults
                 for spec in specs:
+                    if spec.version:
+                        versions.setdefault(spec.name, spec)
+                        continue
                     known = ordered.setdefault(spec.name, spec)
                     if known is spec:
                         packs.setdefault(spec.pack, []).append(spec)
@@ -163,7 +198,7 @@ class Registry:
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
-            self._index = _Index(ordered, packs, tuple(problems))
+            self._index = _Index(ordered, packs, tuple(problems), versions)
         if self._changed is not None:
             self._changed()
 

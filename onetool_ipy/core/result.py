@@ -165,6 +165,10 @@ class ToolResult(Frozen):
         )
         return found
 
+    def view(self) -> Any:
+        """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of it."""
+        return current.require().ot.view(self)
+
     def to_dict(self) -> Json:
         """The four keys, always, and always fit for JSON."""
         return {

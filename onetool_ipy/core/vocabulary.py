@@ -11,7 +11,8 @@ import string
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+
+from onetool_ipy.core.once import once
 
 __all__ = ["Vocabulary", "allowed_edits", "key_of", "keys_of"]
 
@@ -96,22 +97,22 @@ class Vocabulary:
         if n >= 3 or (n == 2 and not unit.isascii()):  # scripts without blanks have their words inside
             yield from ((word, 0.5 + 0.1 * n / len(word)) for word in self._holding(unit))
 
-    @cached_property
+    @once
     def _known(self) -> set[str]:
         return set().union(*self._fields)
 
-    @cached_property
+    @once
     def _sorted(self) -> list[str]:
         return sorted(self._known)
 
-    @cached_property
+    @once
     def _by_length(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
         for word in self._known:
             found.setdefault(len(word), []).append(word)
         return found
 
-    @cached_property
+    @once
     def _text(self) -> str:
         return "\n".join(["", *self._sorted, ""])
 

@@ -1,8 +1,8 @@
 """Daemon threads for sync tools that must not hold up their caller: under a limit, or called from async code.
 
-They start at first need, are reused, and never keep the process alive. A call past its limit is given up: its late
-result is dropped, `Abandoned` is thrown into its thread (Python code ends by it; a call into C ends when it ends), and
-it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit run at once, others wait their
+They start at first need, are reused, leave after a while without work, and never keep the process alive. A call past
+its limit is given up: its late result is dropped, `Abandoned` is thrown into its thread (Python code ends by it; a call
+into C ends when it ends), and it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit run at once, others wait their
 turn: so never more than that many can be left behind. After a fork the child starts its own.
 """
 
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.core.loop import MAX_ABANDONED, Abandoned, GivenUp, throw_into, too_late
@@ -29,6 +29,7 @@ Lane = Literal["limited", "free", "own"]
 
 _MOST: dict[Lane, int] = {"limited": MAX_ABANDONED, "free": 32, "own": 1_000_000}
 _MAX_IDLE = 4
+_IDLE_S = 2.0
 
 
 class Task:
@@ -73,21 +74,15 @@ class Workers:
 
     def submit(self, work: Callable[[], Any], lane: Lane = "own") -> Task:
         """Let a worker do `work`, in a copy of the caller's context; it waits where its lane is full."""
-        if self._pid != os.getpid():
-            self._reset()
-        self._given_up.require_room()
         task = Task(work, lane)
-        with self._lock:
-            if self._busy[lane] < _MOST[lane]:
-                self._start(task)
-            else:
-                self._waiting[lane].append(task)
+        self._submit(task)
         return task
 
     def run(self, work: Callable[[], Any], timeout_s: float | None, lane: Lane = "limited") -> Any:
         """Run `work` and wait; past the limit, or on an interrupt, give it up."""
-        task = self.submit(work, lane)
+        task = Task(work, lane)
         try:
+            self._submit(task)
             return task.future.result(timeout_s)
         except TimeoutError:
             if task.future.done():
@@ -125,7 +120,7 @@ class Workers:
             if worker.is_given_up or worker.task is None:
                 return False
             lane, worker.task = worker.task.lane, None
-            self._busy[lane] -= 1
+            self._busy[lane].discard(worker)
             if self._waiting[lane]:
                 self._start(self._waiting[lane].popleft(), worker)
                 return True
@@ -140,21 +135,39 @@ class Workers:
             task, worker.task = worker.task, None
             if task is None:
                 return
-            self._busy[task.lane] -= 1
+            self._busy[task.lane].discard(worker)
             if self._waiting[task.lane]:
                 self._start(self._waiting[task.lane].popleft())
 
+    def may_leave(self, worker: _Worker) -> bool:
+        """Whether a worker that had nothing to do for a while may go: a task may be on its way to it."""
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+            return worker.inbox.empty()
+
+    def _submit(self, task: Task) -> None:
+        if self._pid != os.getpid():
+            self._reset()
+        self._given_up.require_room()
+        with self._lock:
+            if len(self._busy[task.lane]) < _MOST[task.lane]:
+                self._start(task)
+            else:
+                self._waiting[task.lane].append(task)
+
     def _start(self, task: Task, worker: _Worker | None = None) -> None:
+        """An interrupt may come between any two of these lines: a worker without work leaves, and frees its place."""
         if worker is None:
             worker = self._idle.pop() if self._idle else _Worker(self)
-        self._busy[task.lane] += 1
         task.worker, worker.task = worker, task
+        self._busy[task.lane].add(worker)
         worker.inbox.put(task)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._busy: dict[Lane, int] = dict.fromkeys(_MOST, 0)
+        self._busy: dict[Lane, set[_Worker]] = {lane: set() for lane in _MOST}
         self._waiting: dict[Lane, deque[Task]] = {lane: deque() for lane in _MOST}
         self._pid = os.getpid()
 
@@ -178,7 +191,15 @@ class _Worker(threading.Thread):
         self._workers.left(self)
 
     def _work(self) -> None:
-        while (task := self.inbox.get()) is not None:
+        while True:
+            try:
+                task = self.inbox.get(timeout=_IDLE_S)
+            except Empty:
+                if self._workers.may_leave(self):
+                    return
+                continue
+            if task is None:
+                return
             task.run()
             del task
             if not self._workers.ended(self):

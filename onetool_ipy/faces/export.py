@@ -17,15 +17,17 @@ from typing import Any
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.core.shortcuts import Bare, parse_arguments
 from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.ask import as_python
 from onetool_ipy.faces.ipython.snippets import read_definition
-from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut
+from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut, prompt_of
 from onetool_ipy.sources.outline_text import read_outline
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["export_notebook"]
 
 _COMMANDS = (
-    "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
+    "list", "info", "help", "why", "reload", "search", "stats", "history", "results",
+    "health", "check", "install", "replay",
 )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ class _Cell:
         from IPython.core.inputtransformer2 import TransformerManager
 
         manager = TransformerManager()  # type: ignore[no-untyped-call]  # IPython has no types here
-        manager.token_transformers.append(Shortcut)
+        manager.token_transformers += [Shortcut, prompt_of("ask")]
         self.source = manager.transform_cell(text).rstrip("\n")
         self.number = number
         self._box = box
@@ -116,6 +118,8 @@ class _Cell:
             return self._shortcut(line)
         if name == "snippet":
             return self._snippet(line, body)
+        if name == "ask":
+            return as_python(line, body, self._box.config.settings.models.named) or f"None  # %ask {line}".rstrip()
         if name == "load_ext" and line.strip() == "onetool_ipy":
             return "None  # %load_ext onetool_ipy"
         if body is not None:
@@ -124,6 +128,8 @@ class _Cell:
 
     def _tool(self, line: str, body: str | None) -> str:
         asked = parse.split_line(line, _COMMANDS)
+        if asked.kind == "command" and asked.name == "replay":
+            return self._replay(asked.rest)
         if asked.kind != "call":
             return f"None  # %tool {line}".rstrip()
         spec = self._box.registry.find(asked.name)
@@ -137,6 +143,17 @@ class _Cell:
         timeout = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
         call = f"box.{'call' if asked.flags.soft else 'run'}({asked.name!r}, {_dict(args)}{timeout})"
         return f"({asked.flags.output} := {call})" if asked.flags.output else call
+
+    def _replay(self, rest: str) -> str:
+        """`%tool replay`: it decides what the calls after it give, so the script does it too."""
+        asked = parse.read_options(rest, {"--refresh": "switch", "--only": "switch"})
+        if not asked.words:
+            return "None  # %tool replay"
+        if asked.words[0] == "off":
+            return "box.replays.close()"
+        mode = "refresh" if "--refresh" in asked.given else "replay" if "--only" in asked.given else None
+        given = f", mode={mode!r}" if mode else ""
+        return f"ot.replay({asked.words[0]!r}{given}).begin_alone()"
 
     def _shortcut(self, line: str) -> str:
         name, _, rest = line.strip().partition(" ")

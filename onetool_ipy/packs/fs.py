@@ -30,9 +30,11 @@ class OutsideRoots(ExecutionFailed):
     status = 403
 
 
-def packs(roots: Sequence[Path], secrets_file: Path | None = None) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """The pack with its functions, confined to `roots`."""
-    confined = Confined(roots, secrets_file)
+def packs(
+    roots: Sequence[Path], secrets_file: Path | None = None, working: Callable[[], str] = os.getcwd
+) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
+    """The pack with its functions, confined to `roots`; a relative path starts from the folder that `working` gives."""
+    confined = Confined(roots, secrets_file, working)
 
     @mark(read_only=True, cache_key=confined.listing_stamp)
     def list_dir(path: str, recursive: bool = False, maxDepth: int = 4) -> list[dict[str, Any]]:  # noqa: N803 - 004
@@ -77,16 +79,19 @@ def packs(roots: Sequence[Path], secrets_file: Path | None = None) -> list[tuple
 class Confined:
     """The file system as far as the roots reach."""
 
-    def __init__(self, roots: Sequence[Path], secrets_file: Path | None = None) -> None:
+    def __init__(
+        self, roots: Sequence[Path], secrets_file: Path | None = None, working: Callable[[], str] = os.getcwd
+    ) -> None:
         self._roots = tuple(roots)
         self._secrets_file = secrets_file
+        self._working = working
 
     def stamp(self, path: str, **_: Any) -> tuple[str, int, int] | None:
         """What a cached answer depends on: path, time of change, size; None where there is nothing to reuse."""
         try:
-            real = os.path.realpath(os.path.expanduser(path))
+            real = self._real(path)
             found = os.stat(real)
-        except (OSError, ValueError):
+        except (OSError, ValueError, ExecutionFailed):
             return None
         return (real, found.st_mtime_ns, found.st_size)
 
@@ -103,7 +108,7 @@ class Confined:
 
     def read(self, path: str, limit: int) -> str:
         """The text of a regular file of at most `limit` bytes."""
-        with self._opened(_real(path), path, os.O_RDONLY) as fd:
+        with self._opened(self._real(path), path, os.O_RDONLY) as fd:
             found = os.fstat(fd)
             if found.st_size > limit:
                 raise _over(path, found.st_size, limit)
@@ -115,8 +120,17 @@ class Confined:
         except UnicodeDecodeError as exc:
             raise ExecutionFailed(f"'{path}' is not UTF-8 text (byte {exc.start}).") from exc
 
+    def _real(self, path: str) -> str:
+        """The absolute path without links and without `~`."""
+        if not path or "\0" in path:
+            raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
+        expanded = os.path.expanduser(path)
+        if os.path.isabs(expanded):
+            return os.path.realpath(expanded)
+        return os.path.realpath(os.path.join(self._working(), expanded))
+
     def _walk(self, path: str, depth: int) -> Iterator[dict[str, Any]]:
-        top = _real(path)
+        top = self._real(path)
         todo = [(top, "" if path in (".", "./") else path.rstrip("/") or "/", depth)]
         while todo:
             place, label, left = todo.pop()
@@ -202,13 +216,6 @@ def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:
     if stat.S_ISDIR(found.st_mode):
         return "directory", None
     return ("file", found.st_size) if stat.S_ISREG(found.st_mode) else ("other", None)
-
-
-def _real(path: str) -> str:
-    """The absolute path without links and without `~`."""
-    if not path or "\0" in path:
-        raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
-    return os.path.realpath(os.path.expanduser(path))
 
 
 def _opened_path(fd: int) -> str | None:

@@ -14,8 +14,10 @@ __all__ = ["Clock", "packs"]
 Clock = Callable[[], datetime.datetime]
 
 
-def packs(clock: Clock) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """The packs with their functions; `clock` gives the time as an aware UTC datetime."""
+def packs(
+    clock: Clock, working: Callable[[], str] = os.getcwd
+) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
+    """The packs with their functions; `clock` gives the time as an aware UTC datetime, `working` the working folder."""
 
     @mark(read_only=True, tags=("time",))
     def now() -> dict[str, Any]:
@@ -31,6 +33,18 @@ def packs(clock: Clock) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
         since = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         stamp = since // datetime.timedelta(milliseconds=1)
         return {"timestamp": stamp, "iso": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+    @mark(read_only=True)
+    def pwd() -> str:
+        """Tell the current working directory.
+
+        Returns:
+            Its absolute path.
+
+        Example:
+            %tool shell.pwd
+        """
+        return working()
 
     return [("time", [now]), ("tools", [echo]), ("shell", [pwd])]
 
@@ -49,16 +63,3 @@ def echo(message: Any) -> Any:
         %tool tools.echo message=hello
     """
     return message
-
-
-@mark(read_only=True)
-def pwd() -> str:
-    """Tell the current working directory.
-
-    Returns:
-        Its absolute path.
-
-    Example:
-        %tool shell.pwd
-    """
-    return os.getcwd()

@@ -1,7 +1,8 @@
 """Where the items of a batch run: threads here, any Executor, or a Dask cluster. Each gives outcomes as they come.
 
-An engine is an iterator of (index, outcome). Closing it before its end (Stop, or a listener that raises) takes back
-what has not begun, and ends what runs in threads where that is Python code.
+An engine is an iterator of (index, outcome). Items are taken from their sequence one by one, so that it may make them
+when they are asked for. Closing an engine before its end (Stop, or a listener that raises) takes back what has not
+begun, gives what is under way `grace_s` to end by itself, and ends what then runs in threads where that is Python code.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import math
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from importlib import import_module
@@ -35,17 +37,16 @@ _PER_CORE = 8
 _MOST = 10_000
 
 
-def in_threads(items: Sequence[Any], func: Func, width: int) -> Outcomes:
+def in_threads(items: Sequence[Any], func: Func, width: int, *, grace_s: float = 0.0) -> Outcomes:
     """Daemon threads that take the next item until there is none, each item in its own copy of the caller's context."""
-    todo = deque(enumerate(items))
+    todo = iter(range(len(items)))
     done: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
     context = copy_context()
 
     def serve() -> None:
-        with suppress(Abandoned, IndexError):
-            while True:
-                index, item = todo.popleft()
-                done.put((index, _outcome(context.copy(), func, item)))
+        with suppress(Abandoned):
+            for index in todo:  # a range's iterator gives each number to one thread
+                done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
     for thread in threads:
@@ -56,17 +57,21 @@ def in_threads(items: Sequence[Any], func: Func, width: int) -> Outcomes:
             yield _next(done)
             left -= 1
     finally:
-        todo.clear()
-        for thread in threads if left else ():
-            throw_into(thread)
+        deque(todo, maxlen=0)
+        if left:
+            _end(threads, grace_s)
 
 
-def in_executor(items: Sequence[Any], func: Func, width: int | None, executor: Executor) -> Outcomes:
+def in_executor(
+    items: Sequence[Any], func: Func, width: int | None, executor: Executor, *, grace_s: float = 0.0
+) -> Outcomes:
     """At most `width` items under way in an Executor; without it, as many as the executor takes."""
-    return _windowed(items, width or _MOST, _Pool(executor, func))
+    return _windowed(items, width or _MOST, _Pool(executor, func), grace_s)
 
 
-def in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | None) -> Outcomes:
+def in_dask(
+    items: Sequence[Any], func: Func, width: int | None, client: Any | None, *, grace_s: float = 0.0
+) -> Outcomes:
     """At most `width` items under way on a Dask cluster; a worker that dies has its items done by another."""
     _distributed()
     packed = away.pack_function(func, by_value=True)
@@ -74,7 +79,7 @@ def in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | N
         if found.asynchronous:
             raise UsageProblem("The Dask client is an asynchronous one.", hint="Make it with Client(...) alone.")
         most = width or _PER_CORE * (sum(found.ncores().values()) or 1)
-        yield from _windowed(items, most, _Cluster(found, packed))
+        yield from _windowed(items, most, _Cluster(found, packed), grace_s)
 
 
 def is_dask(engine: object) -> bool:
@@ -92,20 +97,31 @@ class _Team(Protocol):
     def next(self) -> tuple[Any, Outcome]:
         """Wait for one that has ended."""
 
-    def cancel(self, running: Iterable[Any]) -> None:
-        """Take back what has not begun."""
+    def cancel(self, running: Iterable[Any], grace_s: float) -> None:
+        """Take back what has not begun, and give the rest some time to end."""
 
 
-def _windowed(items: Sequence[Any], width: int, team: _Team) -> Outcomes:
+def _end(threads: Sequence[threading.Thread], grace_s: float) -> None:
+    until = time.monotonic() + grace_s
+    try:
+        for thread in threads if grace_s else ():
+            thread.join(max(0.0, until - time.monotonic()))
+    finally:  # a second Stop does not wait
+        for thread in threads:
+            if thread.is_alive():
+                throw_into(thread)
+
+
+def _windowed(items: Sequence[Any], width: int, team: _Team, grace_s: float) -> Outcomes:
     """Keep `width` items under way until all are done."""
-    todo = deque(enumerate(items))
+    todo, count = 0, len(items)
     running: dict[Any, int] = {}
     try:
-        while todo or running:
-            while todo and len(running) < width:
-                index, item = todo.popleft()
+        while todo < count or running:
+            while todo < count and len(running) < width:
+                index, todo = todo, todo + 1
                 try:
-                    running[team.submit(item)] = index
+                    running[team.submit(items[index])] = index
                 except UsageProblem:
                     raise
                 except Exception as exc:  # noqa: BLE001 - pickling an item runs foreign code; a pool may be broken
@@ -114,7 +130,7 @@ def _windowed(items: Sequence[Any], width: int, team: _Team) -> Outcomes:
                 ended, outcome = team.next()
                 yield running.pop(ended), outcome
     finally:
-        team.cancel(running)
+        team.cancel(running, grace_s)
 
 
 class _Pool:
@@ -147,9 +163,10 @@ class _Pool:
             return ended, (False, _lost(exc))
         return ended, found if self._context is not None else away.unpack(found)
 
-    def cancel(self, running: Iterable[Future[Any]]) -> None:
-        for future in running:
-            future.cancel()
+    def cancel(self, running: Iterable[Future[Any]], grace_s: float) -> None:
+        begun = [future for future in running if not future.cancel()]
+        if begun and grace_s:
+            wait(begun, grace_s)
 
     def _send(self, item: Any) -> Future[Any]:
         if self._context is not None:
@@ -177,9 +194,16 @@ class _Cluster:
         said = away.words(result[1]) if future.status == "error" else "It was cancelled."
         return future, (False, said)
 
-    def cancel(self, running: Iterable[Any]) -> None:
-        if left := list(running):
-            self._client.cancel(left)
+    def cancel(self, running: Iterable[Any], grace_s: float) -> None:
+        left = list(running)
+        try:
+            if left and grace_s:
+                _distributed().wait(left, timeout=grace_s)
+        except TimeoutError:
+            pass
+        finally:  # a second Stop does not wait
+            if left:
+                self._client.cancel(left)
 
 
 def _outcome(context: Context, func: Func, item: Any) -> Outcome:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.decorate import marks_of, name_of
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.core.once import once
 from onetool_ipy.sdk.declare import deps_of
 
 __all__ = ["Functions", "spec_of"]
@@ -27,7 +27,7 @@ class Functions:
     def __init__(self, packs: Sequence[tuple[str, Sequence[Callable[..., Any]]]]) -> None:
         self._packs = packs
 
-    @cached_property
+    @once
     def by_name(self) -> dict[str, ToolSpec]:
         """The tools by name; described once, so that their compiled checks last."""
         specs = (spec_of(fn, pack=pack, origin="builtin") for pack, functions in self._packs for fn in functions)

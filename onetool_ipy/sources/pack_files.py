@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-import time
 import types
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -20,20 +18,18 @@ from typing import NamedTuple
 
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import InvalidTool, ToolNotFound, Unavailable
+from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.declare import merged
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import Outline, ToolOutline
 from onetool_ipy.sources.outline_cache import OutlineCache
+from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
 
 __all__ = ["PackFile", "PackFiles"]
 
 _MAX_BYTES = 5_000_000
-_TICK_NS = 100_000_000
-_COARSE_TICK_NS = 2_100_000_000
 _log = logging.getLogger("onetool_ipy.sources")
-
-_Stamp = tuple[int, int, int, int]
 
 
 class _Loaded(NamedTuple):
@@ -61,15 +57,15 @@ class PackFile:
         self._stem = pack or path.stem
         self._module = module
         self._cache = cache
-        self._stamp: _Stamp | None = None
+        self._stamp: Stamp | None = None
         self._text: bytes | None = None
         self._is_young = False
         self._outline = Outline(self._stem, error="The file is gone.")
         self._told = self._outline
         self._loaded: _Loaded | None = None
         self._fault = ""
-        self._looking = threading.Lock()
-        self._importing = threading.RLock()
+        self._looking = ForkLock()
+        self._importing = ForkLock()
         self.refresh()
 
     @property
@@ -131,7 +127,7 @@ class PackFile:
         self._look()
         loaded = self._loaded
         if loaded is None or loaded.outline is not self._outline:
-            with self._importing:
+            with self._importing.mine():
                 loaded = self._loaded
                 if loaded is None or loaded.outline is not self._outline:
                     loaded = self._loaded = self._load()
@@ -146,9 +142,9 @@ class PackFile:
         """Outline the file anew if its text is another one."""
         if self._stat() == self._stamp and not self._is_young:
             return
-        with self._looking:
+        with self._looking.mine():
             stamp = self._stat()
-            self._is_young = stamp is not None and _is_young(stamp)
+            self._is_young = stamp is not None and is_young(stamp)
             outline, self._text = self._outlined(stamp)
             self._stamp = stamp
             if outline is self._outline:
@@ -157,7 +153,7 @@ class PackFile:
         if outline.error:
             _log.error("%s: %s", self.path, outline.error)
 
-    def _outlined(self, stamp: _Stamp | None) -> tuple[Outline, bytes | None]:
+    def _outlined(self, stamp: Stamp | None) -> tuple[Outline, bytes | None]:
         """The outline of the file and, where it was read for it, its text."""
         if stamp is None:
             return Outline(self._stem, error="The file is gone."), None
@@ -243,18 +239,8 @@ class PackFile:
             loaded.specs[tool.name] = spec.replace(name=tool.name, live=live, deps=merged(tool.deps, spec.deps))
         return loaded
 
-    def _stat(self) -> _Stamp | None:
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-
-
-def _is_young(stamp: _Stamp) -> bool:
-    """Whether the file could change again without its times showing it; whole seconds tell a coarse clock."""
-    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
-    return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
+    def _stat(self) -> Stamp | None:
+        return stamp_of(self.path)
 
 
 class PackFiles:

@@ -140,8 +140,8 @@ class Draft:
         with suppress(OSError):  # some disks keep no such times
             os.utime(self._file.fileno() if os.utime in os.supports_fd else self._temp, ns=(changed_ns, changed_ns))
 
-    def publish(self) -> None:
-        """Bring it to the disk, then make it the file at the path, in one step."""
+    def publish(self, *, sync_folder: bool = True) -> None:
+        """Bring it to the disk, then make it the file at the path, in one step. The last of many may sync for all."""
         assert self._file is not None
         try:
             os.fsync(self._file.fileno())
@@ -149,7 +149,7 @@ class Draft:
                 self._file.close()
             os.replace(self._temp, self.path)
             self._file.close()
-            _sync_folder(self.path.parent)
+            _sync_folder(self.path.parent) if sync_folder else None
         except OSError as exc:
             raise StoreError.of(self.path, exc) from exc
 

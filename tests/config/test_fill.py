@@ -46,7 +46,7 @@ FOUR = """\
 packs: {brave: {key: "${TOKEN}", list: ["${TOKEN}", {deep: "x-${TOKEN}"}]}}
 servers:
   gh: {command: "${TOKEN}", args: ["--t=${TOKEN}", "$${TOKEN}"], env: {T: "${TOKEN}"}}
-  docs: {url: "http://h/${TOKEN}", headers: {Authorization: "Bearer ${TOKEN}"}}
+  docs: {url: "https://h/${TOKEN}", headers: {Authorization: "Bearer ${TOKEN}"}}
 models: {m: {provider: openai, model: "${TOKEN}", base_url: "http://h/${TOKEN}"}}
 http: {allowed_hosts: ["${HOST}"], timeout_s: "${SECONDS}", allow_private: "${PRIVATE}"}
 aliases: {ws: "${TOKEN}"}

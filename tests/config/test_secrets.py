@@ -229,7 +229,7 @@ class TestNothingShowsAValue:
         config = project.load(
             """
 packs: {p: {k: "${TOKEN}"}}
-servers: {s: {command: x, env: {K: "${TOKEN}"}}, h: {url: "http://x/${TOKEN}"}}
+servers: {s: {command: x, env: {K: "${TOKEN}"}}, h: {url: "https://x/${TOKEN}"}}
 models: {m: {provider: openai, model: "${TOKEN}", base_url: "http://x/${TOKEN}"}}
 http: {allowed_hosts: ["${TOKEN}"]}
 """

@@ -88,13 +88,20 @@ def test_every_key_is_read(project: Project) -> None:
         "args": ["-y", "8080", "true"],
         "env": {"PORT": "80", "DEBUG": "false", "X": "y"},
         "cwd": None,
+        "inherit": [],
+        "enabled": True,
         "trusted": False,
+        "timeout_s": None,
+        "idle_s": None,
     }
     assert s.servers["docs"].data == {
         "type": "http",
         "url": "http://127.0.0.1:9/mcp",
         "headers": {"A": "b"},
+        "enabled": True,
         "trusted": True,
+        "timeout_s": None,
+        "idle_s": None,
     }
     assert [(t.pattern, t.file) for t in s.topics] == [("notes", "notes.yaml"), ("a:*", "a.yaml")]
     assert s.http.allowed_hosts == ("api.example.com", "*.example.org:8443", "[::1]:80")
@@ -217,6 +224,38 @@ ENTRIES = {
     "server's address": (
         "servers:\n  good: {command: x}\n  bad:\n    url: ftp://x\n",
         "4: servers.bad.url: 'ftp://x' is not an http:// or https:// address.",
+    ),
+    "server's address in the clear": (
+        "servers:\n  good: {command: x}\n  bad:\n    url: http://mcp.example.com/mcp\n",
+        "4: servers.bad.url: 'http://mcp.example.com/mcp' is plain http to another machine.",
+    ),
+    "server's address that only looks local": (
+        "servers:\n  good: {command: x}\n  bad:\n    url: http://127.0.0.1@evil.example/mcp\n",
+        "4: servers.bad.url: 'http://127.0.0.1@evil.example/mcp' is plain http to another machine.",
+    ),
+    "server's address without a host": (
+        "servers:\n  good: {command: x}\n  bad:\n    url: 'https://:80/x'\n",
+        "4: servers.bad.url: 'https://:80/x' is not an http:// or https:// address.",
+    ),
+    "server's header of two lines": (
+        'servers:\n  good: {command: x}\n  bad: {url: "https://h/", headers: {A: "b\\nC: d"}}\n',
+        "3: servers.bad.headers.A: 'b?C: d' is not a header's value.",
+    ),
+    "server's inherited variable": (
+        "servers:\n  good: {command: x}\n  bad: {command: x, inherit: [A=1]}\n",
+        "3: servers.bad.inherit[0]: 'A=1' is not the name of an environment variable.",
+    ),
+    "server's limit": (
+        "servers:\n  good: {command: x}\n  bad: {command: x, timeout_s: 0}\n",
+        "3: servers.bad.timeout_s: '0' is too small; it must be more than 0.",
+    ),
+    "server's silence": (
+        "servers:\n  good: {command: x}\n  bad: {command: x, idle_s: soon}\n",
+        "3: servers.bad.idle_s: 'soon' is not a number.",
+    ),
+    "server's switch": (
+        "servers:\n  good: {command: x}\n  bad: {command: x, enabled: 2}\n",
+        "3: servers.bad.enabled: '2' is not true or false.",
     ),
     "server's name": (
         "servers:\n  good: {command: x}\n  a.b: {command: x}\n",

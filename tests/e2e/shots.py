@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
 def _take(lab: Lab, folder: Path) -> list[Path]:
     """The first cells, then what results, tables and usage look like."""
     pictures = _tour(lab, folder, "notebook", CELLS, (1200, 1000))
-    for name in ("find-and-shorten", "large-results-and-usage"):
+    for name in ("find-and-shorten", "large-results-and-usage", "ask-a-model"):
         cells = [
             "".join(cell["source"])
             for cell in json.loads((surroundings.ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,18 @@ def test_panel_is_enabled_without_node(installed_wheel: Installed, tmp_path: Pat
     assert "enabled" in line
     assert "OK" in line
     assert str(installed_wheel.prefix / "share" / "jupyter" / "labextensions") in listing
+
+
+def test_server_extension_is_enabled_by_the_wheel(installed_wheel: Installed, tmp_path: Path) -> None:
+    """`jupyter server extension list` finds our configuration in the venv, and can load what it names."""
+    listing = installed_wheel.run("-m", "jupyter_server.extension.serverextension", "list", cwd=tmp_path)
+
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", listing)
+    (enabled,) = [line for line in plain.splitlines() if "onetool_ipy" in line and "enabled" in line]
+    assert "onetool_ipy enabled" in enabled
+    (checked,) = [line for line in plain.splitlines() if "onetool_ipy" in line and "OK" in line]
+    assert checked
+    assert (installed_wheel.prefix / "etc/jupyter/jupyter_server_config.d/onetool_ipy.json").is_file()
 
 
 def test_console_script_calls_a_tool(installed_wheel: Installed, tmp_path: Path) -> None:

@@ -291,6 +291,12 @@ class Kernel:
         reply = self._client.inspect(code, position, detail_level, reply=True, timeout=REPLY_TIMEOUT_S)
         return _ANSI.sub("", str(reply["content"].get("data", {}).get("text/plain", "")))
 
+    def answer_input(self, text: str, timeout: float = REPLY_TIMEOUT_S) -> str:
+        """Wait for the question of a cell that was sent with `allow_stdin=True`, and type `text`; gives the question."""
+        question = str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
+        self._client.input(text)
+        return question
+
     def interrupt(self) -> None:
         """What the Stop button does."""
         self._manager.interrupt_kernel()

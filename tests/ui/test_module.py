@@ -28,7 +28,8 @@ console.log(JSON.stringify(queries.map(query => index.search(query, 20).map(hit 
 def test_the_module_passes_its_own_tests() -> None:
     """Form, browser and viewer in jsdom."""
     files = sorted(str(file) for file in TESTS.glob("*.test.mjs"))
-    ran = subprocess.run(["node", "--test", *files], check=False, capture_output=True, text=True, timeout=120)
+    bounds = ("--test-timeout=20000", "--test-force-exit")
+    ran = subprocess.run(["node", "--test", *bounds, *files], check=False, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout[-8000:]
     passed = re.search(r"^# pass (\d+)", ran.stdout, re.MULTILINE)
     assert passed is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from onetool_ipy._version import __version__
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.faces.cli import mcp, project, tools
+from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools
 from onetool_ipy.faces.cli.say import OK, USAGE, say, say_error
 
 __all__ = ["main"]
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", metavar="FILE", help="the configuration to use")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (tools, project, mcp):
+    for group in (tools, project, mcp, ask, bundles):
         group.add(commands)
     return parser
 

@@ -19,6 +19,7 @@ __all__ = ["Completions", "Offer", "Sight", "answer", "complete"]
 
 _ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
 _SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<rest>[^$]*)$")
+_ASK = re.compile(_ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
     r"\bot\.(?P<function>help|run|tools|packs|result)\(\s*(?:\w+\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
@@ -50,12 +51,14 @@ class Sight(NamedTuple):
     handles: Callable[[], Iterable[str]]
 
 
-def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",)) -> Completions | None:
-    """Completions for a line up to the cursor, or None where it is none of ours."""
+def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",), cell: str = "") -> Completions | None:
+    """Completions for a line up to the cursor, or None where it is none of ours. `cell` is all of its cell."""
     names = "|".join(re.escape(name) for name in magics)
     on_line = re.match(_ASSIGNED + rf"%{{1,2}}(?:{names})\s(?P<rest>.*)$", before)
     if on_line is not None:
         return _tool_line(on_line["rest"], sight)
+    if _ASK.match(before) or cell.startswith("%%ask"):
+        return _prompt(before, sight)
     shortcut = _SHORTCUT.match(before)
     if shortcut is not None:
         return _shortcut(shortcut["rest"], sight)
@@ -65,12 +68,12 @@ def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",)) -> 
     return None
 
 
-def answer(before: str, sight: Sight, magics: Collection[str]) -> dict[str, Any]:
+def answer(before: str, sight: Sight, magics: Collection[str], *, cell: str = "") -> dict[str, Any]:
     """The same as the answer of a matcher of IPython's completer."""
     from IPython.core.completer import SimpleCompletion
 
     try:
-        found = complete(before, sight, magics)
+        found = complete(before, sight, magics, cell)
     except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
         found = None
     if found is None:
@@ -121,7 +124,7 @@ def _name(typed: str, sight: Sight) -> Completions:
 def _tools(typed: str, sight: Sight) -> list[Offer]:
     """Tools whose name, or whose part behind the pack, begins as typed."""
     lower = typed.lower()
-    specs = sight.box.registry.list()
+    specs = sight.box.registry.versions() if "@" in typed else sight.box.registry.list()
     first = sorted(s.name for s in specs if s.name.lower().startswith(lower))
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [Offer(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
@@ -177,6 +180,21 @@ def _shortcut(rest: str, sight: Sight) -> Completions:
     given = {word.key for word in (typed if at_blank else typed[:-1]) if word.key}
     shown = ToolSpec(name=name, description=name, parameters=params, run=lambda args: args)
     return _argument(last, shown, given, sight)
+
+
+def _prompt(before: str, sight: Sight) -> Completions:
+    """In a prompt: `+pack.tool`; in front of it flags, models and sessions."""
+    from onetool_ipy.faces.ipython.ask import FLAGS
+
+    *done, last = re.split(r"\s+", before)
+    if last.startswith("+"):
+        packs = [Offer(f"+{pack}", "module") for pack in sorted(sight.box.registry.packs())]
+        picked = _picked(last, packs).offers if "." not in last else []
+        return Completions(last, [*picked, *(Offer(f"+{o.text}", o.type) for o in _tools(last[1:], sight))])
+    if last.startswith("-"):
+        return _picked(last, [Offer(flag, "keyword") for flag in FLAGS])
+    known = {"--model": sight.box.config.settings.models.named, "--session": sight.box.ask.sessions}
+    return _picked(last, [Offer(name, "value") for name in known.get(done[-1] if done else "", ())])
 
 
 def _inside_ot(function: str, typed: str, sight: Sight) -> Completions:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
+
+from onetool_ipy.core.once import once
 
 __all__ = ["Expected", "kind_of"]
 
@@ -35,7 +36,7 @@ class Expected:
         """Take a whole schema, whose references point into itself."""
         return cls(schema, schema)
 
-    @cached_property
+    @once
     def kinds(self) -> frozenset[str]:
         """The JSON types that may stand here; where numbers may, integers may."""
         return _kinds(self.schema, self.root, {}, 0) or _ALL
@@ -45,7 +46,7 @@ class Expected:
         """Whether text may stand here."""
         return "string" in self.kinds
 
-    @cached_property
+    @once
     def choices(self) -> list[Any]:
         """The values of `enum` and `const`, of all alternatives."""
         found: list[Any] = []
@@ -54,7 +55,7 @@ class Expected:
             found += [part["const"]] if "const" in part else []
         return found
 
-    @cached_property
+    @once
     def required(self) -> tuple[str, ...]:
         """The arguments that must be given, in the schema's order."""
         parts = self._parts(("allOf",))
@@ -63,7 +64,7 @@ class Expected:
         known = [name for name in self._properties if name in wanted]
         return (*known, *(name for name in wanted if name not in self._properties))
 
-    @cached_property
+    @once
     def names(self) -> tuple[str, ...]:
         """The arguments there are: required ones first, then the others in the schema's order."""
         return tuple(dict.fromkeys((*self.required, *self._properties)))
@@ -80,11 +81,11 @@ class Expected:
         more = (part.get("items") for part in self._all_parts)
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
-    @cached_property
+    @once
     def _all_parts(self) -> list[dict[str, Any]]:
         return list(self._parts(_ALTERNATIVES))
 
-    @cached_property
+    @once
     def _properties(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for part in self._all_parts:

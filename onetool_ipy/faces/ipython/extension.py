@@ -7,6 +7,7 @@ there is no configuration the toolbox is opened by the first cell that uses it, 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,22 @@ from onetool_ipy.core import current
 from onetool_ipy.faces.ipython import transform
 from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.ipython.namespace import Later, Names
+from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.model import ToolSpec
+    from onetool_ipy.core.jobs import JobListener
+    from onetool_ipy.core.model import ToolCall, ToolSpec
     from onetool_ipy.faces.ipython.errors import LastFailure
+    from onetool_ipy.faces.ipython.jobs import JobScreens
+    from onetool_ipy.faces.ipython.progress import Cells
+    from onetool_ipy.faces.widgets.screens import Screens
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
+_JOB = ("onetool_ipy.core.jobs", "Job")
 
 
 class Extension:
@@ -34,8 +41,13 @@ class Extension:
         self.names = Names(shell)
         self.magics = OneTool(shell, self)
         self.typing = Typing(shell)
+        self.panels = PanelComms(shell, lambda: self.box)
         self._box: Toolbox | None = None
         self._last: LastFailure | None = None
+        self._cells: Cells | None = None
+        self._screens: JobScreens | None = None
+        self._views: Screens | None = None
+        self._is_in_cell = False
 
     @property
     def box(self) -> Toolbox:
@@ -48,6 +60,8 @@ class Extension:
             self._box.dress = self.last.dress
             self._box.on_adopt = self._adopted
             self._box.on_reload = self.offer
+            self._box.screens = Later(self._open_screens, "screens")
+            self._watch(self._box)
         return self._box
 
     @property
@@ -59,6 +73,31 @@ class Extension:
             self._last = LastFailure(self.shell, self._mask)
         return self._last
 
+    def _watch(self, box: Toolbox) -> None:
+        """Let the cells show what they wait for."""
+        from onetool_ipy.faces.ipython.progress import Cells
+
+        self._cells = box.watch = Cells(self.shell, box.workers, box.mask)
+        box.jobs.listen = self._screen
+        if self._is_in_cell:
+            self._cells.before_cell()
+
+    def _screen(self, call: ToolCall) -> JobListener | None:
+        """A place for a job's output in the cell that starts it."""
+        if self._screens is None:
+            from onetool_ipy.faces.ipython.jobs import JobScreens
+
+            self._screens = JobScreens(self.shell, self.box, self.magics)
+        return self._screens(call)
+
+    def _open_screens(self) -> Screens:
+        from onetool_ipy.faces.widgets.screens import Screens
+
+        if self._views is None:
+            self._views = Screens(self.box, self.shell)
+            self.box.at_close.append(self._views.close)
+        return self._views
+
     def _mask(self, text: str) -> str:
         return self.box.mask(text)
 
@@ -66,8 +105,11 @@ class Extension:
         """Put everything in its place."""
         self.magics.install()
         self.typing.install(self.magics)
+        self.panels.install()
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
+        self.shell.events.register("post_run_cell", self._after_cell)
+        self._is_in_cell = True  # the one that loads us
         self.names.offer([("ot", Later(lambda: self.box.ot, "ot"))])
         if _has_project():
             self.offer()
@@ -78,9 +120,13 @@ class Extension:
     def stop(self) -> None:
         """Leave nothing behind."""
         self.shell.events.unregister("pre_run_cell", self._before_cell)
+        self.shell.events.unregister("post_run_cell", self._after_cell)
+        self._after_cell(None)
         self.names.withdraw()
-        _forget(self.shell.display_formatter.mimebundle_formatter)
+        _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
+        _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
         self.typing.remove()
+        self.panels.remove()
         self.magics.remove()
         current.expect(None)
         if self._box is not None:
@@ -88,15 +134,18 @@ class Extension:
 
     def offer(self) -> None:
         """Offer the project's packs as names."""
+        from onetool_ipy.core.schema import identifier
         from onetool_ipy.toolbox import PackProxy
 
         packs = [name for name in self.box.parts.pack_names if name != "ot"]
-        self.names.offer([(name, PackProxy(self.box, name)) for name in packs])
+        self.names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
 
     def _adopted(self, spec: ToolSpec) -> None:
+        from onetool_ipy.core.schema import identifier
+
         proxy = self.box.pack(spec.pack)
         if proxy is not None:
-            self.names.offer([(spec.pack, proxy)])
+            self.names.offer([(identifier(spec.pack), proxy)])
 
     def _show_results(self) -> None:
         """Register by name, so that nothing is loaded before there is a result to show."""
@@ -106,10 +155,24 @@ class Extension:
 
             return display.bundle(self.shell, self.box, result, self.magics)
 
+        def show(job: Any) -> None:
+            if self._screens is None or not self._screens.show(job):
+                self.shell.display_pub.publish({"text/plain": repr(job)})
+
         self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_RESULT, bundle)
+        self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
 
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()
+        self._is_in_cell = True
+        if self._cells is not None:
+            self._cells.before_cell()
+
+    def _after_cell(self, _result: Any) -> None:
+        self._is_in_cell = False
+        if self._cells is not None:
+            self._cells.after_cell()
+        _spare_packs(self.shell)
 
     def _warn(self) -> None:
         problems = self.box.config.problems
@@ -129,6 +192,7 @@ class Typing:
     def install(self, magics: OneTool) -> None:
         """Register with IPython's own lists."""
         transformers = [transform.Shortcut, *(transform.help_on(name) for name in magics.names)]
+        transformers += [transform.prompt_of(name) for name in magics.prompts]
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
         for registered, ours in self._ours:
             registered.append(ours)
@@ -149,9 +213,17 @@ def _matcher(magics: OneTool) -> Any:
     def onetool_matcher(context: Any) -> Any:
         from onetool_ipy.faces.ipython import complete
 
-        return complete.answer(context.text_until_cursor, magics.sight(), magics.names)
+        return complete.answer(context.text_until_cursor, magics.sight(), magics.names, cell=context.full_text)
 
     return onetool_matcher
+
+
+def _spare_packs(shell: Any) -> None:
+    """Keep `%autoreload` from our modules of pack files: an edited one is used by its next call anyway."""
+    autoreload = shell.magics_manager.registry.get("AutoreloadMagics")
+    if autoreload is not None:
+        for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
+            autoreload._reloader.mark_module_skipped(name)
 
 
 def _has_project() -> bool:
@@ -162,9 +234,9 @@ def _has_project() -> bool:
     return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 
 
-def _forget(formatter: Any) -> None:
-    formatter.deferred_printers.pop(_RESULT, None)
-    for kind in [k for k in formatter.type_printers if (k.__module__, k.__name__) == _RESULT]:
+def _forget(formatter: Any, name: tuple[str, str]) -> None:
+    formatter.deferred_printers.pop(name, None)
+    for kind in [k for k in formatter.type_printers if (k.__module__, k.__name__) == name]:
         del formatter.type_printers[kind]
 
 

@@ -15,6 +15,7 @@ from traitlets import Bool, Float, Int, Unicode
 from onetool_ipy.faces.ipython.transform import RUNNER
 
 if TYPE_CHECKING:
+    from onetool_ipy.faces.ipython.ask import Asking
     from onetool_ipy.faces.ipython.complete import Sight
     from onetool_ipy.faces.ipython.errors import LastFailure
     from onetool_ipy.faces.ipython.run import Runner
@@ -53,6 +54,7 @@ class OneTool(Magics):
         self._owner = owner
         self._registered: list[str] = []
         self.names: list[str] = []
+        self.prompts: list[str] = []
 
     def install(self) -> None:
         """Register the magics; a foreign `%tool` is left alone, and ours is then `%onetool`."""
@@ -64,15 +66,20 @@ class OneTool(Magics):
         self.names.append(name)
         self._register(name, "line_cell", self._tool())
         self._register("snippet", "line_cell", self._snippet())
+        if self._register("ask", "line_cell", self._ask()):
+            self.prompts.append("ask")
         self._register(RUNNER, "line", self._shortcut())
 
     def remove(self) -> None:
         """Take back what `install` registered."""
+        if "_asking" in self.__dict__:
+            self._asking.remove()
         for name in self._registered:
             for kind in ("line", "cell"):
                 self._shell.magics_manager.magics[kind].pop(name, None)
         self._registered.clear()
         self.names.clear()
+        self.prompts.clear()
         known = self._shell.configurables
         known[:] = [each for each in known if each is not self]
 
@@ -86,11 +93,18 @@ class OneTool(Magics):
 
         return Runner(self._shell, self._owner.box, self._owner.last, self)
 
-    def _register(self, name: str, kind: str, function: Callable[..., Any]) -> None:
+    @cached_property
+    def _asking(self) -> Asking:
+        from onetool_ipy.faces.ipython.ask import Asking
+
+        return Asking(self._shell, self._owner.box, self._owner.last, self, self.names[0])
+
+    def _register(self, name: str, kind: str, function: Callable[..., Any]) -> bool:
         if name not in self.names and _is_taken(self._shell.magics_manager, name):
-            return
+            return False
         self._shell.magics_manager.register_function(function, magic_kind=kind, magic_name=name)
         self._registered.append(name)
+        return True
 
     def _tool(self) -> Callable[..., Any]:
         @no_var_expand
@@ -111,6 +125,14 @@ class OneTool(Magics):
             return self._runner.snippet(line, cell, local_ns or {})
 
         return snippet
+
+    def _ask(self) -> Callable[..., Any]:
+        @no_var_expand
+        def ask(line: str, cell: str | None = None) -> Any:
+            """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
+            return self._asking.run(line, cell)
+
+        return ask
 
     def _shortcut(self) -> Callable[..., Any]:
         @no_var_expand

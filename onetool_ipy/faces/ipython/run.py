@@ -60,7 +60,7 @@ class Runner:
             if asked.kind == "empty":
                 return self._pages.overview()
             if asked.kind == "command":
-                return self._commands.run(asked.name, asked.rest)
+                return self._commands.run(asked.name, asked.rest, cell)
             if asked.kind == "help":
                 return self._pages.usage(asked.name)
             return self._call(asked, cell, local_ns)

@@ -1,4 +1,4 @@
-"""`$name k=v` and `x = $name k=v` in a cell -> Python that runs the shortcut; `%tool NAME?` -> its help.
+"""`$name k=v` and `x = $name k=v` in a cell -> Python that runs the shortcut; `%tool NAME?` -> its help; `%ask ...?`.
 
 Works on tokens, so that strings, comments, `!echo $HOME` and the bodies of other cell magics are never touched, and
 any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or right of an assignment
@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import (
     find_end_of_continued_line,
 )
 
-__all__ = ["RUNNER", "Shortcut", "help_on"]
+__all__ = ["RUNNER", "Shortcut", "help_on", "prompt_of"]
 
 RUNNER = "onetool_run"
 """The line magic that a `$` becomes; not meant to be typed."""
@@ -79,6 +79,37 @@ def help_on(magic: str) -> type[TokenTransformBase]:
             return [*lines[: self.start_line], new, *lines[self.start_line + 1 :]]
 
     return Help
+
+
+def prompt_of(magic: str) -> type[TokenTransformBase]:
+    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which IPython takes for help."""
+    asked = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
+
+    class Prompt(TokenTransformBase):
+        priority = 1
+
+        @classmethod
+        def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Prompt | None:
+            for tokens in tokens_by_line:
+                first = _first(tokens) if tokens else None
+                hit = None if first is None else asked.match(first.line)
+                if first is None or hit is None or first.line[: first.start[1]].strip():
+                    continue
+                target = hit["target"].rstrip().removesuffix("=")
+                if not target or _is_target(target, "="):
+                    return cls(first.start)  # where `?` would begin too: among equals the priority decides
+            return None
+
+        def transform(self, lines: list[str]) -> list[str]:
+            begin = self.start_line
+            column = lines[begin].index(f"%{magic}", self.start_col)
+            end = find_end_of_continued_line(lines, begin)
+            text = assemble_continued_line(lines, (begin, column), end).strip().removeprefix(f"%{magic}").strip()
+            silenced = ";" if text.endswith(";") else ""
+            call = f"get_ipython().run_line_magic({magic!r}, {text.removesuffix(';').rstrip()!r}){silenced}"
+            return [*lines[:begin], f"{lines[begin][:column]}{call}\n", *lines[end + 1 :]]
+
+    return Prompt
 
 
 def _find(tokens: list[TokenInfo]) -> TokenInfo | None:

@@ -7,8 +7,8 @@ jobs; what may take long is answered from a thread. Everything that leaves is ma
 from __future__ import annotations
 
 import asyncio
-import datetime
 import time
+import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,10 @@ from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.core.match import Index, entry_of
 from onetool_ipy.core.model import Json, ToolResult, ToolSpec
 from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.faces.widgets.usage import usage_shown
 from onetool_ipy.faces.widgets.viewing import Viewing
-from onetool_ipy.faces.widgets.wording import as_code, resolved, with_variables
+from onetool_ipy.faces.widgets.wording import as_code, as_curl, resolved, with_variables
+from onetool_ipy.proxies import PackProxy
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
@@ -30,14 +32,12 @@ __all__ = ["Desk"]
 
 MOST_SENT = 2_000
 """Up to so many tools the module searches itself; beyond, it asks."""
+_MOST_NAMES = 200
 _EVERY_S = 0.1
-_PERIODS = ("day", "week", "month", "all")
-_HOURS = {"day": 24, "week": 168}
-"""The periods that are shown by the hour."""
 
 
 class Desk:
-    """Answers one view of a toolbox. `namespace` gives the notebook's variables."""
+    """Answers one view of a toolbox, which begins with `first`. `namespace` gives the notebook's variables."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Desk:
         send: Callable[[Json], None],
         namespace: Callable[[], dict[str, Any]],
         keep: Callable[[ToolResult], str],
+        first: Json | None = None,
     ) -> None:
         self._box = box
         self._send = send
@@ -56,7 +57,10 @@ class Desk:
         self._told: dict[str, float] = {}
         self._typed: dict[str, str] = {}
         self._index: tuple[Any, Index] | None = None
+        self._opening = first or {"view": "browser", "options": {}}
         self._quick: dict[str, Callable[[Json], Any]] = {
+            "first": lambda _payload: self._opening,
+            "variables": self._variables,
             "hello": self._hello,
             "entries": self._entries,
             "search": self._search,
@@ -208,7 +212,10 @@ class Desk:
         spec, args = self._asked(payload)
         code = {kind: self._box.mask(text) for kind, text in as_code(spec, args, self._namespace()).items()}
         try:
-            spec.checker.check(resolved(args, self._namespace()), spec.name)
+            given = resolved(args, self._namespace())
+            spec.checker.check(given, spec.name)
+            if spec.preview is not None:
+                code["curl"] = self._box.mask(as_curl(spec.preview(given)))
         except CallFailure as exc:
             details = exc.details if isinstance(exc.details, list) else [{"pointer": "", "message": exc.message}]
             errors = values.map_text(values.to_json(details), self._box.mask)
@@ -223,6 +230,15 @@ class Desk:
         if not isinstance(args, dict):
             raise UsageProblem("The arguments are an object.")
         return spec, with_variables(args, spec.parameters)
+
+    def _variables(self, _payload: Json) -> Json:
+        """What a field can take as `=name`: the notebook's variables, the newest first."""
+        found = [
+            {"name": name, "kind": type(value).__name__}
+            for name, value in reversed(tuple(self._namespace().items()))
+            if not name.startswith("_") and _is_datum(name, value)
+        ]
+        return {"items": found[:_MOST_NAMES]}
 
     def _run(self, payload: Json) -> Json:
         spec, args = self._asked(payload)
@@ -304,56 +320,12 @@ class Desk:
         return {"items": found}
 
     def _usage(self, payload: Json) -> Json:
-        from onetool_ipy.stores.calls.usage import savings
-
-        period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
-        tool = str(payload.get("tool") or "")
-        log = self._box.log
-        used = log.usage(period=period, tool=tool or None)
-        saved = savings(used, self._box.config.settings.stats)
-        rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
-        form = "%m-%d %H:%M" if period in _HOURS else "%Y-%m-%d"
-        totals = [
-            {"label": "calls", "value": f"{used.total_calls:,}"},
-            {"label": "success", "value": rate},
-            {"label": "tokens saved", "value": f"{saved.context_saved:,}", "help": "an estimate"},
-            {"label": "hours saved", "value": f"{saved.time_saved_ms / 3_600_000:,.1f}", "help": "an estimate"},
-        ]
-        spans = {span.start.strftime(form): span for span in log.series(period=period, tool=tool or None)}
-        series = [_step(label, spans.get(label)) for label in _labels(period, form, spans, self._box.now())]
-        rows = [
-            {
-                "tool": row.tool,
-                "calls": row.calls,
-                "failures": row.failures,
-                "avg_ms": row.avg_ms,
-                "p95_ms": row.p95_ms,
-                "last_called": row.last_called.astimezone().strftime("%Y-%m-%d %H:%M"),
-            }
-            for row in used.tools[:200]
-        ]
-        known = sorted(log.counts())
-        return {"period": period, "tool": tool, "totals": totals, "series": series, "tools": rows, "known": known}
+        return usage_shown(self._box, payload)
 
 
-def _step(label: str, span: Any) -> Json:
-    if span is None or not span.calls:
-        return {"label": label, "ok": 0, "failed": 0, "p50": None, "p95": None}
-    ok = span.calls - span.failures
-    return {"label": label, "ok": ok, "failed": span.failures, "p50": span.p50_ms, "p95": span.p95_ms}
-
-
-def _labels(period: str, form: str, spans: Mapping[str, Any], now: datetime.datetime) -> list[str]:
-    """Every hour or day of the period in order, also those without a call."""
-    if period in _HOURS:
-        hour = now.replace(minute=0, second=0, microsecond=0)
-        steps = [hour - datetime.timedelta(hours=back) for back in range(_HOURS[period], -1, -1)]
-    else:
-        first = min((span.start for span in spans.values()), default=now)
-        known = 31 if period == "month" else min((now - first).days + 1, 400)
-        steps = [now - datetime.timedelta(days=back) for back in range(max(known, 2) - 1, -1, -1)]
-    labels = [step.strftime(form) for step in steps]
-    return [*sorted(label for label in spans if label not in labels and label < labels[0]), *labels]
+def _is_datum(name: str, value: Any) -> bool:
+    is_shells = name in ("In", "Out", "exit", "quit", "open", "get_ipython", "ot")
+    return not is_shells and not callable(value) and not isinstance(value, (types.ModuleType, PackProxy))
 
 
 def _unknown(kind: str, _payload: Json) -> Json:

@@ -19,6 +19,11 @@ __all__ = ["Picture", "browser_picture", "result_picture", "usage_picture"]
 _MOST_TOOLS = 40
 _MOST_LINES = 20
 _HINT = "Run this cell to use it."
+_ALONE = (
+    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:has(.jupyter-widgets):not(:has(.otx))"
+    "{display:none}</style>"
+)
+"""Without a kernel JupyterLab says that it found no model of the view that comes next; the picture says more."""
 
 
 class Picture(NamedTuple):
@@ -67,4 +72,5 @@ def _first_lines(result: ToolResult | None) -> dict[str, Any]:
 
 def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> Picture:
     head = f'<div style="font-weight:600">{html.escape(box.mask(title))}</div>'
-    return Picture(head + body + html.note(below), box.mask("\n".join(line for line in lines if line)))
+    shown = f'<div class="otx-picture">{_ALONE}{head}{body}{html.note(below)}</div>'
+    return Picture(shown, box.mask("\n".join(line for line in lines if line)))

@@ -1,6 +1,8 @@
 """A view of the `ui` module as an ipywidget: its few traits, its messages to a `Desk`, its picture for later.
 
-The synced state holds which view it is and nothing else: what is shown goes by messages, which no notebook keeps.
+The synced state holds the module and nothing else: what is shown goes by messages, which no notebook keeps. The picture
+is an output of its own before the view, since a page without the kernel shows nothing of a view; where the view lives,
+its style sheet hides the picture.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import anywidget
-import traitlets
 
 from onetool_ipy.core.model import Json, ToolResult
 from onetool_ipy.faces.ipython.display import keep
@@ -27,8 +28,6 @@ class View(anywidget.AnyWidget):
 
     _esm: ClassVar[str] = linked()
     _css: ClassVar[str] = style()
-    view = traitlets.Unicode("browser").tag(sync=True)
-    options = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,
@@ -40,9 +39,16 @@ class View(anywidget.AnyWidget):
         picture: Picture,
         result: ToolResult | None = None,
     ) -> None:
-        super().__init__(view=view, options=options)
+        super().__init__()
         self._picture = picture
-        self._desk = Desk(box, send=self.send, namespace=lambda: shell.user_ns, keep=lambda made: keep(box, made))
+        self._shell = shell
+        self._desk = Desk(
+            box,
+            send=self.send,
+            namespace=lambda: shell.user_ns,
+            keep=lambda made: keep(box, made),
+            first={"view": view, "options": options},
+        )
         if result is not None:
             self._desk.show_first(result)
         self.on_msg(self._received)
@@ -55,8 +61,8 @@ class View(anywidget.AnyWidget):
         self._desk.close()
         super().close()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        looks = {**(data or {}), "text/plain": self._picture.text, "text/html": self._picture.html}
-        return looks, metadata
+    def _ipython_display_(self) -> None:
+        """Show the picture, and the view that takes its place."""
+        publish = self._shell.display_pub.publish
+        publish({"text/html": self._picture.html, "text/plain": self._picture.text})
+        publish({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}})

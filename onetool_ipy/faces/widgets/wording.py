@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import json
 import keyword
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.core.errors import UsageProblem
@@ -18,7 +19,9 @@ from onetool_ipy.core.model import Json, ToolSpec
 from onetool_ipy.faces.ipython.parse import format_call
 from onetool_ipy.proxies import PackProxy
 
-__all__ = ["Variable", "as_code", "resolved", "with_variables"]
+__all__ = ["Variable", "as_code", "as_curl", "resolved", "with_variables"]
+
+_HIDDEN = "***"
 
 
 class Variable:
@@ -59,6 +62,32 @@ def resolved(args: Any, namespace: Mapping[str, Any]) -> Any:
 def as_code(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) -> Json:
     """How the call is typed: as `%tool`, and as Python that runs in this notebook as it stands."""
     return {"tool": _tool_line(spec.name, args), "python": _python(spec, args, namespace)}
+
+
+def as_curl(requests: Sequence[Mapping[str, Any]]) -> str:
+    """What an HTTP tool sends, as curl commands; each secret is a variable of the shell."""
+    return "\n".join(_curl(request, list(request.get("secrets") or ())) for request in requests)
+
+
+def _curl(request: Mapping[str, Any], secrets: list[str]) -> str:
+    """One command. A preview hides every secret the same way, so only a single one is known by its name."""
+    name = "" if not secrets else secrets[0] if len(secrets) == 1 else "SECRET"
+    method = [] if request["method"] == "GET" else ["-X", request["method"]]
+    words = ["curl", *method, _quoted(str(request["url"]), name)]
+    for header, value in request["headers"].items():
+        words += ["-H", _quoted(f"{header}: {value}", name)]
+    if request.get("body"):
+        words += ["--data-raw", _quoted(str(request["body"]), name)]
+    wanted = [f"# SECRET stands for: {', '.join(secrets)}"] if len(secrets) > 1 else []
+    return "\n".join([*wanted, " ".join(words)])
+
+
+def _quoted(text: str, secret: str) -> str:
+    """A word of a shell's line, in which what is hidden is a variable that the shell fills in."""
+    if not secret:
+        return shlex.quote(text)
+    parts = [shlex.quote(part) if part else "" for part in text.split(_HIDDEN)]
+    return f'"${secret}"'.join(parts) or "''"
 
 
 def _text(text: str, schema: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from onetool_ipy.packs.ot.catalog import Catalog
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.guide import Guide
+from onetool_ipy.packs.ot.mapping import Mapping
 from onetool_ipy.packs.ot.state import State
 from onetool_ipy.packs.ot.stored import Stored
 from onetool_ipy.packs.ot.usage import UsageTools
@@ -37,5 +38,6 @@ def functions(desk: Desk) -> list[Callable[..., Any]]:
         usage.history,
         stored.result,
         stored.results,
+        Mapping(desk).map,
         catalog.version,
     ]

@@ -179,6 +179,8 @@ def pack_text(desk: Desk, name: str, specs: list[ToolSpec]) -> str:
     lines = [f"## {name}", "", f"source: {_kind(specs)}"]
     if said:
         lines += ["", said]
+    if any(spec.server == name for spec in specs) and (own := desk.servers.instructions(name).strip()):
+        lines += ["", own]
     return "\n".join([*lines, "", *(f"- {spec.name}: {spec.summary}" for spec in specs)])
 
 

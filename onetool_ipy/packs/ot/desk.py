@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.config import Config
 from onetool_ipy.core.model import Problem
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
-__all__ = ["Desk"]
+__all__ = ["Desk", "ServersDesk"]
+
+
+class ServersDesk(Protocol):
+    """The MCP servers as `ot` sees them."""
+
+    def check(self) -> Mapping[str, str]:
+        """How each server is, asked now."""
+
+    def instructions(self, name: str) -> str:
+        """What a server says of how to use it."""
 
 
 class Desk(Protocol):
@@ -45,11 +56,19 @@ class Desk(Protocol):
     def topics(self) -> Topics:
         """Where messages go."""
 
+    @property
+    def open_again(self) -> Callable[[], Any] | None:
+        """Opens the same project's toolbox in another process."""
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+
     def now(self) -> datetime.datetime:
         """The time, as an aware UTC datetime."""
 
-    def servers(self) -> dict[str, str]:
-        """MCP servers by name, and how each is now."""
+    @property
+    def servers(self) -> ServersDesk:
+        """The MCP servers."""
 
     def abandoned(self) -> int:
         """How many calls past their limit are still running."""

@@ -32,7 +32,7 @@ class State:
         Example:
             ot.health()
         """
-        states = self._desk.servers()
+        states = dict(self._desk.servers.check())
         proxy = {
             "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
             "server_count": len(states),

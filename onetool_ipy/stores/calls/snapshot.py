@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onetool_ipy.core.once import once
 from onetool_ipy.stores.calls.append import Reader, open_readers
 from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, decode
 from onetool_ipy.stores.calls.database import KINDS, Unusable, database_path, offsets, reading, rows, words
@@ -64,7 +64,7 @@ class Snapshot:
             for data, _ in reader.blocks(offset):
                 yield parse(data)
 
-    @cached_property
+    @once
     def words(self) -> dict[int, str]:
         return {} if self._connection is None else words(self._connection)
 

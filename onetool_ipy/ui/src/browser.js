@@ -3,6 +3,7 @@
 import { debounced, fill, h, show } from './dom.js';
 import { Detail } from './detail.js';
 import { ToolList } from './list.js';
+import { Runs } from './runs.js';
 import { duration, number } from './viewer.js';
 
 const KEYS = [
@@ -23,7 +24,8 @@ export function createBrowser(transport, options = {}) {
 class Browser {
   constructor(transport, { onInsert = null, isSmall = false } = {}) {
     Object.assign(this, { transport, filters: { pack: '', source: '', tag: '', isFavourite: false }, view: 'tools' });
-    this.detail = new Detail(transport, { onStar: (name, isOn) => this.star(name, isOn), onInsert, onRan: () => this.ran() });
+    this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
+    this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
     this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters) });
     this.build(isSmall);
     this.undo = [transport.on('lost', event => this.lost(event.reason)), transport.on('changed', debounced(300, () => this.load()))];
@@ -45,7 +47,7 @@ class Browser {
     this.back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.leave() }, '‹ All tools');
     this.empty = h('div.otx-empty', null, h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'), h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more'));
     this.right = h('div.otx-right', null, this.back, this.empty, show(this.detail.element, false));
-    this.left = h('div.otx-left', null, this.views, this.tools.element, this.side);
+    this.left = h('div.otx-left', null, this.views, this.tools.element, this.side, this.runs.element);
     this.element = h(
       isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser',
       // JupyterLab's own shortcuts stay out of what is typed here.
@@ -142,6 +144,18 @@ class Browser {
     await this.refresh();
   }
 
+  /** A call has got on or ended, in sight or not. */
+  told(run) {
+    this.detail.told(run);
+    if (run.result) this.ran();
+  }
+
+  /** Look at a call: its arguments in the form, and how it stands. */
+  async show(run) {
+    await this.open(run.tool, run.args, false);
+    if (this.detail.tool?.name === run.tool) this.detail.look(run);
+  }
+
   async ran() {
     try {
       const hello = await this.transport.request('hello');
@@ -173,7 +187,7 @@ class Browser {
   call(row) {
     const rerun = async () => {
       await this.open(row.tool, row.args, false);
-      await this.detail.run();
+      await this.detail.start();
     };
     return h(
       'div.otx-past',
@@ -213,7 +227,7 @@ class Browser {
   }
 
   action(event, isTyping, inSearch) {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return () => this.detail.run();
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return () => this.detail.start();
     if (event.key === 'Escape') return () => this.escape(inSearch);
     if (inSearch || this.tools.element.contains(event.target)) {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
@@ -255,12 +269,13 @@ class Browser {
   lost(reason) {
     show(fill(this.notice, reason), true);
     this.element.classList.add('otx-lost');
-    this.detail.lost();
+    this.runs.lose();
   }
 
   close() {
     clearInterval(this.watching);
     for (const undo of this.undo) undo();
+    this.runs.close();
     this.detail.close();
     this.tools.close();
   }

@@ -1,24 +1,24 @@
-// One tool: its words, its form (or JSON, or code), Run with progress and Cancel, and the result.
+// One tool: its words, its form (or JSON, or code), Run with progress and Cancel, and the result. What was typed for a
+// tool, and its last call, are still there when one comes back to it.
 import { debounced, fill, h, show } from './dom.js';
 import { createForm } from './form.js';
+import { progressWords } from './runs.js';
 import { isObject } from './schema.js';
 import { copied, createViewer, duration, number } from './viewer.js';
 
 const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code']];
 
 export class Detail {
-  constructor(transport, { onStar, onInsert = null, onRan = () => {} }) {
-    Object.assign(this, { transport, onStar, onInsert, onRan, tool: null, args: {}, job: null, turn: 0 });
+  constructor(transport, runs, { onStar, onInsert = null }) {
+    Object.assign(this, { transport, runs, onStar, onInsert, tool: null, args: {}, run: null, typedFor: new Map(), turn: 0 });
     this.viewer = createViewer(transport.request);
     this.element = h('div.otx-detail', { role: 'region', 'aria-label': 'Tool' });
-    this.stopHearing = transport.on('job', event => this.heard(event));
     this.check = debounced(150, () => this.checkNow());
   }
 
   /** Show a tool, with arguments to begin with. */
   async open(name, args = null) {
     const turn = (this.turn += 1);
-    const isSame = this.tool?.name === name;
     let tool;
     try {
       tool = await this.transport.request('tool', { name });
@@ -27,23 +27,67 @@ export class Detail {
       return;
     }
     if (turn !== this.turn) return;
-    if (!isSame) this.job = null;
     this.tool = tool;
-    this.args = args ?? (isSame ? this.args : {});
+    this.isReadable = true;
+    this.args = args ?? this.typedFor.get(name) ?? {};
     this.draw();
     this.form.set(this.args);
+    this.look(args === null ? this.runs.latest(name) : null);
     this.checkNow(true);
+  }
+
+  /** Show how a call stands; null shows none. */
+  look(run) {
+    this.run = run;
+    this.runs.look(run);
+    show(this.resultBox, false);
+    this.told(run);
+  }
+
+  /** A call has got on or ended. */
+  told(run) {
+    if (run !== this.run || !this.tool) return;
+    const isBusy = run !== null && !run.result;
+    show(this.cancelButton, isBusy);
+    this.cancelButton.disabled = isBusy && run.isStopping;
+    this.drawProgress(isBusy ? run : null);
+    this.allow();
+    if (run?.result) {
+      show(this.resultBox, true);
+      this.viewer.show(run.result);
+    }
+  }
+
+  /** A second press of Run does nothing while the same call runs; another call may run beside it. */
+  allow() {
+    const isBusy = this.run !== null && !this.run.result;
+    this.runButton.disabled = isBusy && JSON.stringify(this.run.args) === JSON.stringify(this.args);
+  }
+
+  drawProgress(run) {
+    if (!run || Date.now() - run.began < 300) {
+      fill(this.progress);
+      return;
+    }
+    const { done, total } = run.told ?? {};
+    let bar = this.progress.querySelector('progress');
+    if (!bar) fill(this.progress, (bar = h('progress', { 'aria-label': 'Progress' })), h('span'));
+    if (total) {
+      bar.max = total;
+      bar.value = done;
+    } else bar.removeAttribute('value');
+    fill(this.progress.querySelector('span'), progressWords(run));
   }
 
   draw() {
     const { tool } = this;
-    this.form = createForm(tool.parameters, { onChange: args => this.changed(args), onSubmit: () => this.run() });
+    this.form = createForm(tool.parameters, { onChange: args => this.changed(args), onSubmit: () => this.start(), variables: async () => (await this.transport.request('variables')).items });
     this.json = h('textarea.otx-input.otx-json', { rows: 10, spellcheck: 'false', 'aria-label': 'Arguments as JSON', oninput: () => this.typed() });
     this.jsonSaid = h('div.otx-error', { role: 'alert', hidden: true });
     this.code = h('div.otx-code');
     this.panes = { form: this.form.element, json: h('div', null, this.json, this.jsonSaid), code: this.code };
     this.tabs = h('div.otx-tabs', { role: 'tablist' }, TABS.map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.tab(kind) }, title)));
-    this.runButton = h('button.otx-run', { type: 'button', title: 'Ctrl-Enter', onclick: () => this.run() }, 'Run');
+    this.runButton = h('button.otx-run', { type: 'button', title: 'Ctrl-Enter', onclick: () => this.start() }, 'Run');
     this.cancelButton = h('button.otx-small', { type: 'button', hidden: true, onclick: () => this.cancel() }, 'Cancel');
     this.insertButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook', onclick: () => this.insert() }, 'Insert') : null;
     this.progress = h('div.otx-progress', { role: 'status', 'aria-live': 'polite' });
@@ -92,17 +136,23 @@ export class Detail {
   }
 
   changed(args) {
-    this.args = args;
+    this.keep(args);
     this.isReadable = true;
     show(this.jsonSaid, false);
     this.check();
+  }
+
+  keep(args) {
+    this.args = args;
+    this.typedFor.set(this.tool.name, args);
+    this.allow();
   }
 
   typed() {
     try {
       const args = JSON.parse(this.json.value || '{}');
       if (!isObject(args)) throw new Error('The arguments are an object: {"name": value}.');
-      this.args = args;
+      this.keep(args);
       this.isReadable = true;
       this.form.set(args);
       show(this.jsonSaid, false);
@@ -142,8 +192,8 @@ export class Detail {
     this.lastCode = code;
   }
 
-  async run() {
-    if (!this.tool || this.tool.disabled || this.job) return;
+  async start() {
+    if (!this.tool || this.tool.disabled || this.runButton.disabled) return;
     if (this.isReadable === false) {
       this.tab('json');
       return;
@@ -151,68 +201,17 @@ export class Detail {
     this.check.stop();
     const { tool, args } = this;
     const answer = await this.checkNow();
-    if (!answer || answer.errors.length || this.job || tool !== this.tool) {
+    if (!answer || tool !== this.tool || this.runButton.disabled) return;
+    if (answer.errors.length) {
+      if (this.panes.code.hidden === false) this.tab('form');
       this.element.querySelector('[aria-invalid="true"]')?.focus();
       return;
     }
-    this.began = Date.now();
-    this.job = { id: null };
-    this.busy(true);
-    try {
-      const { job } = await this.transport.request('run', { name: tool.name, args });
-      if (tool !== this.tool) return;
-      this.job = { id: job };
-      for (const event of this.early ?? []) if (event.job === job) this.heard(event);
-    } catch (error) {
-      if (tool === this.tool) this.finished({ ok: false, error: { code: 'execution_error', message: error.message } });
-    } finally {
-      this.early = [];
-    }
+    this.look(this.runs.start(tool.name, args));
   }
 
-  busy(isBusy) {
-    this.runButton.disabled = isBusy;
-    show(this.cancelButton, isBusy);
-    clearInterval(this.ticking);
-    fill(this.progress);
-    if (isBusy) {
-      this.told = null;
-      this.ticking = setInterval(() => this.tick(), 100);
-    }
-  }
-
-  tick() {
-    const elapsed = Date.now() - this.began;
-    if (elapsed < 300) return;
-    const { done, total, text } = this.told ?? {};
-    const bar = total ? h('progress', { max: total, value: done, 'aria-label': 'Progress' }) : h('progress', { 'aria-label': 'Running' });
-    if (total) bar.value = done;
-    fill(this.progress, bar, h('span', null, [total ? `${number(done)} of ${number(total)}` : null, text, duration(elapsed)].filter(Boolean).join(' · ')));
-  }
-
-  heard(event) {
-    if (!this.job) return;
-    if (this.job.id === null) {
-      (this.early ??= []).push(event);
-      return;
-    }
-    if (event.job !== this.job.id) return;
-    if (event.progress) this.told = event.progress;
-    if (event.result) this.finished(event.result);
-  }
-
-  finished(result) {
-    this.job = null;
-    this.busy(false);
-    show(this.resultBox, true);
-    this.viewer.show(result);
-    this.onRan(this.tool.name);
-  }
-
-  async cancel() {
-    if (!this.job?.id) return;
-    fill(this.progress, 'stopping …');
-    await this.transport.request('cancel', { job: this.job.id }).catch(() => {});
+  cancel() {
+    if (this.run) this.runs.cancel(this.run);
   }
 
   async insert() {
@@ -227,13 +226,7 @@ export class Detail {
     this.viewer.show(result);
   }
 
-  lost() {
-    if (this.job) this.finished({ ok: false, error: { code: 'execution_error', reason: 'unavailable', message: 'The kernel went away while the tool ran.' } });
-  }
-
   close() {
-    this.stopHearing();
-    clearInterval(this.ticking);
     this.check.stop();
     this.viewer.close();
   }

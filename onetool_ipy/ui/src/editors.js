@@ -2,6 +2,7 @@
 // stands for what was left empty. Those with parts inside also show their errors.
 import { fill, h, show, uid } from './dom.js';
 import { fieldsOf, isLong, isObject, typeText } from './schema.js';
+import { fit, hint, isVariable, parsed, wordOf } from './typed.js';
 
 export const NOTHING = Symbol('nothing');
 
@@ -27,6 +28,7 @@ class Field {
     this.pointer = `${parent}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
     this.error = h('div.otx-error', { role: 'alert', id: uid('error'), hidden: true });
     this.editor = editorOf(name, node, this.pointer, changed, this.error.id);
+    this.variable = this.editor instanceof Text ? null : new Named(name, this.error.id, changed, isOn => show(this.editor.element, !isOn));
     const said = node.schema.description;
     const label = h(
       'label.otx-label',
@@ -38,19 +40,21 @@ class Field {
     this.element = h(
       'div.otx-field',
       null,
-      label,
+      h('div.otx-label-row', null, label, this.variable?.toggle),
       typeof said === 'string' && said ? h('div.otx-help', { id: `${this.editor.id}-help` }, said) : null,
       this.editor.element,
+      this.variable?.element,
       this.error
     );
   }
 
   value() {
-    return this.editor.value();
+    return this.variable?.isOn ? this.variable.value() : this.editor.value();
   }
 
   set(value) {
-    this.editor.set(value);
+    this.variable?.set(value);
+    this.editor.set(this.variable?.isOn ? NOTHING : value);
   }
 
   showErrors(errors, left) {
@@ -59,6 +63,38 @@ class Field {
     for (const error of own) left.delete(error);
     show(fill(this.error, own.map(error => h('div', null, error.message))), own.length > 0);
     this.editor.mark?.(own.length > 0);
+  }
+}
+
+/** A notebook variable in the place of an editor that takes no text. */
+class Named {
+  constructor(name, errorId, changed, onTurn) {
+    Object.assign(this, { isOn: false, onTurn });
+    this.input = h('input.otx-input', { type: 'text', placeholder: '=name', 'aria-label': `${name}, a notebook variable`, 'aria-describedby': errorId, spellcheck: 'false', oninput: changed });
+    this.element = show(h('div', null, this.input), false);
+    this.toggle = h('button.otx-equals', { type: 'button', title: 'Take a notebook variable', 'aria-label': `${name}: take a notebook variable`, 'aria-pressed': 'false', onclick: () => {
+      this.turn(!this.isOn);
+      if (this.isOn) this.input.focus();
+      changed();
+    } }, '=');
+  }
+
+  turn(isOn) {
+    this.isOn = isOn;
+    show(this.element, isOn);
+    this.toggle.setAttribute('aria-pressed', String(isOn));
+    this.onTurn(isOn);
+  }
+
+  value() {
+    const text = this.input.value.trim();
+    return text === '' ? NOTHING : text.startsWith('=') ? text : `=${text}`;
+  }
+
+  set(value) {
+    const isOne = typeof value === 'string' && isVariable(value);
+    this.input.value = isOne ? value : '';
+    this.turn(isOne);
   }
 }
 
@@ -321,54 +357,4 @@ class Union {
   showErrors(errors, left) {
     this.editor?.showErrors?.(errors, left);
   }
-}
-
-/** How well a value fits a branch, to choose the one to show it in. */
-function fit(node, value) {
-  if (node.kind === 'any') return 0.5;
-  if (node.kind === 'enum') return node.choices.some(choice => JSON.stringify(choice) === JSON.stringify(value)) ? 3 : -1;
-  if (value === null) return node.kind === 'null' || node.isNullable ? 2 : -1;
-  if (Array.isArray(value)) return node.kind === 'list' ? 2 : -1;
-  if (isObject(value)) {
-    if (node.kind === 'map') return 1;
-    if (node.kind !== 'object') return -1;
-    return node.fields.reduce((sum, field) => {
-      if (!Object.hasOwn(value, field.name)) return sum - (field.isRequired ? 1 : 0);
-      return sum + (fit(field.node, value[field.name]) > 0 ? 1 : -2);
-    }, 1);
-  }
-  if (typeof value === 'number') return node.kind === 'integer' && Number.isInteger(value) ? 2.5 : node.kind === 'number' ? 2 : -1;
-  if (typeof value === 'string' && isVariable(value)) return node.kind === 'string' ? 1 : 1.5;
-  return typeof value === node.kind ? 2 : -1;
-}
-
-/** Whether a text names a notebook variable; `==text` is the text `=text`. */
-export function isVariable(text) {
-  return /^\s*=[\p{L}_][\p{L}\p{N}_]*([.[].*)?\s*$/u.test(text);
-}
-
-function parsed(text) {
-  try {
-    const value = JSON.parse(text);
-    // What JavaScript cannot hold exactly goes as it was typed, and Python reads it.
-    return typeof value === 'number' && !isExact(text, value) ? text : value;
-  } catch {
-    return text;
-  }
-}
-
-function isExact(text, value) {
-  return /[.eE]/.test(text) ? Number.isFinite(value) : Number.isSafeInteger(value);
-}
-
-function hint(node) {
-  const { schema } = node;
-  if ('default' in schema) return typeof schema.default === 'string' ? schema.default || '""' : JSON.stringify(schema.default);
-  const example = Array.isArray(schema.examples) ? schema.examples[0] : undefined;
-  if (example !== undefined) return `e.g. ${typeof example === 'string' ? example : JSON.stringify(example)}`;
-  return node.kind === 'any' ? 'JSON' : '';
-}
-
-function wordOf(value) {
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }

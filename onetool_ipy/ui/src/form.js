@@ -1,11 +1,11 @@
 // A form made from a tool's JSON Schema. What is left empty is not sent; defaults are placeholders. A field takes a
 // notebook variable as `=name`; Python reads that, and checks everything. Nothing here knows the transport.
-import { fill, h, show } from './dom.js';
+import { fill, h, show, uid } from './dom.js';
 import { NOTHING, collected, fieldsFor } from './editors.js';
 import { isObject } from './schema.js';
 
 /** `{element, value(), set(args), showErrors([{pointer, message}]), focus()}` for a tool's parameters. */
-export function createForm(parameters, { onChange = () => {}, onSubmit = () => {} } = {}) {
+export function createForm(parameters, { onChange = () => {}, onSubmit = () => {}, variables = async () => [] } = {}) {
   const fields = fieldsFor(parameters, changed);
   const spare = h('div.otx-error', { role: 'alert', hidden: true });
   const element = h('form.otx-form', { novalidate: true, autocomplete: 'off' });
@@ -16,8 +16,10 @@ export function createForm(parameters, { onChange = () => {}, onSubmit = () => {
     optional.length > 0 && optional.length < fields.length ? h('div.otx-divider', null, 'Optional') : null,
     optional.map(field => field.element),
     fields.length === 0 ? h('p.otx-quiet', null, 'This tool takes no arguments.') : null,
+    fields.length ? h('p.otx-quiet.otx-tip', null, 'Any field takes a notebook variable: ', h('code', null, '=name')) : null,
     spare
   );
+  hinted(element, variables);
   element.addEventListener('submit', event => {
     event.preventDefault();
     onSubmit();
@@ -47,4 +49,20 @@ export function createForm(parameters, { onChange = () => {}, onSubmit = () => {
       element.querySelector('input, select, textarea')?.focus();
     }
   };
+}
+
+/** Offer the notebook's variables where someone types `=`. */
+function hinted(form, variables) {
+  const names = h('datalist', { id: uid('names') });
+  form.prepend(names);
+  form.addEventListener('input', async event => {
+    const { target } = event;
+    if (target.tagName !== 'INPUT' || target.type !== 'text') return;
+    const isNaming = target.value.startsWith('=');
+    if (!isNaming) target.removeAttribute('list');
+    if (!isNaming || target.hasAttribute('list')) return;
+    target.setAttribute('list', names.id);
+    const found = await variables().catch(() => []);
+    fill(names, found.map(({ name, kind }) => h('option', { value: `=${name}` }, kind)));
+  });
 }

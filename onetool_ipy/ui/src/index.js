@@ -9,25 +9,31 @@ export { Transport, createBrowser, createUsage, createViewer };
 
 const GONE = 'The kernel was restarted: run the cell again to go on.';
 
-/** Draw the view that a widget asks for. */
+/** Draw the view that a widget asks for, once a kernel answers: without one, the picture beside it is what one sees. */
 function render({ model, el }) {
   const transport = new Transport(message => model.send(message));
   const receive = message => transport.receive(message);
   model.on('msg:custom', receive);
-  const view = open(model, transport);
-  el.append(view.element);
   const stopWatching = watch(model, () => transport.lose(GONE));
+  let isOver = false;
+  let view = null;
+  const draw = ({ view: kind, options }) => {
+    if (isOver) return;
+    view = open(transport, kind, options);
+    el.append(view.element);
+  };
+  transport.request('first').then(draw, () => {});
   return () => {
+    isOver = true;
     model.off('msg:custom', receive);
     stopWatching();
-    view.close();
+    view?.close();
   };
 }
 
-function open(model, transport) {
-  const options = model.get('options');
-  if (model.get('view') === 'usage') return createUsage(transport, options);
-  if (model.get('view') === 'result') return viewerOf(transport, options);
+function open(transport, kind, options) {
+  if (kind === 'usage') return createUsage(transport, options);
+  if (kind === 'result') return viewerOf(transport, options);
   const browser = createBrowser(transport);
   if (options.tool) browser.open(options.tool, options.args ?? null, false);
   return browser;
@@ -47,20 +53,18 @@ function viewerOf(transport, options) {
   return { element, close: () => (undo(), viewer.close()) };
 }
 
-/** Hear of the kernel's end: the comm closes, or JupyterLab tells that the kernel restarted. */
+/** Hear of the kernel's end, as JupyterLab's manager of widgets tells it. */
 function watch(model, onGone) {
   const session = model.widget_manager?.context?.sessionContext;
   const changed = (_sender, status) => {
     if (/restarting|dead|terminating/.test(String(status))) onGone();
   };
   session?.statusChanged?.connect(changed);
-  const closed = () => {
-    if (model.comm_live === false) onGone();
-  };
-  model.on('comm_live_update', closed);
+  const closed = () => onGone();
+  model.on('destroy', closed);
   return () => {
     session?.statusChanged?.disconnect(changed);
-    model.off('comm_live_update', closed);
+    model.off('destroy', closed);
   };
 }
 

@@ -18,13 +18,14 @@ export class Transport {
     this.waiting = new Map();
     this.listeners = new Map();
     this.last = 0;
+    this.mine = Math.random().toString(36).slice(2); // two views of one widget hear the same answers
     this.gone = null;
     this.request = (kind, payload = {}) => this.ask(kind, payload);
   }
 
   ask(kind, payload) {
     if (this.gone) return Promise.reject(new Refused({ message: this.gone }));
-    const id = (this.last += 1);
+    const id = `${this.mine}-${(this.last += 1)}`;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject, since: Date.now() });
       this.send({ id, kind, payload });

@@ -5,7 +5,7 @@ import { Windowed } from './windowed.js';
 
 const LINE = 18;
 const ROW = 24;
-const TITLES = { text: 'Text', table: 'Table', tree: 'Tree', image: 'Image' };
+const TITLES = { text: 'Raw', table: 'Table', tree: 'Tree', image: 'Image' };
 
 /** `{element, show(result), close()}`; `request` is the transport's. */
 export function createViewer(request, { onAssigned = () => {} } = {}) {

@@ -69,7 +69,7 @@ test('find, open, fill, run by keyboard alone; the result is shown', async () =>
   await until(() => document.activeElement === $(browser, '.otx-form input'));
   type(document.activeElement, '3');
   press(document.activeElement, 'Enter', { ctrlKey: true });
-  await until(() => browser.detail.job?.id === 'j1');
+  await until(() => browser.runs.all[0]?.id === 'j1');
   transport.receive({ event: 'job', job: 'j1', status: 'running', progress: { done: 1, total: 3, text: 'counting' } });
   await until(() => /1 of 3/.test($(browser, '.otx-progress').textContent));
   transport.receive({ event: 'job', job: 'other', status: 'done', result: { ok: true, lines: 1, preview: ['not mine'], kinds: ['text'] } });
@@ -85,7 +85,7 @@ test('wrong arguments are said at their field and nothing runs', async () => {
   const { browser, asked } = await open();
   await browser.open('nb.slow');
   type($(browser, '.otx-form input'), 'three');
-  await browser.detail.run();
+  await browser.detail.start();
   assert.match($(browser, '.otx-form .otx-error:not([hidden])').textContent, /not an integer/);
   assert.equal(asked.filter(message => message.kind === 'run').length, 0);
   browser.close();
@@ -94,7 +94,7 @@ test('wrong arguments are said at their field and nothing runs', async () => {
 test('cancel asks for it, and a failed result says why', async () => {
   const { browser, transport, asked } = await open();
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.run();
+  await browser.detail.start();
   [...browser.element.querySelectorAll('button')].find(each => each.textContent === 'Cancel').click();
   await until(() => asked.some(message => message.kind === 'cancel'));
   transport.receive({ event: 'job', job: 'j1', status: 'cancelled', result: { ok: false, error: { code: 'execution_error', reason: 'cancelled', message: 'The job was cancelled.' } } });
@@ -106,12 +106,52 @@ test('an end that comes before the answer to run is not lost', async () => {
   let settle;
   const { browser, transport } = await open({ run: () => new Promise(resolve => (settle = resolve)) });
   await browser.open('nb.slow', { n: 3 });
-  const running = browser.detail.run();
+  const running = browser.detail.start();
   await until(() => settle);
   transport.receive({ event: 'job', job: 'j9', status: 'done', result: { ok: true, lines: 1, preview: ['early'], kinds: ['text'] } });
   settle({ job: 'j9' });
   await running;
-  assert.match($(browser, '.otx-summary').textContent, /ok/);
+  await until(() => /ok/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  browser.close();
+});
+
+test('several calls run at once; those out of sight have a line, and come back when looked at', async () => {
+  let last = 0;
+  const { browser, transport, asked } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
+  await browser.open('nb.slow', { n: 3 });
+  await browser.detail.start();
+  await until(() => browser.runs.all[0].id === 'j1');
+  await browser.detail.start();
+  assert.equal(asked.filter(message => message.kind === 'run').length, 1, 'a second press starts nothing');
+  await browser.open('brave.search', { n: 5 });
+  await browser.detail.start();
+  await until(() => browser.runs.all[1]?.id === 'j2');
+  const lines = () => [...browser.element.querySelectorAll('.otx-run-line')].map(each => each.textContent);
+  assert.equal(lines().length, 1);
+  assert.match(lines()[0], /nb\.slow/);
+  transport.receive({ event: 'job', job: 'j1', status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['slow one'], kinds: ['text'] } });
+  await until(() => /^ok/.test(lines()[0]));
+  assert.equal($(browser, '.otx-summary'), null, 'what is in sight is not replaced');
+  $(browser, '.otx-run-open').click();
+  await until(() => /nb\.slow/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  assert.equal($(browser, '.otx-form input').value, '3');
+  assert.match(lines()[0], /brave\.search/);
+  $(browser, '[aria-label="Cancel the call of brave.search"]').click();
+  await until(() => asked.some(message => message.kind === 'cancel' && message.payload.job === 'j2'));
+  browser.close();
+});
+
+test('another call of the same tool may run beside the first; what was typed is kept', async () => {
+  let last = 0;
+  const { browser } = await open({ run: () => ({ job: `k${(last += 1)}` }) });
+  await browser.open('nb.slow', { n: 3 });
+  await browser.detail.start();
+  type($(browser, '.otx-form input'), '4');
+  await browser.detail.start();
+  await until(() => browser.runs.running.length === 2);
+  await browser.open('brave.search');
+  await browser.open('nb.slow');
+  assert.equal($(browser, '.otx-form input').value, '4');
   browser.close();
 });
 
@@ -173,7 +213,7 @@ test('keys typed inside never reach the notebook, and the help is no dialog', as
 test('a kernel that went away is said, and a run under way ends', async () => {
   const { browser, transport } = await open();
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.run();
+  await browser.detail.start();
   transport.lose('The kernel was restarted: run the cell again to go on.');
   assert.match($(browser, '.otx-notice').textContent, /restarted/);
   assert.match($(browser, '.otx-failure').textContent, /went away/);

@@ -1,7 +1,7 @@
 // The form: every kind of contract 13, what is sent and what is not, errors at their field, form and JSON in step.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { type, ui } from './page.mjs';
+import { type, ui, until } from './page.mjs';
 
 const { createForm } = await ui('form');
 
@@ -162,4 +162,17 @@ test('words from a tool are text', () => {
   assert.equal(form.element.querySelector('img'), null);
   assert.equal(window.hacked, undefined);
   assert.match(form.element.textContent, /<img src=x/);
+});
+
+test('a field that takes no text takes a variable too, and the names there are offered', async () => {
+  let asked = 0;
+  const form = createForm({ type: 'object', properties: { rows: { type: 'array', items: { type: 'string' } }, on: { type: 'boolean' }, n: { type: 'integer' } } }, { variables: async () => (asked += 1, [{ name: 'df', kind: 'DataFrame' }]) });
+  document.body.replaceChildren(form.element);
+  form.element.querySelector('[aria-label="rows: take a notebook variable"]').click();
+  type(form.element.querySelector('[aria-label="rows, a notebook variable"]'), '=df.name');
+  assert.deepEqual(form.value(), { rows: '=df.name' });
+  form.set({ on: '=flag', rows: ['a'] });
+  assert.deepEqual(form.value(), { on: '=flag', rows: ['a'] });
+  await until(() => form.element.querySelector('datalist option')?.value === '=df');
+  assert.equal(asked, 1);
 });

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.faces.ipython.commands.author import Author
+from onetool_ipy.faces.ipython.commands.bundles import BundleCommands
 from onetool_ipy.faces.ipython.commands.catalog import Catalog
-from onetool_ipy.faces.ipython.commands.group import Bench, Command, Group
+from onetool_ipy.faces.ipython.commands.group import Bench, CellCommand, Command, Group
+from onetool_ipy.faces.ipython.commands.jobs import JobCommands
+from onetool_ipy.faces.ipython.commands.new_http import NewHttp
 from onetool_ipy.faces.ipython.commands.pages import Pages
+from onetool_ipy.faces.ipython.commands.replay import Replay
+from onetool_ipy.faces.ipython.commands.screens import Look
 from onetool_ipy.faces.ipython.commands.serve import Serve
+from onetool_ipy.faces.ipython.commands.servers import ServerCommands
 from onetool_ipy.faces.ipython.commands.usage import Usage
 
 __all__ = ["Bench", "Commands"]
@@ -24,21 +31,33 @@ class Commands:
         help_lines: list[str] = []
         self.pages = Pages(bench.box, help_lines)
         self._table: dict[str, Command] = {}
+        self._cells: dict[str, CellCommand] = {}
         for group in _groups(bench, self.pages):
             self._table.update(group.table())
+            self._cells.update(getattr(group, "cells", dict)())
             help_lines.extend(group.HELP)
 
     def words(self) -> frozenset[str]:
         return frozenset(self._table)
 
-    def run(self, word: str, rest: str) -> Any:
-        return self._table[word](rest)
+    def run(self, word: str, rest: str, cell: str | None = None) -> Any:
+        if cell is None or not cell.strip():
+            return self._table[word](rest)
+        if word not in self._cells:
+            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
+        return self._cells[word](rest, cell)
 
 
 def _groups(bench: Bench, pages: Pages) -> list[Group]:
     return [
         Catalog(bench, pages),
         Usage(bench),
+        JobCommands(bench),
         Author(bench),
+        NewHttp(bench),
+        BundleCommands(bench),
+        Replay(bench),
+        Look(bench),
         Serve(bench),
+        ServerCommands(bench),
     ]

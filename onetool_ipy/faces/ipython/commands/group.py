@@ -17,9 +17,11 @@ from onetool_ipy.faces.ipython.errors import LastFailure
 from onetool_ipy.render.shown import ErrorText
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Bench", "Command", "Group", "one_name", "page", "shown", "table_lines"]
+__all__ = ["Bench", "CellCommand", "Command", "Group", "one_name", "page", "shown", "table_lines"]
 
 Command = Callable[[str], Any]
+CellCommand = Callable[[str, str | None], Any]
+"""A command that takes what stands below it in its cell too."""
 
 
 class Bench(NamedTuple):

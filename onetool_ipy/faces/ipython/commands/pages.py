@@ -60,7 +60,12 @@ class Pages:
     def dry(self, spec: ToolSpec, args: dict[str, Any]) -> Page:
         """What a call would send: the arguments as they were read and checked. Nothing runs."""
         spec.checker.check(args, spec.name)
-        return page(self._box, [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in args.items())])
+        lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in args.items())]
+        for request in [] if spec.preview is None else spec.preview(args):
+            lines += ["and would send:", f"  {request['method']} {request['url']}"]
+            lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
+            lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []
+        return page(self._box, lines)
 
     def tool_page(self, spec: ToolSpec) -> Page:
         lines = [spec.signature, "", spec.description]

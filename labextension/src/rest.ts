@@ -1,0 +1,124 @@
+/** The REST API of our server extension: always this server, with its base URL and token, for one project. */
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+/** An answer that says no; `details` may hold what is wrong with each field. */
+export class RestError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly code: string,
+    readonly details: { pointer: string; message: string }[]
+  ) {
+    super(message);
+  }
+}
+
+export interface IBundle {
+  bundleID: string;
+  slug: string;
+  displayName: string;
+  description: string;
+  isEnabled: boolean;
+  isBuiltIn: boolean;
+}
+
+export interface ITool {
+  bundleID: string;
+  slug: string;
+  version: string;
+  displayName: string;
+  description: string;
+  type: string;
+  tags: string[];
+  argSchema: Record<string, unknown>;
+  outputSchema?: Record<string, unknown>;
+  http?: Record<string, any>;
+  isEnabled: boolean;
+  isBuiltIn: boolean;
+  available: boolean;
+  reason?: string;
+  callCount: number;
+}
+
+export class Rest {
+  constructor(
+    private readonly settings: ServerConnection.ISettings,
+    readonly project: string
+  ) {}
+
+  async bundles(): Promise<IBundle[]> {
+    return this._all<IBundle>('tools/bundles', { includeDisabled: 'true', pageSize: '256' });
+  }
+
+  async tools(bundleID: string): Promise<ITool[]> {
+    return this._all<ITool>('tools/tools', { includeDisabled: 'true', bundleIDs: bundleID, pageSize: '256' });
+  }
+
+  putBundle(id: string, body: Partial<IBundle>): Promise<IBundle> {
+    return this.send('PUT', `tools/bundles/${id}`, body);
+  }
+
+  switchBundle(id: string, isEnabled: boolean): Promise<IBundle> {
+    return this.send('PATCH', `tools/bundles/${id}`, { isEnabled });
+  }
+
+  deleteBundle(id: string): Promise<void> {
+    return this.send('DELETE', `tools/bundles/${id}`);
+  }
+
+  putTool(bundleID: string, slug: string, version: string, body: Record<string, unknown>): Promise<ITool> {
+    return this.send('PUT', tool(bundleID, slug, version), body);
+  }
+
+  switchTool(each: ITool, isEnabled: boolean): Promise<ITool> {
+    return this.send('PATCH', tool(each.bundleID, each.slug, each.version), { isEnabled });
+  }
+
+  deleteTool(each: ITool): Promise<void> {
+    return this.send('DELETE', tool(each.bundleID, each.slug, each.version));
+  }
+
+  test(draft: Record<string, unknown>, args: Record<string, unknown>): Promise<any> {
+    return this.send('POST', 'tools/test', { tool: draft, args });
+  }
+
+  importOpenapi(document: unknown, slug: string): Promise<{ bundle: IBundle; tools: ITool[] }> {
+    return this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug } });
+  }
+
+  async send<T>(method: string, path: string, body?: unknown, query: Record<string, string> = {}): Promise<T> {
+    const asked = { ...query, ...(this.project ? { project: this.project } : {}) };
+    const url = URLExt.join(this.settings.baseUrl, 'onetool', path) + URLExt.objectToQueryString(asked);
+    const init: RequestInit = { method };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+    }
+    const response = await ServerConnection.makeRequest(url, init, this.settings);
+    if (response.status === 204) {
+      return undefined as T;
+    }
+    const answer = await response.json().catch(() => null);
+    if (response.ok && answer?.ok !== false) {
+      return answer as T;
+    }
+    const error = answer?.error ?? {};
+    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', error.details ?? []);
+  }
+
+  private async _all<T>(path: string, query: Record<string, string>): Promise<T[]> {
+    const found: T[] = [];
+    let pageToken: string | undefined;
+    do {
+      const page: { items: T[]; nextPageToken?: string } = await this.send('GET', path, undefined, pageToken ? { ...query, pageToken } : query);
+      found.push(...page.items);
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+    return found;
+  }
+}
+
+function tool(bundleID: string, slug: string, version: string): string {
+  return `tools/bundles/${bundleID}/tools/${encodeURIComponent(slug)}/version/${encodeURIComponent(version)}`;
+}

@@ -1,0 +1,206 @@
+/**
+ * Create an HTTP tool, or edit one as a new version, with a live test: the request as it would go
+ * out and the answer, both masked by the server.
+ */
+
+import type { IBundle, ITool, Rest } from './rest';
+import { RestError } from './rest';
+import { fill, h, show } from './ui/dom.js';
+import { createForm, type IForm } from './ui/form.js';
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD'];
+
+interface IOptions {
+  bundles: IBundle[];
+  bundle?: IBundle;
+  tool?: ITool;
+  onSaved: () => void;
+  onClosed: () => void;
+}
+
+/** The form's own schema: it is the ui module's form that shows it. */
+function schemaOf(isNew: boolean): Record<string, unknown> {
+  return {
+    type: 'object',
+    required: ['bundle', 'tool', 'version', 'url'],
+    properties: {
+      bundle: { type: 'string', description: isNew ? 'The bundle it belongs to; a new one is made where there is none.' : 'The bundle it belongs to.', examples: ['my-api'] },
+      tool: { type: 'string', description: 'Letters, digits and dashes.', examples: ['get-user'] },
+      version: { type: 'string', examples: ['v1'] },
+      url: { type: 'string', description: 'With ${name} for each argument, such as https://api.example.com/users/${id}.' },
+      method: { enum: METHODS, default: 'GET' },
+      description: { type: 'string' },
+      arguments: { type: 'object', description: 'The JSON Schema of the arguments; made from the ${names} where it is left empty.' },
+      query: { type: 'object', additionalProperties: { type: 'string' } },
+      headers: { type: 'object', additionalProperties: { type: 'string' } },
+      body: { description: 'JSON, with "${name}" where an argument goes.' },
+      auth: { description: 'For example {"type": "bearer", "value": "${MY_API_KEY}"}: secrets by name, never their values.' },
+      selector: { type: 'string', description: 'What to take of the answer (JMESPath).' },
+      tags: { type: 'array', items: { type: 'string' } }
+    }
+  };
+}
+
+/** Where the server's words about a record belong in the form. */
+const PLACES: [RegExp, string][] = [
+  [/urlTemplate|url|host/i, '/url'],
+  [/version/i, '/version'],
+  [/slug/i, '/tool'],
+  [/argSchema/i, '/arguments'],
+  [/auth/i, '/auth'],
+  [/header/i, '/headers'],
+  [/query/i, '/query'],
+  [/body/i, '/body'],
+  [/selector/i, '/selector'],
+  [/tag/i, '/tags'],
+  [/description/i, '/description']
+];
+
+export class ToolForm {
+  constructor(
+    private readonly rest: Rest,
+    private readonly options: IOptions
+  ) {
+    this._form = createForm(schemaOf(!options.tool), { onChange: () => this._changed(), onSubmit: () => void this._save() });
+    this._args = h('div');
+    this._tested = h('div.onetool-Tested');
+    this._said = show(h('div.otx-error', { role: 'alert' }), false);
+    this.element = h(
+      'section.onetool-ToolForm',
+      { 'aria-label': 'HTTP tool' },
+      h('h3', null, options.tool ? `Edit ${options.tool.slug} as a new version` : 'New HTTP tool'),
+      this._form.element,
+      this._said,
+      h('h4', null, 'Try it'),
+      this._args,
+      h('div.otx-actions', null, h('button.otx-small', { type: 'button', onclick: () => void this._test() }, 'Test'), h('button.otx-run', { type: 'button', onclick: () => void this._save() }, 'Save'), h('button.otx-small', { type: 'button', onclick: options.onClosed }, 'Close')),
+      this._tested
+    );
+    this._form.set(options.tool && options.bundle ? valuesOf(options.bundle, options.tool) : { version: 'v1' });
+    this._changed();
+  }
+
+  readonly element: HTMLElement;
+
+  focus(): void {
+    this._form.focus();
+  }
+
+  private _changed(): void {
+    const schema = JSON.stringify(this._record().argSchema);
+    if (schema !== this._schema) {
+      this._schema = schema;
+      this._argForm = createForm(JSON.parse(schema));
+      fill(this._args, this._argForm.element);
+    }
+  }
+
+  private _record(): Record<string, any> {
+    const given: Record<string, any> = this._form.value();
+    const request: Record<string, unknown> = { method: given.method ?? 'GET', urlTemplate: given.url ?? '' };
+    for (const key of ['query', 'headers', 'body', 'auth']) {
+      if (given[key] !== undefined) {
+        request[key] = given[key];
+      }
+    }
+    const response = given.selector ? { selector: given.selector } : {};
+    const texts = JSON.stringify([given.url, given.query, given.headers, given.body]);
+    return {
+      displayName: given.tool ?? '',
+      description: given.description ?? given.tool ?? '',
+      tags: given.tags ?? [],
+      type: 'http',
+      argSchema: given.arguments ?? schemaFor(texts),
+      http: { request, response }
+    };
+  }
+
+  private async _test(): Promise<void> {
+    fill(this._tested, '…');
+    try {
+      const given: Record<string, any> = this._form.value();
+      const draft = { ...this._record(), slug: given.tool || 'draft', version: given.version || 'v1' };
+      const { request, response, result } = await this.rest.test(draft, this._argForm?.value() ?? {});
+      const part = (title: string, value: unknown) => (value === undefined || value === null ? null : [h('h4', null, title), h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2))]);
+      const isOk = result?.ok !== false;
+      fill(this._tested, h(isOk ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', { role: 'status' }, isOk ? 'ok' : 'failed'), part('Request', request), part('Response', response), part('Result', result));
+    } catch (error) {
+      fill(this._tested);
+      this._refused(error as Error);
+    }
+  }
+
+  private async _save(): Promise<void> {
+    const given: Record<string, any> = this._form.value();
+    const missing = ['bundle', 'tool', 'version', 'url'].filter(name => !given[name]);
+    if (missing.length) {
+      this._form.showErrors(missing.map(name => ({ pointer: `/${name}`, message: 'is needed' })));
+      return;
+    }
+    try {
+      const bundle = this.options.bundles.find(each => each.slug === given.bundle) ?? (await this.rest.putBundle(newId(), { slug: given.bundle, displayName: given.bundle, description: '', isEnabled: true }));
+      await this.rest.putTool(bundle.bundleID, given.tool, given.version, this._record());
+      this._form.showErrors([]);
+      this.options.onClosed();
+      this.options.onSaved();
+    } catch (error) {
+      this._refused(error as Error);
+    }
+  }
+
+  private _refused(error: Error): void {
+    const details = error instanceof RestError ? error.details : [];
+    const texts = details.length ? details.map(detail => `${detail.pointer ?? ''} ${detail.message ?? ''}`.trim()) : [error.message];
+    const placed = texts.map(text => ({ pointer: PLACES.find(([pattern]) => pattern.test(text))?.[1] ?? '', message: text }));
+    const isPair = error instanceof RestError && error.status === 409;
+    this._form.showErrors(placed.map(each => (isPair && !each.pointer ? { ...each, pointer: '/version' } : each)));
+  }
+
+  private readonly _form: IForm;
+  private readonly _args: HTMLElement;
+  private readonly _tested: HTMLElement;
+  private readonly _said: HTMLElement;
+  private _argForm: IForm | null = null;
+  private _schema = '';
+}
+
+function valuesOf(bundle: IBundle, tool: ITool): Record<string, unknown> {
+  const request = tool.http?.request ?? {};
+  const next = /^v(\d+)$/.exec(tool.version);
+  const found: Record<string, unknown> = {
+    bundle: bundle.slug,
+    tool: tool.slug,
+    version: next ? `v${Number(next[1]) + 1}` : `${tool.version}-2`,
+    url: request.urlTemplate,
+    method: request.method,
+    description: tool.description,
+    arguments: tool.argSchema,
+    query: request.query,
+    headers: request.headers,
+    body: request.body,
+    auth: request.auth,
+    selector: typeof tool.http?.response?.selector === 'string' ? tool.http.response.selector : undefined,
+    tags: tool.tags
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined && value !== null));
+}
+
+/** Every `${name}` in lower case as a text argument; names in capitals are secrets. */
+function schemaFor(text: string): Record<string, unknown> {
+  const names = [...new Set([...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(match => match[1]))].filter(name => name !== name.toUpperCase());
+  return { type: 'object', properties: Object.fromEntries(names.map(name => [name, { type: 'string' }])), required: names };
+}
+
+/** A UUIDv7, as the store wants it. */
+function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  let time = Date.now();
+  for (let i = 5; i >= 0; i -= 1) {
+    bytes[i] = time % 256;
+    time = Math.floor(time / 256);
+  }
+  bytes[6] = 0x70 | (bytes[6] & 0x0f);
+  bytes[8] = 0x80 | (bytes[8] & 0x3f);
+  const hex = [...bytes].map(byte => byte.toString(16).padStart(2, '0')).join('');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

@@ -1,0 +1,1 @@
+"""Bundles of tools: kept in flat files, called over HTTP, made from an OpenAPI document or a curl command."""

@@ -1,0 +1,213 @@
+"""The built-in bundles: the five tools of 004 under fixed ids, read-only but for their switches.
+
+Their words and schemas are those of the real tools, asked for when a record is made. The switches are one small overlay
+file, `builtins.json`, in the store; `Overlay.off` is asked at every call of a built-in, so it costs one look at the
+file's stamp and loads no library.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onetool_ipy.core.errors import Conflict
+from onetool_ipy.core.model import Problem, ToolSpec
+from onetool_ipy.stores.files import write_whole
+from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.model import Bundle, Tool
+
+__all__ = [
+    "BUILTINS",
+    "VERSION",
+    "BuiltIn",
+    "BuiltInTool",
+    "Overlay",
+    "bundle_off",
+    "bundle_record",
+    "tool_off",
+    "tool_record",
+]
+
+VERSION = "1"
+_FORMAT = 1
+_SINCE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+_MAX_BYTES = 64 * 1024
+
+
+class BuiltInTool(NamedTuple):
+    """A tool we ship: its id, its slug, and the name it has in the registry."""
+
+    tool_id: str
+    slug: str
+    func: str
+
+
+class BuiltIn(NamedTuple):
+    """A bundle we ship."""
+
+    bundle_id: str
+    slug: str
+    description: str
+    tools: tuple[BuiltInTool, ...]
+
+
+def _id(number: int) -> str:
+    return f"019b7730-1000-7000-8000-{number:012x}"
+
+
+BUILTINS: tuple[BuiltIn, ...] = (
+    BuiltIn(_id(0x100), "time", "What time it is.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
+    BuiltIn(_id(0x200), "tools", "Trying tools out.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
+    BuiltIn(_id(0x300), "shell", "Where things run.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
+    BuiltIn(
+        _id(0x400),
+        "fs",
+        "Files inside the allowed folders.",
+        (
+            BuiltInTool(_id(0x401), "list-dir", "fs.list_dir"),
+            BuiltInTool(_id(0x402), "read-file", "fs.read_file"),
+        ),
+    ),
+)
+
+
+class _Read(NamedTuple):
+    stamp: Stamp | None
+    is_young: bool
+    off: frozenset[str]
+    problem: Problem | None = None
+    is_newer: bool = False
+
+
+class Overlay:
+    """Which built-in bundles and tools are switched off, by id; seen by the next call in every process.
+
+    A damaged file switches nothing off, and is a problem; it is replaced by the next switch.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / "builtins.json"
+        self._name = str(self._path)
+        self._read = _Read(None, is_young=False, off=frozenset())
+        self.reasons: Mapping[str, str] = {}
+
+    def off(self) -> frozenset[str]:
+        """The ids that are switched off."""
+        known = self._read
+        stamp = stamp_of(self._name)
+        if stamp == known.stamp and not known.is_young:
+            return known.off
+        fresh = self._read = self._load(stamp)
+        self.reasons = _reasons(fresh.off)
+        return fresh.off
+
+    def reason(self, func: str) -> str:
+        """Why a built-in tool cannot be called now, and how to change that; empty where it can."""
+        self.off()
+        return self.reasons.get(func, "")
+
+    def problems(self) -> list[Problem]:
+        self.off()
+        return [] if self._read.problem is None else [self._read.problem]
+
+    def switch(self, wanted: str, *, enabled: bool) -> None:
+        """Turn one on or off; only while the store is being written."""
+        off = self.off()
+        problem = self._read.problem
+        if problem is not None and self._read.is_newer:
+            raise Conflict(f"'{self._path}' {problem.message}", hint=problem.hint)
+        changed = off - {wanted} if enabled else off | {wanted}
+        if changed == off and problem is None:
+            return
+        text = json.dumps({"format": _FORMAT, "disabled": sorted(changed)}, indent=2)
+        write_whole(self._path, text.encode() + b"\n", nofollow=True)
+
+    def _load(self, stamp: Stamp | None) -> _Read:
+        if stamp is None:
+            return _Read(None, is_young=False, off=frozenset())
+        young = is_young(stamp)
+        try:
+            with open(os.open(self._name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+                data = json.loads(file.read(_MAX_BYTES))
+            number, off = data["format"], frozenset(data["disabled"])
+            is_newer = number > _FORMAT
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
+            return self._unread(stamp, f"is damaged: {type(exc).__name__}: {exc}.", is_newer=False)
+        if number != _FORMAT:
+            return self._unread(stamp, f"has format {number!r}; this version knows {_FORMAT}.", is_newer=is_newer)
+        return _Read(stamp, young, off)
+
+    def _unread(self, stamp: Stamp, said: str, *, is_newer: bool) -> _Read:
+        hint = "Update onetool-ipy." if is_newer else "Mend it, delete it, or switch anew."
+        problem = Problem(self._name, said, f"Until then all built-in tools are on. {hint}")
+        return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
+
+
+def _reasons(off: frozenset[str]) -> dict[str, str]:
+    """Registry name -> which switch is off, and how to turn it on."""
+    found = {}
+    for bundle in BUILTINS:
+        for tool in bundle.tools:
+            if bundle.bundle_id in off:
+                found[tool.func] = bundle_off(bundle.slug)
+            elif tool.tool_id in off:
+                found[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
+    return found
+
+
+def bundle_off(slug: str) -> str:
+    """What to say of a tool whose bundle is off."""
+    return f"its bundle '{slug}' is off. Turn it on with: %tool bundle on {slug}"
+
+
+def tool_off(bundle: str, slug: str, version: str) -> str:
+    """What to say of a tool that is off itself."""
+    return f"version '{version}' is off. Turn it on with: %tool bundle on {bundle}.{slug}@{version}"
+
+
+def bundle_record(builtin: BuiltIn, off: frozenset[str]) -> Bundle:
+    """The record of a built-in bundle."""
+    from onetool_ipy.bundles.model import Bundle
+
+    return Bundle(
+        bundle_id=builtin.bundle_id,
+        slug=builtin.slug,
+        display_name=builtin.slug,
+        description=builtin.description,
+        is_enabled=builtin.bundle_id not in off,
+        is_built_in=True,
+        created_at=_SINCE,
+        modified_at=_SINCE,
+    )
+
+
+def tool_record(
+    builtin: BuiltIn, tool: BuiltInTool, off: frozenset[str], find: Callable[[str], ToolSpec | None]
+) -> Tool:
+    """The record of a built-in tool, with the words and the schema of the real one."""
+    from onetool_ipy.bundles.model import NO_ARGUMENTS, GoTool, Tool
+
+    spec = find(tool.func)
+    schema: dict[str, Any] = dict(NO_ARGUMENTS) if spec is None else spec.parameters
+    return Tool(
+        tool_id=tool.tool_id,
+        bundle_id=builtin.bundle_id,
+        slug=tool.slug,
+        version=VERSION,
+        display_name=tool.slug,
+        description="" if spec is None else spec.description,
+        tags=[] if spec is None else list(spec.tags),
+        type="go",
+        arg_schema=schema,
+        go_tool=GoTool(func=tool.func),
+        is_enabled=tool.tool_id not in off,
+        is_built_in=True,
+        created_at=_SINCE,
+        modified_at=_SINCE,
+    )

@@ -1,0 +1,201 @@
+"""Who is asking: the headers and query pairs of each kind of auth, and the tokens of OAuth2 client credentials.
+
+A token is kept until it ends, in `Tokens`, by the credentials that it was got with; it is fetched over the same road,
+by the same rules. Its request is made here and sent by the runner.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+from collections.abc import Callable, Iterator, Set
+from typing import NamedTuple
+from urllib.parse import quote
+
+from onetool_ipy.bundles.http import writing
+from onetool_ipy.bundles.http.definition import ApiKey, Basic, Bearer, OAuth2
+from onetool_ipy.bundles.http.request import Outgoing, Url, bound
+from onetool_ipy.bundles.http.scope import HIDDEN, Scope
+from onetool_ipy.bundles.http.template import Ref
+from onetool_ipy.bundles.http.writing import Piece
+from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput
+from onetool_ipy.net.reply import Reply
+
+__all__ = ["Credentials", "Grant", "Sign", "TokenWay", "Tokens", "bearer"]
+
+Clock = Callable[[], datetime.datetime]
+
+_EARLY = datetime.timedelta(seconds=30)
+"""A token that ends so soon is fetched anew."""
+
+_LONGEST_S = 10 * 365 * 86_400
+_MAX_TOKENS = 16
+
+
+class Sign(NamedTuple):
+    """What auth adds to a request; `secrets` are texts made here that must not be shown."""
+
+    headers: dict[str, str]
+    query: list[tuple[str, str]]
+    secrets: tuple[str, ...] = ()
+
+
+NOTHING = Sign({}, [])
+
+
+class Credentials:
+    """The auth of one request, other than OAuth2; made ready once."""
+
+    def __init__(self, auth: Bearer | Basic | ApiKey | None, arguments: Set[str], steps: Set[str]) -> None:
+        self._auth = auth
+        texts: tuple[str, ...] = ()
+        if isinstance(auth, Basic):
+            texts = (auth.username, auth.password)
+        elif auth is not None:
+            texts = (auth.value,)
+        self._parts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
+
+    def sign(self, scope: Scope) -> Sign:
+        """What is added to a request that is sent."""
+        values = [writing.text(parts, scope, "auth") for parts in self._parts]
+        if isinstance(self._auth, Bearer):
+            return bearer(values[0])
+        if isinstance(self._auth, Basic):
+            return basic(values[0], values[1])
+        if isinstance(self._auth, ApiKey):
+            if self._auth.where == "query":
+                return Sign({}, [(self._auth.name, values[0])], (values[0],))
+            return _in_header(self._auth.name, values[0], (values[0],))
+        return NOTHING
+
+    def shown(self) -> Sign:
+        """The same for a request that is shown."""
+        if isinstance(self._auth, Bearer):
+            return Sign({"Authorization": f"Bearer {HIDDEN}"}, [])
+        if isinstance(self._auth, Basic):
+            return Sign({"Authorization": f"Basic {HIDDEN}"}, [])
+        if isinstance(self._auth, ApiKey):
+            if self._auth.where == "query":
+                return Sign({}, [(self._auth.name, HIDDEN)])
+            return Sign({self._auth.name: HIDDEN}, [])
+        return NOTHING
+
+    def refs(self) -> Iterator[Ref]:
+        """Every reference in it."""
+        yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
+
+
+class Grant(NamedTuple):
+    """What a token is asked with."""
+
+    url: str
+    client: str
+    secret: str
+    scope: str
+
+    def key(self) -> str:
+        """Tells grants apart without keeping what they hold."""
+        return hashlib.sha256("\0".join(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def request(self, *, in_body: bool) -> Outgoing:
+        """The request for a token: the client named in a header, as RFC 6749 prefers, or in the form."""
+        form = [("grant_type", "client_credentials"), *([("scope", self.scope)] if self.scope else ())]
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if in_body:
+            form += [("client_id", self.client), ("client_secret", self.secret)]
+        else:
+            headers |= basic(quote(self.client, safe=""), quote(self.secret, safe="")).headers
+        return Outgoing("POST", self.url, headers, writing.encoded(form).encode("ascii"))
+
+
+class TokenWay:
+    """How the tokens of one request are asked for."""
+
+    def __init__(self, auth: OAuth2, arguments: Set[str], steps: Set[str]) -> None:
+        self._url = Url(auth.token_url, {}, arguments, steps)
+        texts = (auth.client_id, auth.client_secret, auth.scope or "")
+        self._parts = [bound(text, arguments, steps) for text in texts]
+
+    def grant(self, scope: Scope) -> Grant:
+        """The grant, with its values."""
+        return Grant(self._url.fill(scope), *(writing.text(parts, scope, "auth") for parts in self._parts))
+
+    def refs(self) -> Iterator[Ref]:
+        """Every reference in it."""
+        yield from self._url.refs()
+        yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
+
+
+class Tokens:
+    """Tokens that still hold, by their grant."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[str, tuple[str, datetime.datetime | None]] = {}
+
+    def get(self, grant: Grant) -> str | None:
+        """A token that holds a while yet."""
+        token, ends = self._kept.get(grant.key(), (None, None))
+        return None if ends is not None and ends - _EARLY <= self._clock() else token
+
+    def forget(self, grant: Grant) -> None:
+        """Drop a token that was refused."""
+        self._kept.pop(grant.key(), None)
+
+    def take(self, grant: Grant, reply: Reply) -> str:
+        """The token of a reply, kept from now on; raises for a reply without one."""
+        if not 200 <= reply.status < 300:
+            raise ExecutionFailed(
+                f"No token: '{_place(grant.url)}' answers {reply.status}.",
+                hint="Look at the client's id and secret.",
+                details={"status": reply.status},
+            )
+        said = reply.json()
+        token = said.get("access_token") if isinstance(said, dict) else None
+        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+            raise InvalidOutput(f"The answer of '{_place(grant.url)}' holds no access_token.")
+        while len(self._kept) >= _MAX_TOKENS:
+            self._kept.pop(next(iter(self._kept)), None)
+        self._kept[grant.key()] = (token, self._ends(said.get("expires_in")))
+        return token
+
+    def _ends(self, seconds: object) -> datetime.datetime | None:
+        try:
+            lasts = float(str(seconds))
+        except ValueError:
+            return None
+        if not 0 <= lasts <= _LONGEST_S:
+            return None
+        return self._clock() + datetime.timedelta(seconds=lasts)
+
+
+def bearer(token: str) -> Sign:
+    """A token as the Authorization header has it."""
+    return _in_header("Authorization", f"Bearer {token}", (token,))
+
+
+def basic(user: str, password: str) -> Sign:
+    """A name and a password as the Authorization header has them."""
+    if ":" in user:
+        raise ExecutionFailed("A user name for basic auth holds no ':'.")
+    made = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
+    return Sign({"Authorization": f"Basic {made}"}, [], (made,))
+
+
+def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> Sign:
+    if not value.isprintable() or not _is_latin(value):
+        raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
+    return Sign({name: value.strip(" ")}, [], secrets)
+
+
+def _is_latin(value: str) -> bool:
+    try:
+        value.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _place(url: str) -> str:
+    return url.split("?")[0]

@@ -1,0 +1,323 @@
+"""HttpDefinition: what an HTTP tool is, as it is written in a record; checked as far as it can be without its schema.
+
+JSON in camelCase; an unknown key is refused. Scheme, host and port are fixed here: no `${var}` in them, no user name,
+no fragment. `plan()` gives one request or many in one shape; `wire()` gives back what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from onetool_ipy.bundles.http.template import holes, holes_in
+from onetool_ipy.core import values
+
+__all__ = [
+    "HEADER_NAME",
+    "OWN_HEADERS",
+    "ApiKey",
+    "Auth",
+    "Basic",
+    "Bearer",
+    "BodyType",
+    "Encoding",
+    "HttpDefinition",
+    "Limits",
+    "OAuth2",
+    "Request",
+    "Response",
+    "Selector",
+    "Step",
+]
+
+BodyType = Literal["json", "form", "text", "multipart", "binary"]
+"""How a body is written; without it Content-Type tells, and without that JSON for all but text that is not JSON.
+
+In `multipart` and `binary` a file is `{base64, filename?, mime?}`.
+"""
+
+Encoding = Literal["auto", "json", "text", "binary"]
+"""How a response's body is read; `auto` goes by its Content-Type."""
+
+MAX_STEPS = 20
+_MAX_URL = 8192
+_MAX_TEXT = 1 << 20
+_MAX_PAIRS = 200
+_MAX_TIMEOUT_MS = 600_000
+
+_URL = re.compile(r"https?://(?P<host>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"[^\s\x00-\x20\x7f$@{}|\\^`<>\"%]+")
+_BAD_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
+_INSIDE = re.compile(r"\$\{[^{}]*\}")
+_BAD_IN_HEADER = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_CODES = re.compile(r"[1-5]xx")
+OWN_HEADERS = frozenset(
+    ("host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade")
+)
+"""Headers that say how a message is sent, or to whom; they are not the tool's to set."""
+
+_SCALARS = (str, int, float, bool)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, allow_inf_nan=False
+    )
+
+
+Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+
+
+def _template(text: str) -> str:
+    holes(text)
+    return text
+
+
+def _url(text: str) -> str:
+    """A URL whose scheme, host and port are fixed."""
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise ValueError("must start with http:// or https://")
+    host = match["host"]
+    if "${" in host or "$" in host:
+        raise ValueError(f"'{host}': a ${{name}} may not stand in the scheme, host or port")
+    if "@" in host:
+        raise ValueError("a URL may not hold a user name or password; use auth")
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"'{host}' is no host")
+    if "#" in match["rest"]:
+        raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
+    literal = _INSIDE.sub("", match["rest"])
+    if found := _BAD_IN_URL.search(literal):
+        raise ValueError(f"the character {found[0]!r} may not stand in a URL; write it percent-encoded")
+    return _template(text)
+
+
+Template = Annotated[Text, BeforeValidator(lambda v: _template(v) if isinstance(v, str) else v)]
+UrlTemplate = Annotated[
+    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _url(v) if isinstance(v, str) else v)
+]
+Method = Annotated[
+    Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+    BeforeValidator(lambda v: v.upper() if isinstance(v, str) else v),
+]
+
+
+class Bearer(_Record):
+    """`Authorization: Bearer ...`."""
+
+    type: Literal["bearer"]
+    value: Template
+
+
+class Basic(_Record):
+    """`Authorization: Basic ...`."""
+
+    type: Literal["basic"]
+    username: Template
+    password: Template = ""
+
+
+class ApiKey(_Record):
+    """A key in a header or in the query."""
+
+    type: Literal["apiKey"]
+    where: Literal["header", "query"] = Field(alias="in")
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    value: Template
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.where == "header":
+            _header_name(self.name)
+        elif holes(self.name):
+            raise ValueError(f"'{self.name}' is a key, and a key cannot be a ${{name}}")
+        return self
+
+
+class OAuth2(_Record):
+    """A token for the client itself (client credentials), fetched at need."""
+
+    type: Literal["oauth2"]
+    token_url: UrlTemplate
+    client_id: Template
+    client_secret: Template
+    scope: Template | None = None
+
+
+Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="type")]
+
+
+class Request(_Record):
+    """One request, with holes."""
+
+    method: Method = "GET"
+    url_template: UrlTemplate
+    query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
+    body: Any = None
+    body_type: BodyType | None = None
+    auth: Auth | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=_MAX_TIMEOUT_MS)] | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _check_query(cls, query: dict[str, Any]) -> dict[str, Any]:
+        for name, value in query.items():
+            parts = value if isinstance(value, list) else [value]
+            if value is not None and not all(isinstance(part, _SCALARS) for part in parts):
+                raise ValueError(f"'{name}' is neither text, number, true, false nor a list of those")
+        if not values.is_json(query):
+            raise ValueError("a query holds plain JSON")
+        list(holes_in(query))
+        return query
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            _header_name(name)
+            if found := _BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+                raise ValueError(f"the header '{name}' holds {found[0]!r}, which cannot be sent")
+        if len({name.lower() for name in headers}) < len(headers):
+            raise ValueError("a header is named twice")
+        return headers
+
+    @field_validator("body")
+    @classmethod
+    def _check_body(cls, body: Any) -> Any:
+        if not values.is_json(body):
+            raise ValueError("a body is plain JSON of at most 200 levels")
+        list(holes_in(body))
+        return body
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.body_type == "form" and not isinstance(self.body, (dict, str, type(None))):
+            raise ValueError("a form's body is an object of its fields")
+        if self.body_type == "multipart" and not isinstance(self.body, (dict, type(None))):
+            raise ValueError("a multipart body is an object of its fields")
+        if self.body_type in ("text", "binary") and not isinstance(self.body, (str, type(None))):
+            raise ValueError(f"a {self.body_type} body is text, or one ${{name}}")
+        if self.body is not None and self.method == "HEAD":
+            raise ValueError("a HEAD request has no body")
+        return self
+
+
+class Selector(_Record):
+    """What of a response is taken: by JMESPath of its data, or by an RE2 pattern of its text.
+
+    A pattern gives its first match, with `all` every match as a list: the text of its one group, an object of its
+    named groups, a list of its groups, or the whole where it has none.
+    """
+
+    type: Literal["jmespath", "regex"] = "jmespath"
+    expr: Annotated[str, Field(min_length=1, max_length=10_000)]
+    all: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        from onetool_ipy.bundles.http.selector import compile_selector
+
+        compile_selector(self)
+        return self
+
+
+class Response(_Record):
+    """How a response is read. Without `successCodes` 200 to 299 are a success."""
+
+    success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100)] | None = None
+    error_mode: Literal["fail", "empty"] = "fail"
+    encoding: Encoding = "auto"
+    selector: (
+        Annotated[
+            Annotated[str, Tag("text")] | Annotated[Selector, Tag("object")],
+            Discriminator(lambda v: "text" if isinstance(v, str) else "object"),
+        ]
+        | None
+    ) = None
+    """A text alone is JMESPath."""
+
+    def chosen(self) -> Selector | None:
+        """The selector in its one shape."""
+        return Selector(expr=self.selector) if isinstance(self.selector, str) else self.selector
+
+    @field_validator("selector")
+    @classmethod
+    def _check_selector(cls, selector: str | Selector | None) -> str | Selector | None:
+        if isinstance(selector, str):
+            Selector(expr=selector)
+        return selector
+
+    @field_validator("success_codes")
+    @classmethod
+    def _check_codes(cls, codes: list[int | str] | None) -> list[int | str] | None:
+        for code in codes or ():
+            good = 100 <= code <= 599 if isinstance(code, int) else _CODES.fullmatch(code.lower())
+            if not good:
+                raise ValueError(f"'{code}' is no status; write 200 or '2xx'")
+        return codes
+
+
+class Step(_Record):
+    """One request of several; a later one takes from its response as `${name.path}`."""
+
+    name: str | None = None
+    request: Request
+    response: Response = Field(default_factory=Response)
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str | None) -> str | None:
+        if name is not None and not _STEP_NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name of a step: letters, digits and underscores")
+        return name
+
+
+class HttpDefinition(_Record):
+    """An HTTP tool: one request and its response, or several steps."""
+
+    request: Request | None = None
+    response: Response | None = None
+    steps: Annotated[list[Step], Field(min_length=1, max_length=MAX_STEPS)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.request is None) == (self.steps is None):
+            raise ValueError("give either 'request' (with 'response') or 'steps'")
+        if self.steps is not None and self.response is not None:
+            raise ValueError("with 'steps' each step has its own 'response'")
+        names = [name for name, _ in self.plan()]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two steps are named '{twice[0]}'")
+        return self
+
+    def plan(self) -> list[tuple[str, Step]]:
+        """The steps by name, in order; one request is the only step."""
+        if self.request is not None:
+            return [("step1", Step(request=self.request, response=self.response or Response()))]
+        return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
+
+    def wire(self) -> dict[str, Any]:
+        """The definition as it was written."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class Limits(_Record):
+    """What one tool may do. Bytes of a response are counted after decompression; the settings' own limit holds too."""
+
+    max_calls_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    max_request_bytes: Annotated[int, Field(ge=1)] | None = None
+    max_response_bytes: Annotated[int, Field(ge=1)] | None = None
+
+
+def _header_name(name: str) -> None:
+    if not HEADER_NAME.fullmatch(name):
+        raise ValueError(f"'{name}' is no name of a header")
+    if name.lower() in OWN_HEADERS:
+        raise ValueError(f"the header '{name}' is set by the connection itself")

@@ -1,0 +1,75 @@
+"""What may name a bundle, a tool and a version: UUIDv7, slug, version label. Pure.
+
+Slugs and versions are compared in Unicode's NFC form, case-sensitive; a version is an opaque label without any order.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from onetool_ipy.core import values
+from onetool_ipy.core.errors import InvalidRequest
+
+__all__ = ["MAX_RUNES", "is_id", "new_id", "require_id", "require_slug", "require_version"]
+
+MAX_RUNES = 64
+_MAX_SHOWN = 80
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def new_id() -> str:
+    """A new UUIDv7, larger than all that this process made before."""
+    import uuid_utils
+
+    return str(uuid_utils.uuid7())
+
+
+def is_id(text: str) -> bool:
+    """Whether this is a UUIDv7 as we write it: 36 characters, small letters."""
+    return _ID.fullmatch(text) is not None
+
+
+def require_id(value: Any, field: str = "bundleID") -> str:
+    """The id as we write it, or InvalidRequest."""
+    text = str(value).lower() if isinstance(value, str) or type(value).__name__ == "UUID" else ""
+    if is_id(text):
+        return text
+    shown = values.safe_repr(value, _MAX_SHOWN)
+    raise InvalidRequest(f"{field}: {shown} is not a UUIDv7.", hint="Make one with box.bundles.new_id().")
+
+
+def require_slug(value: Any, field: str = "slug") -> str:
+    """The slug in NFC, or InvalidRequest."""
+    return _label(value, field, "")
+
+
+def require_version(value: Any, field: str = "version") -> str:
+    """The version in NFC, or InvalidRequest."""
+    text = _label(value, field, ".")
+    if text in (".", ".."):
+        raise InvalidRequest(f"{field}: '{text}' is no version.", hint="Give it a label such as '1.0.0'.")
+    return text
+
+
+def _label(value: Any, field: str, also: str) -> str:
+    if not isinstance(value, str) or not value:
+        shown = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
+        raise InvalidRequest(f"{field}: {shown}.")
+    text = unicodedata.normalize("NFC", value[: 4 * MAX_RUNES])
+    if len(text) > MAX_RUNES or len(value) > 4 * MAX_RUNES:
+        shown = values.safe_repr(value, _MAX_SHOWN)
+        raise InvalidRequest(f"{field}: {shown} is longer than {MAX_RUNES} characters.")
+    for rune in text:
+        if not _is_allowed(rune, also):
+            shown, allowed = (
+                values.safe_repr(value, _MAX_SHOWN),
+                "letters, digits and '-'" + (" and '.'" if also else ""),
+            )
+            raise InvalidRequest(f"{field}: {shown} holds {rune!r}.", hint=f"Allowed are {allowed}.")
+    return text
+
+
+def _is_allowed(rune: str, also: str) -> bool:
+    return rune == "-" or rune in also or unicodedata.category(rune) in ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")

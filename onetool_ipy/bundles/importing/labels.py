@@ -1,0 +1,66 @@
+"""Names for what is imported: slugs as 002 wants them, versions, names of arguments and of secrets. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from onetool_ipy.bundles.ids import MAX_RUNES
+
+__all__ = ["Unique", "argument", "secret", "slug", "version"]
+
+_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
+_MAX_ARGUMENT = 100
+_MAX_WORD = 32
+
+
+class Unique:
+    """Gives each name once; a second one gets a number."""
+
+    def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES) -> None:
+        self._taken: set[str] = set()
+        self._mark = mark
+        self._longest = longest
+
+    def take(self, name: str) -> str:
+        """The name, or the nearest one that is free."""
+        found, count = name[: self._longest], 2
+        while found in self._taken:
+            tail = f"{self._mark}{count}"
+            found, count = name[: self._longest - len(tail)] + tail, count + 1
+        self._taken.add(found)
+        return found
+
+
+def slug(text: str, default: str) -> str:
+    """Letters, digits and single dashes, at most 64 of them."""
+    return _label(text, "-").strip("-")[:MAX_RUNES].strip("-") or default
+
+
+def version(text: str) -> str:
+    """A version label; dots stay."""
+    return _label(text, "-.").strip("-.")[:MAX_RUNES].strip("-.") or "1"
+
+
+def argument(text: str) -> str:
+    """A name that can stand in `${...}`."""
+    return re.sub(r"[{}|\x00-\x1f\x7f]", "_", text.strip())[:_MAX_ARGUMENT] or "arg"
+
+
+def secret(*parts: str) -> str:
+    """`PETSTORE_API_KEY` from what it belongs to and what it is called."""
+    words: list[str] = []
+    for part in parts:
+        split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKD", part))
+        word = re.sub(r"[^A-Za-z0-9]+", "_", split)[:_MAX_WORD].strip("_").upper()
+        if words and (word == words[-1] or word.startswith(words[-1] + "_")):
+            words.pop()
+        words += [word] if word else []
+    name = "_".join(words) or "SECRET"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def _label(text: str, allowed: str) -> str:
+    plain = unicodedata.normalize("NFC", text)
+    kept = "".join(c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain)
+    return re.sub(r"-{2,}", "-", kept)

@@ -1,0 +1,227 @@
+"""An OpenAPI 3.0 or 3.1 document -> the draft of a bundle and its tools. Pure; what is not taken over is noted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urljoin
+
+from onetool_ipy.bundles.importing import labels
+from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list, as_text, read_document
+from onetool_ipy.bundles.importing.operation import Operation
+from onetool_ipy.bundles.importing.schemas import Schemas
+from onetool_ipy.bundles.importing.security import Security
+from onetool_ipy.config.value import Value
+from onetool_ipy.core.checker import compile_schema
+from onetool_ipy.core.errors import InvalidRequest, InvalidTool
+
+__all__ = ["Draft", "import_openapi"]
+
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_MAX_OUTPUT = 16_000
+"""A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
+
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+_HOST = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
+
+
+class Draft(Value):
+    """What a document gives: a bundle, its tools, the secrets and hosts they need, and what was not taken over."""
+
+    bundle: dict[str, Any]
+    tools: list[dict[str, Any]]
+    secrets: list[dict[str, str]]
+    hosts: list[str]
+    notes: list[str]
+
+
+def import_openapi(
+    source: bytes | str | Mapping[str, Any], *, slug: str | None = None, base_url: str | None = None
+) -> Draft:
+    """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere."""
+    notes = Notes()
+    api = read_document(source, notes)
+    info = api.part("info")
+    title = as_text(info.get("title"))
+    name = slug or labels.slug(title.lower(), "api")
+    maker = _Maker(api, name, base_url)
+    tools = list(maker.tools(labels.version(str(info.get("version", "")))))
+    if not tools:
+        raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
+    for section in ("webhooks",):
+        if api.part(section):
+            notes.add(f"'{section}' are calls that a server makes, and are left out")
+    about = as_text(info.get("description")) or as_text(info.get("summary"))
+    bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
+    secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
+    return Draft(bundle, tools, secrets, sorted(maker.hosts), notes.list())
+
+
+class _Maker:
+    """Makes tools of the operations of one document."""
+
+    def __init__(self, api: OpenApi, name: str, base_url: str | None) -> None:
+        self._api = api
+        self._schemas = Schemas(api)
+        self._base_url = base_url
+        self._slugs = labels.Unique()
+        self.security = Security(api, name)
+        self.hosts: set[str] = set()
+
+    def tools(self, version: str) -> Iterator[dict[str, Any]]:
+        for path, node in self._api.part("paths").items():
+            item = self._api.follow(node)
+            for method in _METHODS:
+                operation = self._api.follow(item.get(method)) if method in item else {}
+                if operation:
+                    yield from self._tool(str(path), method, item, operation, version)
+            if "trace" in item:
+                self._api.notes.add(f"TRACE {path}: a trace is no tool, and is left out")
+
+    def _tool(
+        self, path: str, method: str, item: dict[str, Any], operation: dict[str, Any], version: str
+    ) -> Iterator[dict[str, Any]]:
+        place = f"{method.upper()} {path}"
+        server = self._server(operation, item, place)
+        if server is None:
+            return
+        taken = Operation(self._api, self._schemas, method, path)
+        taken.take(operation, as_list(item.get("parameters")))
+        request = self._request(taken, server, method, operation)
+        arguments = self._compiled(taken, place)
+        tool: dict[str, Any] = {
+            "slug": self._slugs.take(_slug(operation, method, path)),
+            "version": version,
+            **_words(operation, place),
+            "type": "http",
+            "argSchema": arguments,
+            "http": {"request": request},
+        }
+        output = self._output(operation, place)
+        if output is not None:
+            tool["outputSchema"] = output
+        for part in ("callbacks",):
+            if as_dict(operation.get(part)):
+                self._api.notes.add(f"{place}: its {part} are left out")
+        yield tool
+
+    def _request(self, taken: Operation, server: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+        target = taken.target()
+        wanted = self.security.of(operation, taken.place)
+        named = {name.lower() for name in (*wanted.headers, *_header_of(wanted.auth))}
+        request: dict[str, Any] = {"method": method.upper(), "urlTemplate": server + target}
+        query = {**taken.query, **wanted.query}
+        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | wanted.headers
+        if accept := self._json_mime(operation):
+            headers["Accept"] = accept
+        parts = {
+            "query": query,
+            "headers": headers,
+            "body": taken.body,
+            "bodyType": taken.body_type,
+            "auth": wanted.auth,
+        }
+        if method == "head" and taken.body is not None:
+            self._api.notes.add(f"{taken.place}: a HEAD request has no body, and its is left out")
+            parts["body"] = parts["bodyType"] = None
+        return request | {key: value for key, value in parts.items() if value not in (None, {})}
+
+    def _json_mime(self, operation: dict[str, Any]) -> str:
+        """The kind of JSON that a good response comes in; empty where there is none."""
+        for code, node in as_dict(operation.get("responses")).items():
+            if str(code)[:1] == "2":
+                for mime in as_dict(self._api.follow(node).get("content")):
+                    if re.fullmatch(r"application/(?:[\w.+-]+\+)?json", str(mime)):
+                        return str(mime)
+        return ""
+
+    def _compiled(self, taken: Operation, place: str) -> dict[str, Any]:
+        """The schema of the arguments; a loose one where theirs cannot be used."""
+        schema = taken.schema()
+        try:
+            compile_schema(schema)
+        except InvalidTool as exc:
+            self._api.notes.add(f"{place}: the schemas of its arguments are not kept: {exc.message}")
+            loose = {
+                name: {"description": as_text(as_dict(sub).get("description"))}
+                for name, sub in taken.properties.items()
+            }
+            schema = {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
+        return schema
+
+    def _output(self, operation: dict[str, Any], place: str) -> Any:
+        """The schema of the one good response, where there is just one and it is JSON of a sane size."""
+        responses = as_dict(operation.get("responses"))
+        good = [self._api.follow(node) for code, node in responses.items() if str(code)[:1] == "2"]
+        if len(good) != 1:
+            return None
+        content = as_dict(good[0].get("content"))
+        medias = [as_dict(media) for mime, media in content.items() if "json" in str(mime).lower()]
+        if len(medias) != 1 or len(content) != 1 or not as_dict(medias[0].get("schema")):
+            return None
+        schema, refs = self._schemas.translated(medias[0]["schema"], "response")
+        if self._schemas.size(schema, refs, "response") > _MAX_OUTPUT:
+            self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
+            return None
+        whole = dict(schema) if isinstance(schema, dict) else {}
+        if definitions := self._schemas.definitions(refs, "response"):
+            whole["$defs"] = definitions
+        try:
+            compile_schema(whole)
+        except InvalidTool as exc:
+            self._api.notes.add(f"{place}: its outputSchema is left out: {exc.message}")
+            return None
+        return whole or None
+
+    def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
+        """The URL that the path is appended to: of the operation, the path or the document."""
+        listed = next(
+            (x for x in (operation.get("servers"), item.get("servers"), self._api.root.get("servers")) if x), None
+        )
+        servers = [as_dict(server) for server in as_list(listed)] or [{"url": "/"}]
+        url = _filled(servers[0])
+        if not url.lower().startswith(("http://", "https://")):
+            if self._base_url is None:
+                raise InvalidRequest(
+                    f"{place}: the document names no whole server, only '{url[:80]}'.",
+                    hint="Give the server's URL, such as https://api.example.com.",
+                )
+            url = urljoin(self._base_url, url)
+        found = _HOST.match(url)
+        if found is None or any(sign in url for sign in "{}$@?#\\ "):
+            self._api.notes.add(f"{place}: '{url[:80]}' is no server that can be used; the tool is left out")
+            return None
+        self.hosts.add(found[1])
+        return url.rstrip("/")
+
+
+def _filled(server: dict[str, Any]) -> str:
+    variables = as_dict(server.get("variables"))
+
+    def value(match: re.Match[str]) -> str:
+        given = as_dict(variables.get(match[1]))
+        return str(given.get("default", match[0]))
+
+    return _VARIABLE.sub(value, as_text(server.get("url")))
+
+
+def _header_of(auth: dict[str, Any] | None) -> list[str]:
+    """The header that auth sets by a name of its own."""
+    return [auth["name"]] if auth is not None and auth.get("in") == "header" else []
+
+
+def _slug(operation: dict[str, Any], method: str, path: str) -> str:
+    return labels.slug(as_text(operation.get("operationId")), "") or labels.slug(f"{method}-{path}", method)
+
+
+def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
+    """What a tool is called, what it does, and its tags."""
+    summary, about = as_text(operation.get("summary")), as_text(operation.get("description"))
+    parts = [summary, about if about != summary else "", "Deprecated." if operation.get("deprecated") is True else ""]
+    tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
+    return {
+        "displayName": (summary or as_text(operation.get("operationId")) or place)[:256],
+        "description": "\n\n".join(part for part in parts if part)[:4000] or place,
+        "tags": list(dict.fromkeys(tag for tag in tags if tag))[:64],
+    }

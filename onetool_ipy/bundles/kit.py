@@ -1,0 +1,54 @@
+"""BundleKit: what the registry and the service of one project share, so that both see the same files and runners.
+
+Light: it loads no pydantic. The runners, which do, are made when something is called.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onetool_ipy.bundles.builtins import Overlay
+from onetool_ipy.bundles.store import BundleStore
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.runners import Runners
+    from onetool_ipy.net import Road, Rules
+
+__all__ = ["BundleKit", "Outside"]
+
+_FOLDER = "bundles"
+
+
+class Outside(NamedTuple):
+    """What runners reach out with; asked for when something is called, not before.
+
+    `secret` looks into the secrets file only. `call` runs a tool of the registry, gives its value or raises its error.
+    """
+
+    road: Callable[[], Road]
+    rules: Callable[[], Rules]
+    secret: Callable[[str], str | None]
+    mask: Callable[[str], str]
+    clock: Callable[[], datetime.datetime]
+    call: Callable[[str, Mapping[str, Any]], Any]
+
+
+class BundleKit:
+    """The store, the switches of the built-ins, and the runners, of the bundles in one `.onetool`."""
+
+    def __init__(self, home: Path, outside: Outside, *, is_found: bool = True) -> None:
+        self.store = BundleStore(home / _FOLDER, is_found=is_found)
+        self.overlay = Overlay(home / _FOLDER)
+        self._outside = outside
+        self._runners: Runners | None = None
+
+    def runners(self) -> Runners:
+        """The runners, made at the first call."""
+        if self._runners is None:
+            from onetool_ipy.bundles.runners import Runners
+
+            self._runners = Runners(self._outside)
+        return self._runners

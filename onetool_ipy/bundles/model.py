@@ -1,0 +1,369 @@
+"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
+
+Owns which fields there are and what each may hold. A record is frozen; its fields are reached as attributes and by
+their wire names (`tool.is_enabled`, `tool["isEnabled"]`). What is wrong with data becomes one InvalidRequest that names
+every field. Whether a schema compiles, a slug is free or a function is there is not judged here.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationError,
+    field_serializer,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
+from onetool_ipy.bundles.ids import require_id, require_slug, require_version
+from onetool_ipy.core import names, values
+from onetool_ipy.core.errors import InvalidRequest, OneToolError
+
+__all__ = [
+    "NO_ARGUMENTS",
+    "Bundle",
+    "BundleBody",
+    "GoTool",
+    "Page",
+    "Record",
+    "Switch",
+    "Tool",
+    "ToolBody",
+    "ToolType",
+    "read",
+]
+
+ToolType = Literal["go", "python", "http"]
+"""`go` is 002's word for a local function, `python` means the same."""
+
+NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+_MAX_NAME = 256
+_MAX_TEXT = 100_000
+_MAX_TAGS = 64
+_MAX_FAULTS = 5
+_READ_ONLY = frozenset(
+    ("toolID", "bundleID", "isBuiltIn", "available", "reason", "createdAt", "modifiedAt", "callCount", "lastCalledAt")
+)
+_FIRST = ("toolID", "bundleID", "slug", "version")
+"""What a record begins with, for those who read the files."""
+_WORDS = {
+    "missing": "is missing",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+}
+
+Kind = TypeVar("Kind", bound="Record")
+
+
+def _alias(field: str) -> str:
+    return {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field)
+
+
+def _moment(value: Any) -> Any:
+    return datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _utc(moment: datetime.datetime) -> datetime.datetime:
+    if moment.tzinfo is None:
+        raise ValueError("a time needs its zone, as in 2026-01-02T12:00:00Z")
+    return moment.astimezone(datetime.UTC)
+
+
+def _func(text: str) -> str:
+    if "." not in names.require_name(text):
+        raise ValueError(f"'{text}' is not of the form 'pack.tool'")
+    return names.canonical(text)
+
+
+def _said(check: Any) -> AfterValidator:
+    """A check that raises one of our errors, as pydantic wants it."""
+
+    def run(value: Any) -> Any:
+        try:
+            return check(value)
+        except OneToolError as exc:
+            said = exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
+            raise ValueError(
+                " ".join([said.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])])
+            ) from None
+
+    return AfterValidator(run)
+
+
+Moment = Annotated[
+    datetime.datetime,
+    BeforeValidator(_moment),
+    AfterValidator(_utc),
+    PlainSerializer(lambda moment: moment.isoformat().replace("+00:00", "Z"), when_used="json"),
+]
+Id = Annotated[str, _said(require_id)]
+Slug = Annotated[str, _said(require_slug)]
+Version = Annotated[str, _said(require_version)]
+Name = Annotated[str, Field(max_length=_MAX_NAME)]
+Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f,]+$")]
+Tags = Annotated[list[Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda tags: list(dict.fromkeys(tags)))]
+Schema = dict[str, Any]
+
+
+class Record(BaseModel):
+    """A record of ours: frozen, camelCase outside, refuses unknown keys."""
+
+    model_config = ConfigDict(
+        alias_generator=_alias, populate_by_name=True, extra="forbid", frozen=True, strict=True, allow_inf_nan=False
+    )
+    _optional: ClassVar[frozenset[str]] = frozenset()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON has it; fields that may be missing are left out where there is nothing in them."""
+        dumped = self.model_dump(mode="json", by_alias=True)
+        return {key: value for key, value in dumped.items() if value is not None or key not in self._optional}
+
+    def keys(self) -> list[str]:
+        return list(self.to_dict())
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.to_dict()[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.to_dict().get(key, default)
+
+
+class Bundle(Record):
+    """A bundle: a name and one switch for all tools in it."""
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt",))
+    _was_created: bool = PrivateAttr(default=False)
+
+    bundle_id: Id
+    slug: Slug
+    display_name: Name
+    description: Text = ""
+    is_enabled: bool = True
+    is_built_in: bool = False
+    created_at: Moment
+    modified_at: Moment
+    soft_deleted_at: Moment | None = None
+
+    @property
+    def was_created(self) -> bool:
+        """Whether the PUT that gave this record made the bundle, or replaced it."""
+        return self._was_created
+
+    def __repr__(self) -> str:
+        return f"<bundle {self.slug} ({_state(self)}) {self.bundle_id}>"
+
+    def created(self) -> Self:
+        """The same record, as the answer to the PUT that made it."""
+        fresh = self.model_copy()
+        fresh._was_created = True
+        return fresh
+
+
+class GoTool(Record):
+    """The function a local tool calls, by its name in the registry; never an import path."""
+
+    func: Annotated[str, _said(_func)]
+
+
+class _ToolFields(Record):
+    """What whoever PUTs a tool decides, and what follows from it."""
+
+    display_name: Name = ""
+    description: Text = ""
+    tags: Tags = Field(default_factory=list)
+    type: ToolType
+    arg_schema: Schema = Field(default_factory=lambda: dict(NO_ARGUMENTS))
+    output_schema: Schema | bool | None = None
+    http: HttpDefinition | None = None
+    go_tool: GoTool | None = None
+    limits: Limits | None = None
+    is_enabled: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        wanted, other = ("http", "goTool") if self.type == "http" else ("goTool", "http")
+        given = {"http": self.http, "goTool": self.go_tool}
+        if given[wanted] is None:
+            raise ValueError(f"a tool of type '{self.type}' needs '{wanted}'")
+        if given[other] is not None:
+            raise ValueError(f"a tool of type '{self.type}' has no '{other}'")
+        if self.arg_schema.get("type") != "object":
+            raise ValueError('argSchema: its "type" must be "object"')
+        return self
+
+    @field_serializer("http")
+    def _http(self, http: HttpDefinition | None) -> dict[str, Any] | None:
+        return None if http is None else http.wire()
+
+    @field_serializer("limits")
+    def _limits(self, limits: Limits | None) -> dict[str, Any] | None:
+        return None if limits is None else limits.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Tool(_ToolFields):
+    """A tool of a bundle: one version of one slug."""
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("outputSchema", "http", "goTool", "limits", "reason"))
+    _computed: ClassVar[frozenset[str]] = frozenset(("available", "reason", "callCount", "lastCalledAt"))
+
+    tool_id: Id
+    bundle_id: Id
+    slug: Slug
+    version: Version
+    is_built_in: bool = False
+    created_at: Moment
+    modified_at: Moment
+    available: bool = True
+    reason: str | None = None
+    call_count: int = 0
+    last_called_at: Moment | None = None
+
+    def __repr__(self) -> str:
+        return f"<tool {self.slug}@{self.version} ({self.type}, {_state(self)}) of the bundle {self.bundle_id}>"
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return (self.slug, self.version)
+
+    @property
+    def was_created(self) -> bool:
+        """Always: a PUT never replaces a tool."""
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        found = super().to_dict()
+        return {key: found[key] for key in sorted(found, key=_place)}
+
+    def stored(self) -> dict[str, Any]:
+        """What of the record is kept on disk; the rest is found out when it is asked for."""
+        return {key: value for key, value in self.to_dict().items() if key not in self._computed}
+
+
+class BundleBody(Record):
+    """The body of PUT /bundles/{bundleID}."""
+
+    slug: Slug
+    display_name: Name
+    description: Text = ""
+    is_enabled: bool = True
+
+
+class ToolBody(_ToolFields):
+    """The body of PUT .../tools/{slug}/version/{version}."""
+
+
+class Switch(Record):
+    """The body of PATCH: nothing else can be changed by it."""
+
+    is_enabled: bool
+
+
+class Page(Record):
+    """Some of a list: iterate over it; `next_page_token` fetches what comes after."""
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("nextPageToken",))
+
+    items: list[Any]
+    next_page_token: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        listed = {"items": [item.to_dict() for item in self.items]}
+        return listed if self.next_page_token is None else {**listed, "nextPageToken": self.next_page_token}
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # a page is its rows, not its fields
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        more = ["..."] if self.next_page_token is not None else []
+        return "\n".join([*(repr(item) for item in self.items), *more]) or "<nothing>"
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.items[key] if isinstance(key, int | slice) else super().__getitem__(key)
+
+
+def _state(record: Bundle | Tool) -> str:
+    return ", ".join(["on" if record.is_enabled else "off", *(["built-in"] if record.is_built_in else [])])
+
+
+def _place(key: str) -> int:
+    return _FIRST.index(key) if key in _FIRST else len(_FIRST)
+
+
+def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> Kind:
+    """Make a record of data from outside, or raise InvalidRequest naming every field that is wrong.
+
+    With `own`, the slug and version that a tool is PUT under, fields that only the store decides are ignored, so that
+    what was read can be sent back.
+    """
+    if isinstance(data, Record):
+        data = data.to_dict()
+    if not isinstance(data, Mapping):
+        raise InvalidRequest(f"An object is needed, not {values.safe_repr(data, 80)}.")
+    if not values.is_json(dict(data)):
+        raise InvalidRequest("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
+    if own is not None:
+        data = _without_read_only(data, own)
+        _require_unicode(data)
+    try:
+        return kind.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as exc:
+        raise InvalidRequest(_faults(exc, kind)) from None
+    except RecursionError:
+        raise InvalidRequest("The record is nested too deeply.") from None
+
+
+def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[str, Any]:
+    fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
+    for field, wanted, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
+        if field in fresh and check(fresh.pop(field)) != wanted:
+            raise InvalidRequest(f"{field}: it is another one than '{wanted}', which it is PUT under.")
+    return fresh
+
+
+def _require_unicode(data: Mapping[str, Any]) -> None:
+    """Refuse halves of characters, which no file of JSON can hold."""
+    import json
+
+    try:
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as exc:
+        shown = ascii(exc.object[max(0, exc.start - 20) : exc.end])
+        raise InvalidRequest(f"The text {shown} ends in half a character (a lone surrogate).") from None
+
+
+def _faults(exc: ValidationError, kind: type[Record]) -> str:
+    found = [_fault(error, kind) for error in exc.errors(include_url=False, include_context=False, include_input=False)]
+    more = f" (and {len(found) - _MAX_FAULTS} more)" if len(found) > _MAX_FAULTS else ""
+    said = "; ".join(dict.fromkeys(found[:_MAX_FAULTS])) + more
+    return said if said.endswith("?") else said + "."
+
+
+def _fault(error: Any, kind: type[Record]) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    if error["type"] == "extra_forbidden":
+        from onetool_ipy.core import match
+
+        known = [str(field.alias) for field in kind.model_fields.values()]
+        near = match.suggest(place, known, limit=1) if len(error["loc"]) == 1 else []
+        return f"'{place}': no such field" + (f", did you mean '{near[0]}'?" if near else "")
+    said = _WORDS.get(error["type"], said[:1].lower() + said[1:] if said[:2] != said[:2].upper() else said)
+    return f"'{place}' {said}" if error["type"] in _WORDS else f"{place}: {said}" if place else said

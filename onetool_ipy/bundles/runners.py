@@ -1,0 +1,82 @@
+"""Runners: what makes a stored tool callable, an HTTP request or a local function; made at its first call, then kept.
+
+A runner counts the calls of this minute and holds tokens, so it lives as long as what it was made from stays the same,
+whatever switches are turned meanwhile. It knows no bundle and no registry: a local function is called by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.bundles.kit import Outside
+from onetool_ipy.bundles.model import Tool, ToolBody
+from onetool_ipy.core import values
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.http import HttpRunner
+
+__all__ = ["GoRunner", "Runners"]
+
+
+class GoRunner:
+    """A local function under the limits and the outputSchema of its record."""
+
+    def __init__(self, tool: Tool | ToolBody, name: str, outside: Outside) -> None:
+        from onetool_ipy.bundles.http.answer import Output
+        from onetool_ipy.bundles.http.rate import PerMinute
+
+        assert tool.go_tool is not None
+        self._func = tool.go_tool.func
+        self._name = name
+        self._outside = outside
+        self._output = Output(tool.output_schema)
+        self._rate = PerMinute(tool.limits.max_calls_per_minute if tool.limits else None, outside.clock)
+
+    def run(self, args: Mapping[str, Any]) -> Any:
+        """Call it; raises the function's own error."""
+        self._rate.take(self._name)
+        value = self._outside.call(self._func, args)
+        self._output.check(values.to_json(value), self._name, self._outside.mask)
+        return value
+
+
+class Runners:
+    """The runners of one project's tools, by tool id."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._made: dict[str, tuple[Tool, HttpRunner | GoRunner]] = {}
+
+    def of(self, tool: Tool, name: str) -> HttpRunner | GoRunner:
+        """The runner of a stored tool. Raises InvalidTool for one that was edited into something that cannot work."""
+        known = self._made.get(tool.tool_id)
+        if known is not None and (known[0] is tool or _essence(known[0]) == _essence(tool)):
+            return known[1]
+        made = self.draft(tool, name)
+        self._made[tool.tool_id] = (tool, made)
+        return made
+
+    def draft(self, tool: Tool | ToolBody, name: str) -> HttpRunner | GoRunner:
+        """A runner of one's own, also for what is not stored."""
+        if tool.http is None:
+            return GoRunner(tool, name, self._outside)
+        from onetool_ipy.bundles.http import compile_http
+
+        outside = self._outside
+        return compile_http(
+            tool.http,
+            arg_schema=tool.arg_schema,
+            output_schema=tool.output_schema,
+            limits=tool.limits,
+            name=name,
+            road=outside.road(),
+            rules=outside.rules(),
+            secret=outside.secret,
+            mask=outside.mask,
+            clock=outside.clock,
+        )
+
+
+def _essence(tool: Tool) -> tuple[Any, ...]:
+    return (tool.http, tool.go_tool, tool.limits, tool.arg_schema, tool.output_schema)

@@ -1,0 +1,48 @@
+"""`onetool-ipy import openapi`: make a bundle of an OpenAPI file or address. What it made is JSON on stdout."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from onetool_ipy.assemble import open_toolbox
+from onetool_ipy.faces.cli.say import OK, say, show_json
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser's."""
+    imported = commands.add_parser("import", help="make tools of what others wrote")
+    imported.set_defaults(help_of=imported)
+    kinds = imported.add_subparsers(title="commands", metavar="COMMAND")
+    openapi = kinds.add_parser("openapi", help="make a bundle of an OpenAPI 3 document")
+    openapi.add_argument("source", metavar="FILE_OR_URL")
+    openapi.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
+    openapi.add_argument("--server", metavar="URL", help="the server to call, where the document names none")
+    openapi.add_argument("--allow-host", action="store_true", help="let HTTP tools reach the hosts that are named")
+    openapi.set_defaults(run=_import)
+
+
+def _import(options: argparse.Namespace) -> int:
+    from onetool_ipy.bundles.importing import import_openapi
+    from onetool_ipy.config.edit import allow_host
+    from onetool_ipy.faces import making
+
+    with open_toolbox(options.config) as box:
+        also = making.own_host(options.source) if options.allow_host else ()
+        data, base_url = making.read_source(box, options.source, also=also)
+        draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url)
+        made = making.store_draft(box, draft)
+        for line in making.told(made, draft, box):
+            say(box.mask(line))
+        for host in making.unreached(box, draft.hosts):
+            if options.allow_host:
+                say(f"allowed {host} in {allow_host(box.config.paths, host)}")
+            else:
+                say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
+        for line in making.private_notes(box, draft.hosts):
+            say(line)
+        names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
+        show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
+        return OK

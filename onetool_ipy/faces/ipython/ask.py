@@ -1,0 +1,194 @@
+"""`%ask` and `%%ask`: put a prompt to a model, watch it work, have the Answer.
+
+    %ask [flags] What is in README.md?          a = %ask ...
+    %%ask [flags]                               the cell's text is the prompt
+    %ask --distil                               the last answer's calls as a cell of %tool lines
+
+Flags stand before the prompt; behind them the text is taken as it is. `+pack.tool` in it offers just those tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from onetool_ipy.core.errors import OneToolError, UsageProblem
+from onetool_ipy.faces.ipython import ask_view
+from onetool_ipy.faces.ipython.display import Page
+from onetool_ipy.faces.ipython.errors import LastFailure
+from onetool_ipy.faces.ipython.flags import OptionKind, skip_options
+from onetool_ipy.faces.ipython.parse import format_call
+from onetool_ipy.faces.ipython.words import words
+from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.desk import Watch
+from onetool_ipy.llm.ask.shown import bundle
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["FLAGS", "Asking", "as_python"]
+
+FLAGS: Mapping[str, OptionKind] = {
+    "--model": "text",
+    "--tools": "switch",
+    "--no-tools": "switch",
+    "--allow": "text",
+    "--max-steps": "number",
+    "--approve": "text",
+    "--session": "text",
+    "--distil": "switch",
+    "--soft": "switch",
+    "--help": "switch",
+    "-o": "variable",
+}
+_ARGUMENTS = {
+    "--model": "model",
+    "--allow": "tool_allow",
+    "--max-steps": "max_steps",
+    "--approve": "approve",
+    "--session": "session",
+}
+_USAGE = """\
+%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
+%%ask [flags]              the same with the cell's text as the prompt
+%ask tool:NAME {json}      run one tool, without a model
++pack.tool or +pack        in the prompt: offer just these tools
+
+--model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
+--allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
+--max-steps N      requests before it must answer      --session NAME        go on with this conversation
+--distil           put the calls into the next cell; without a prompt those of the last answer
+--soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
+
+
+class Choices(Protocol):
+    """What `%config OneTool` sets that matters to an ask."""
+
+    @property
+    def soft(self) -> bool: ...
+
+
+class Asking:
+    """Runs `%ask` in one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices, magic: str = "tool") -> None:
+        self._shell = shell
+        self._box = box
+        self._last = last
+        self._choices = choices
+        self._magic = magic
+        self._shown: tuple[Answer, int] | None = None
+        self._formatter = shell.display_formatter.ipython_display_formatter
+        if self._is_notebook:
+            self._formatter.for_type(Answer, self._display)
+
+    def run(self, line: str, cell: str | None) -> Any:
+        """`%ask` and `%%ask`."""
+        with self._remembered():
+            given, prompt = _read(line, cell)
+            if given.get("--help") or (not prompt and "--distil" not in given):
+                return Page(_USAGE)
+            answer = self._last_answer() if not prompt else self._ask(prompt, given)
+            if given.get("--distil"):
+                self._distil(answer)
+            if not (given.get("--soft") or self._choices.soft):
+                answer.unwrap()
+            if "-o" not in given:
+                return answer
+            self._shell.user_ns[given["-o"]] = answer
+            return None
+
+    def remove(self) -> None:
+        """Take back how answers are shown."""
+        self._formatter.type_printers.pop(Answer, None)
+
+    def _ask(self, prompt: str, given: Mapping[str, Any]) -> Answer:
+        options = _options(given)
+        options["model"] = self._model(options.get("model"))
+        answer = self._box.ask(prompt, **options, watch=self._view())
+        self._shown = (answer, self._shell.execution_count)
+        return answer
+
+    def _view(self) -> Watch:
+        if self._is_notebook:
+            return ask_view.NotebookView(self._box.mask, self._shell.display_pub)
+        return ask_view.TerminalView(self._box.mask)
+
+    def _model(self, name: str | None) -> Any:
+        """A configured model by its name, or one that the notebook has in a variable."""
+        if name is None or name in self._box.config.settings.models.named:
+            return name
+        held = self._shell.user_ns.get(name)
+        return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name
+
+    def _distil(self, answer: Answer) -> None:
+        cells = answer.to_cells(self._write)
+        if not cells:
+            raise UsageProblem("The answer made no call that could be made again.")
+        if len(cells) == 1:
+            self._shell.set_next_input(cells[0])
+            return
+        named = [f"r{number} = {cell}" for number, cell in enumerate(cells, start=1)]
+        shown = ", ".join(f"r{number}" for number in range(1, len(cells) + 1))
+        self._shell.set_next_input("\n".join([*named, f"display({shown})"]))
+
+    def _write(self, name: str, args: Mapping[str, Any]) -> str:
+        return format_call(name, args).replace("%tool", f"%{self._magic}", 1)
+
+    def _last_answer(self) -> Answer:
+        found = self._box.ask.last
+        if found is None:
+            raise UsageProblem("Nothing was asked yet.", hint="Ask first: %ask PROMPT")
+        return found
+
+    def _display(self, answer: Answer) -> None:
+        """Show an answer, unless the cell that asked for it has shown it already."""
+        if self._shown is None or self._shown != (answer, self._shell.execution_count):
+            self._shell.display_pub.publish(bundle(answer, self._box.mask), {})
+
+    @property
+    def _is_notebook(self) -> bool:
+        return hasattr(self._shell, "kernel")
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """Keep what goes wrong for `%tool why`."""
+        try:
+            yield
+        except OneToolError as exc:
+            self._last.keep(exc)
+            raise
+
+
+def as_python(line: str, cell: str | None, models: Container[str]) -> str:
+    """The call of `box.ask` that a line or cell stands for; empty where it asks nothing."""
+    given, prompt = _read(line, cell)
+    if not prompt or given.get("--help"):
+        return ""
+    options = {key: repr(value) for key, value in _options(given).items()}
+    name = given.get("--model", "")
+    if name.isidentifier() and name not in models:
+        options["model"] = name  # a variable of the notebook
+    call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
+    call += "" if given.get("--soft") else ".unwrap()"
+    return f"({given['-o']} := {call})" if "-o" in given else call
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `box.ask` that the flags give."""
+    if "--tools" in given and "--no-tools" in given:
+        raise UsageProblem("--tools and --no-tools exclude each other.", hint="Keep one of them.")
+    found = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
+    if "--tools" in given or "--no-tools" in given:
+        found["with_tools"] = "--tools" in given
+    return found
+
+
+def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
+    """The flags, and the prompt as it was written."""
+    found = words(line)
+    given: dict[str, Any] = {}
+    index = skip_options(line, found, 0, FLAGS, given)
+    start = found[index].start if index < len(found) else len(line)
+    if line[start:].split(maxsplit=1)[:1] == ["--"]:
+        start += 2
+    return given, "\n".join(part.strip("\n") for part in (line[start:].strip(), cell or "") if part.strip())

@@ -1,0 +1,123 @@
+"""The bodies that only REST has. Those of bundles and tools are `bundles.model`'s; the description is made of both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from onetool_ipy.bundles.model import Bundle, Record, Text, Tool, ToolBody
+
+__all__ = [
+    "BundlePage",
+    "Draft",
+    "Fault",
+    "ImportBody",
+    "ImportedTools",
+    "InvokeBody",
+    "Invoked",
+    "Refusal",
+    "TestBody",
+    "Tested",
+    "ToolPage",
+]
+
+Json = dict[str, Any]
+
+
+class InvokeBody(Record):
+    """The body of POST .../invoke."""
+
+    args: Annotated[Json | SkipJsonSchema[Any], Field(description="The arguments, as argSchema has them.")] = Field(
+        default_factory=dict
+    )
+
+
+class Draft(ToolBody):
+    """A tool that is not stored, or not yet; what only the store decides may stand in it, and is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TestBody(Record):
+    """The body of POST /onetool/tools/test."""
+
+    tool: Draft
+    args: Json = Field(default_factory=dict)
+
+
+class NewBundle(Record):
+    """The bundle that an import makes."""
+
+    slug: Annotated[str, Field(min_length=1, max_length=64)]
+    display_name: Annotated[str, Field(max_length=256)] = ""
+
+
+class ImportBody(Record):
+    """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to make of it."""
+
+    openapi: Json | Text
+    bundle: NewBundle
+
+
+class BundlePage(Record):
+    """Some of the bundles."""
+
+    items: list[Bundle]
+    next_page_token: str | None = None
+
+
+class ToolPage(Record):
+    """Some of the tools."""
+
+    items: list[Tool]
+    next_page_token: str | None = None
+
+
+class ImportedTools(Record):
+    """What an import made: which secrets and hosts its tools need, and what of the document was not taken over."""
+
+    bundle: Bundle
+    tools: list[Tool]
+    secrets: list[Json] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class Fault(Record):
+    """What went wrong. Of an invoke, `code` is spec 004's and `reason` is finer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    message: str
+    tool: str | None = None
+    reason: str | None = None
+    details: Any = None
+
+
+class Refusal(Record):
+    """Every answer that is no success."""
+
+    ok: Literal[False]
+    error: Fault
+
+
+class Invoked(Record):
+    """What an invoke gave: `value`, or the tool's own `error`."""
+
+    ok: bool
+    value: Any = None
+    error: Fault | None = None
+
+
+class Tested(Record):
+    """What a draft sent and got, without secrets; `steps` where it has several."""
+
+    model_config = ConfigDict(extra="allow")
+
+    request: Json | None
+    response: Json | None
+    result: Invoked
+    steps: list[Json] | None = None

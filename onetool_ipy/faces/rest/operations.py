@@ -1,0 +1,164 @@
+"""What each route does: one call into `box.bundles`, or one tool run. Decoding is `request`'s, statuses are `answers`'.
+
+A plain function is run in a worker; a coroutine waits for something outside and leaves files to `request.work`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onetool_ipy.bundles.model import BundleBody, Switch, Tool, read
+from onetool_ipy.core.errors import InvalidRequest, Unavailable
+from onetool_ipy.core.model import Failure, ToolResult
+from onetool_ipy.faces import making
+from onetool_ipy.faces.rest.answers import Answer, invoked
+from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody
+from onetool_ipy.faces.rest.request import Request
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = [
+    "delete_bundle",
+    "delete_tool",
+    "get_tool",
+    "import_openapi",
+    "invoke",
+    "list_bundles",
+    "list_tools",
+    "patch_bundle",
+    "patch_tool",
+    "put_bundle",
+    "put_tool",
+    "search_tools",
+    "test",
+]
+
+_IN_KERNEL = "It runs in the kernel: call it from a notebook."
+
+
+def list_bundles(asked: Request) -> Answer:
+    query = asked.query
+    found = asked.box.bundles.list_bundles(ids=query.get("bundleIDs"), **_paging(asked, "pageSize"))
+    return Answer(200, found.to_dict())
+
+
+def put_bundle(asked: Request) -> Answer:
+    body = read(BundleBody, asked.body)
+    bundle = asked.box.bundles.put_bundle(
+        asked.path["bundleID"],
+        slug=body.slug,
+        display_name=body.display_name,
+        description=body.description,
+        enabled=body.is_enabled,
+    )
+    return Answer(201 if bundle.was_created else 200, bundle.to_dict())
+
+
+def patch_bundle(asked: Request) -> Answer:
+    enabled = read(Switch, asked.body).is_enabled
+    return Answer(200, asked.box.bundles.patch_bundle(asked.path["bundleID"], enabled=enabled).to_dict())
+
+
+def delete_bundle(asked: Request) -> Answer:
+    asked.box.bundles.delete_bundle(asked.path["bundleID"])
+    return Answer(204)
+
+
+def put_tool(asked: Request) -> Answer:
+    return Answer(201, asked.box.bundles.put_tool(*_place(asked), asked.body).to_dict())
+
+
+def get_tool(asked: Request) -> Answer:
+    return Answer(200, asked.box.bundles.get_tool(*_place(asked)).to_dict())
+
+
+def patch_tool(asked: Request) -> Answer:
+    enabled = read(Switch, asked.body).is_enabled
+    return Answer(200, asked.box.bundles.patch_tool(*_place(asked), enabled=enabled).to_dict())
+
+
+def delete_tool(asked: Request) -> Answer:
+    asked.box.bundles.delete_tool(*_place(asked))
+    return Answer(204)
+
+
+def list_tools(asked: Request) -> Answer:
+    query = asked.query
+    found = asked.box.bundles.list_tools(
+        tags=query.get("tags"),
+        bundle_ids=query.get("bundleIDs"),
+        **_paging(asked, "recommendedPageSize", "pageSize"),
+    )
+    return Answer(200, found.to_dict())
+
+
+def search_tools(asked: Request) -> Answer:
+    return Answer(200, asked.box.bundles.search(asked.query["q"], **_paging(asked, "pageSize")).to_dict())
+
+
+async def invoke(asked: Request) -> Answer:
+    """Call a tool, on the toolbox's own loop: neither its files nor its waiting hold up the server."""
+    args = read(InvokeBody, asked.body).args
+    box, place = asked.box, _place(asked)
+    tool = await asked.work(lambda: box.bundles.get_tool(*place))
+    if not _runs_here(box, tool):
+        said = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'.", hint=_IN_KERNEL)
+        return _outgoing(box, ToolResult(False, error=Failure.of(said, tool.slug)), tool)
+    running = box.background.submit(lambda: box.bundles.ainvoke(*place, args, source="rest"))
+    result = await box.background.wait(running)
+    return await asked.work(lambda: _outgoing(box, result, tool))  # type: ignore[no-any-return]  # it gives what the function gives
+
+
+async def test(asked: Request) -> Answer:
+    """Call a tool that is not stored, and tell what it sent and got."""
+    body = read(TestBody, asked.body)
+    if body.tool.http is None:
+        raise InvalidRequest("tool: only a tool of type 'http' can be tested here.", hint=_IN_KERNEL)
+    runner = await asked.work(lambda: asked.box.bundles.draft(asked.body["tool"]))
+    return Answer(200, await runner.atrace(body.args))
+
+
+async def import_openapi(asked: Request) -> Answer:
+    """Make a bundle of an OpenAPI document, given or fetched by the rules of `http`."""
+    from onetool_ipy.bundles import importing
+
+    body = read(ImportBody, asked.body)
+    source: bytes | str | dict[str, Any] = body.openapi
+    base_url = None
+    if isinstance(source, str) and making.is_url(source):
+        source, base_url = await making.afetch(asked.box, source)
+
+    def store() -> Answer:
+        draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url)
+        made = making.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
+        tools = [tool.to_dict() for tool in made.tools]
+        told = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
+        return Answer(201, {"bundle": made.bundle.to_dict(), "tools": tools, **told})
+
+    answer: Answer = await asked.work(store)
+    return answer
+
+
+def _outgoing(box: Toolbox, result: ToolResult, tool: Tool) -> Answer:
+    return invoked(result, box.outgoing(result), is_http=tool.type == "http")
+
+
+def _runs_here(box: Toolbox, tool: Tool) -> bool:
+    """Whether this process may run it: an HTTP tool, or one of the five built-ins, or one that is not there."""
+    if tool.go_tool is None:
+        return True
+    spec = box.registry.get(tool.go_tool.func)
+    return spec is None or (spec.origin == "builtin" and spec.pack != "ot")
+
+
+def _place(asked: Request) -> tuple[str, str, str]:
+    return asked.path["bundleID"], asked.path["toolSlug"], asked.path["version"]
+
+
+def _paging(asked: Request, *sizes: str) -> dict[str, Any]:
+    given: dict[str, Any] = {"include_disabled": asked.query.get("includeDisabled", False)}
+    for name in sizes:
+        if name in asked.query:
+            given.setdefault("page_size", asked.query[name])
+    if "pageToken" in asked.query:
+        given["page_token"] = asked.query["pageToken"]
+    return given

@@ -1,0 +1,237 @@
+"""The one table of what the REST API has. Handlers and the OpenAPI document are made from it, and so are the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple
+
+from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody
+from onetool_ipy.faces.rest import operations as do
+from onetool_ipy.faces.rest.answers import Answer
+from onetool_ipy.faces.rest.bodies import (
+    BundlePage,
+    ImportBody,
+    ImportedTools,
+    InvokeBody,
+    Invoked,
+    TestBody,
+    Tested,
+    ToolPage,
+)
+from onetool_ipy.faces.rest.document import openapi
+from onetool_ipy.faces.rest.request import Param, Request
+
+__all__ = ["PREFIX", "PROJECT", "ROUTES", "Route", "by_path"]
+
+PREFIX = "/onetool"
+PROJECT = Param(
+    "project", "text", "The project's folder, inside the folder that the server serves; by default that one."
+)
+
+Action = Literal["read", "write", "execute"]
+
+
+class Route(NamedTuple):
+    """One verb on one path. `success` are its good answers, `failures` what else it answers by its own rules."""
+
+    verb: Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
+    path: str
+    operation: str
+    about: str
+    run: Callable[[Request], Answer] | Callable[[Request], Awaitable[Answer]]
+    success: dict[int, Any]
+    query: tuple[Param, ...] = ()
+    body: Any = None
+    action: Action = "write"
+    failures: tuple[int, ...] = ()
+    example: Any = None
+
+
+def by_path() -> dict[str, dict[str, Route]]:
+    """The routes of each path, by verb."""
+    found: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        found.setdefault(route.path, {})[route.verb] = route
+    return found
+
+
+def _document(asked: Request) -> Answer:  # noqa: ARG001 - the shape of every operation
+    return Answer(200, openapi(ROUTES, PROJECT))
+
+
+_BUNDLES = f"{PREFIX}/tools/bundles"
+_BUNDLE = f"{_BUNDLES}/{{bundleID}}"
+_TOOL = f"{_BUNDLE}/tools/{{toolSlug}}/version/{{version}}"
+
+_DISABLED = Param("includeDisabled", "switch", "Also what is switched off.")
+_SIZE = Param("pageSize", "number", "Rows of a page: 25 where none is given, at most 256.")
+_TOKEN = Param("pageToken", "text", "The nextPageToken of the page before.")
+_IDS = Param("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
+_TAGS = Param("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
+_RECOMMENDED = Param("recommendedPageSize", "number", "As pageSize, which is taken too.")
+_Q = Param("q", "text", "What to look for; typos are forgiven.", is_required=True)
+
+_HTTP_TOOL = {
+    "displayName": "Get a user",
+    "description": "One user by number.",
+    "type": "http",
+    "argSchema": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+    "http": {"request": {"method": "GET", "urlTemplate": "https://api.example.com/users/${id}"}},
+}
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        verb="GET",
+        path=_BUNDLES,
+        operation="listBundles",
+        about="List the bundles.",
+        run=do.list_bundles,
+        success={200: BundlePage},
+        query=(_IDS, _DISABLED, _SIZE, _TOKEN),
+        action="read",
+    ),
+    Route(
+        verb="PUT",
+        path=_BUNDLE,
+        operation="putBundle",
+        about="Create a bundle, or replace one.",
+        run=do.put_bundle,
+        success={200: Bundle, 201: Bundle},
+        body=BundleBody,
+        failures=(409,),
+        example={"slug": "users-api", "displayName": "Users", "description": "", "isEnabled": True},
+    ),
+    Route(
+        verb="PATCH",
+        path=_BUNDLE,
+        operation="patchBundle",
+        about="Switch a bundle on or off.",
+        run=do.patch_bundle,
+        success={200: Bundle},
+        body=Switch,
+        failures=(404, 409),
+        example={"isEnabled": True},
+    ),
+    Route(
+        verb="DELETE",
+        path=_BUNDLE,
+        operation="deleteBundle",
+        about="Delete an empty bundle; it is forgotten after two days.",
+        run=do.delete_bundle,
+        success={204: None},
+        failures=(404, 409),
+    ),
+    Route(
+        verb="PUT",
+        path=_TOOL,
+        operation="putTool",
+        about="Create a version of a tool; one that is there is never changed.",
+        run=do.put_tool,
+        success={201: Tool},
+        body=ToolBody,
+        failures=(404, 409),
+        example=_HTTP_TOOL,
+    ),
+    Route(
+        verb="GET",
+        path=_TOOL,
+        operation="getTool",
+        about="One version of a tool.",
+        run=do.get_tool,
+        success={200: Tool},
+        action="read",
+        failures=(404,),
+    ),
+    Route(
+        verb="PATCH",
+        path=_TOOL,
+        operation="patchTool",
+        about="Switch a version of a tool on or off.",
+        run=do.patch_tool,
+        success={200: Tool},
+        body=Switch,
+        failures=(404, 409),
+        example={"isEnabled": True},
+    ),
+    Route(
+        verb="DELETE",
+        path=_TOOL,
+        operation="deleteTool",
+        about="Delete a version of a tool for good.",
+        run=do.delete_tool,
+        success={204: None},
+        failures=(404, 409),
+    ),
+    Route(
+        verb="POST",
+        path=f"{_TOOL}/invoke",
+        operation="invokeTool",
+        about="Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here.",
+        run=do.invoke,
+        success={200: Invoked},
+        body=InvokeBody,
+        action="execute",
+        failures=(404, 409, 429, 502, 504),
+        example={"args": {"id": 3}},
+    ),
+    Route(
+        verb="GET",
+        path=f"{PREFIX}/tools/tools",
+        operation="listTools",
+        about="List the tools of all bundles.",
+        run=do.list_tools,
+        success={200: ToolPage},
+        query=(_TAGS, _IDS, _DISABLED, _RECOMMENDED, _SIZE, _TOKEN),
+        action="read",
+    ),
+    Route(
+        verb="GET",
+        path=f"{PREFIX}/tools/tools/search",
+        operation="searchTools",
+        about="Find tools by words.",
+        run=do.search_tools,
+        success={200: ToolPage},
+        query=(_Q, _DISABLED, _SIZE, _TOKEN),
+        action="read",
+    ),
+    Route(
+        verb="POST",
+        path=f"{PREFIX}/tools/test",
+        operation="testTool",
+        about="Call an HTTP tool that is not stored, and tell what it sent and got, without secrets.",
+        run=do.test,
+        success={200: Tested},
+        body=TestBody,
+        action="execute",
+        failures=(409, 429, 502, 504),
+        example={"tool": _HTTP_TOOL, "args": {"id": 3}},
+    ),
+    Route(
+        verb="POST",
+        path=f"{PREFIX}/tools/import",
+        operation="importOpenapi",
+        about="Make a bundle of an OpenAPI 3 document.",
+        run=do.import_openapi,
+        success={201: ImportedTools},
+        body=ImportBody,
+        failures=(409, 502, 504),
+        example={
+            "openapi": {
+                "openapi": "3.1.0",
+                "info": {"title": "Users", "version": "1"},
+                "servers": [{"url": "https://api.example.com"}],
+                "paths": {"/users": {"get": {"operationId": "listUsers", "responses": {"200": {"description": "ok"}}}}},
+            },
+            "bundle": {"slug": "users-import", "displayName": "Users"},
+        },
+    ),
+    Route(
+        verb="GET",
+        path=f"{PREFIX}/openapi.json",
+        operation="getDescription",
+        about="This description.",
+        run=_document,
+        success={200: dict[str, Any]},
+        action="read",
+    ),
+)

@@ -1,0 +1,211 @@
+"""Answer: what an ask gave, as a value. The text, every call with its result, what it cost, and why it ended.
+
+`to_dict` is spec 004's shape and always has all its keys. `to_cells` gives the calls as plain `%tool` lines, so that
+the work of a model can be done again without one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from onetool_ipy.config.value import Value
+from onetool_ipy.core import current, values
+from onetool_ipy.core.errors import CallFailure, OneToolError
+from onetool_ipy.core.model import ToolResult
+from onetool_ipy.llm.messages import Usage
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+
+__all__ = ["Answer", "AnswerCall", "AskFailed", "Calls", "StopReason"]
+
+StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "error"]
+"""Why an ask ended: the model was done; steps, repetition or another limit ended it; Stop; a failure of the model."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]*")
+
+
+class AskFailed(OneToolError):
+    """The model could not be asked to the end. `answer` has what was there until then."""
+
+    def __init__(self, message: str, *, hint: str = "", answer: Answer | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.answer = answer
+
+
+class AnswerCall(Value):
+    """One call that the model asked for. `args` is a dict, or the text as it came where that is no JSON object.
+
+    `result` holds the tool's own object; `sent` is what the model was told of it, about `tokens` long. `is_tool` is
+    False for the search among tools, which is part of asking.
+    """
+
+    id: str
+    name: str
+    args: Any
+    result: ToolResult
+    sent: Any
+    tokens: int = 0
+    is_tool: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.result.ok
+
+    @property
+    def ms(self) -> float:
+        return float(self.result.meta.get("duration_ms") or 0)
+
+    @property
+    def cached(self) -> bool:
+        """Whether an earlier result of this session was used again."""
+        return bool(self.result.meta.get("cached"))
+
+    def __repr__(self) -> str:
+        said = "ok" if self.result.error is None else str(self.result.error)
+        return f"AnswerCall({self.name} {values.safe_repr(self.args, 80)}: {values.cut(said, 200)})"
+
+
+class Calls(list[AnswerCall]):
+    """The calls of an answer, in order; `.df` has one row for each."""
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """id, tool, args, ok, error, ms, tokens, cached."""
+        import pandas as pd
+
+        columns = ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
+        rows = [
+            (
+                c.id,
+                c.name,
+                c.args,
+                c.ok,
+                None if c.result.error is None else str(c.result.error),
+                c.ms,
+                c.tokens,
+                c.cached,
+            )
+            for c in self
+        ]
+        return pd.DataFrame(rows, columns=columns)
+
+
+class Answer:
+    """What an ask gave. `error` is the failure of the model, where that ended it."""
+
+    def __init__(
+        self,
+        *,
+        prompt: str,
+        text: str = "",
+        calls: Iterable[AnswerCall] = (),
+        usage: Usage | None = None,
+        stop_reason: StopReason = "done",
+        session_context_updated: bool = False,
+        error: CallFailure | None = None,
+        note: str = "",
+        model: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        self.prompt = prompt
+        self.text = text
+        self.calls = Calls(calls)
+        self.usage = usage if usage is not None else Usage()
+        self.stop_reason: StopReason = stop_reason
+        self.session_context_updated = session_context_updated
+        self.error = error
+        self.note = note
+        self.model = model
+        self.seconds = seconds
+
+    def unwrap(self) -> Answer:
+        """Give the answer itself, or raise AskFailed where the model failed."""
+        if self.stop_reason != "error":
+            return self
+        hint = self.error.hint if self.error is not None else ""
+        raise AskFailed(self.note or "The model failed.", hint=hint, answer=self)
+
+    @property
+    def tool_error(self) -> dict[str, str] | None:
+        """The first call that failed: {tool, code, message}."""
+        for call in self.calls:
+            if call.result.error is not None:
+                failed = call.result.error
+                return {"tool": call.name, "code": failed.code, "message": failed.message}
+        return None
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows of the last result that has some, as a pandas DataFrame; without one, the calls.
+
+        `frame.attrs["onetool"]` says which call they are from.
+        """
+        for call in reversed(self.calls):
+            if call.ok and call.is_tool and _has_rows(call.result.data):
+                frame = call.result.to_df()
+                frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "tool": call.name, "call": call.id}
+                return frame
+        return self.calls.df
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shape of spec 004, fit for JSON; `error` is there only where the model failed."""
+        out: dict[str, Any] = {
+            "text": self.text,
+            "toolCalls": [{"id": c.id, "name": c.name, "args": values.to_json(c.args)} for c in self.calls],
+            "toolResults": [_result(c) for c in self.calls],
+            "toolError": self.tool_error,
+            "sessionContextUpdated": self.session_context_updated,
+            "stopReason": self.stop_reason,
+            "usage": {**self.usage.to_dict(), "total": self.usage.total},
+        }
+        if self.error is not None:
+            out["error"] = {"code": self.error.code, "reason": self.error.reason, "message": self.error.message}
+        return out
+
+    def to_cells(self, write: Callable[[str, Mapping[str, Any]], str] | None = None) -> list[str]:
+        """The calls that ran, each as a `%tool` line that does it again; in order, none twice for a reused result."""
+        line = _line if write is None else write
+        return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
+        from onetool_ipy.llm.ask.shown import bundle
+
+        box = current.toolbox()
+        return bundle(self, str if box is None else box.mask)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        count = f"{len(self.calls)} call{'' if len(self.calls) == 1 else 's'}"
+        return f"<Answer {self.stop_reason}, {count}, {self.usage.total:,} tokens: {values.safe_repr(self.text, 200)}>"
+
+
+def _result(call: AnswerCall) -> dict[str, Any]:
+    written = call.result.to_dict() if call.result.error is not None else {"ok": True, "error": None}
+    meta = values.to_json(call.result.meta)
+    return {"callId": call.id, **written, "data": None if call.result.error is not None else call.sent, "meta": meta}
+
+
+def _has_rows(data: Any) -> bool:
+    """Whether there is a list of records, or a table, in a result."""
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):
+        return True
+    plain = values.to_json(data)
+    return _holds_records(plain, 3)
+
+
+def _holds_records(value: Any, depth: int) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(row, dict) for row in value)
+    inner: Sequence[Any] = list(value.values()) if isinstance(value, dict) and depth else ()
+    return any(_holds_records(one, depth - 1) for one in inner)
+
+
+def _line(name: str, args: Mapping[str, Any]) -> str:
+    shown = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return f"%tool {shown} {json.dumps(values.to_json(dict(args)), ensure_ascii=False)}" if args else f"%tool {shown}"

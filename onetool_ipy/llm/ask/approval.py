@@ -1,0 +1,201 @@
+"""Which calls need a person's yes, how the question is put, and what was allowed before.
+
+A tool that is not read-only needs a yes; a server's own word that it is counts only where the server is trusted. An
+approval holds for a tool as it was: it carries a fingerprint of the tool's words and schema, and a changed tool asks
+again. "Always" lasts as long as the toolbox. For `ask.approve` of the settings the fingerprints are kept in the state
+directory, those first seen; naming a tool in `approve=` takes it as it is now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from onetool_ipy.config import Config
+from onetool_ipy.core import names, values
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.stores import files
+
+__all__ = [
+    "Approvals",
+    "Pending",
+    "Reply",
+    "ask_person",
+    "fingerprint",
+    "needs_yes",
+    "question",
+    "read_reply",
+    "visible",
+]
+
+_MAX_VALUE = 200
+_MAX_CALL = 600
+_ALL = frozenset(("a", "all", "y", "yes"))
+_NONE = frozenset(("", "n", "no", "none"))
+_NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
+_WRITING = {"ot.stats": "output"}
+"""Tools that read, unless they are given this argument."""
+_GAP = re.compile(r" {4,}")
+_RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
+
+
+class Pending(NamedTuple):
+    """A call that waits for a yes; `changed` says that the tool is another than the one approved before."""
+
+    spec: ToolSpec
+    args: Mapping[str, Any]
+    changed: bool = False
+
+
+class Reply(NamedTuple):
+    """What the person said: the numbers (from 1) of the calls that may run, and whether for good."""
+
+    chosen: frozenset[int]
+    always: bool = False
+    understood: bool = True
+
+
+def fingerprint(spec: ToolSpec) -> str:
+    """The same as long as a tool says and takes the same."""
+    facts = [spec.name, spec.description, values.to_json(spec.parameters), spec.read_only, spec.origin, spec.server]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def needs_yes(spec: ToolSpec, args: Any, config: Config) -> bool:
+    """Whether a call may change something, as far as we can believe what is said of its tool."""
+    if not spec.read_only or (isinstance(args, dict) and args.get(_WRITING.get(spec.name, ""))):
+        return True
+    if not spec.server:
+        return False
+    server = config.settings.servers.get(spec.server)
+    return server is None or server.data.get("trusted") is not True
+
+
+class Approvals:
+    """What was allowed before, by tool and fingerprint."""
+
+    def __init__(self) -> None:
+        self._always: dict[str, str] = {}
+
+    def always(self, spec: ToolSpec) -> None:
+        """Allow a tool as it is now, as long as this lives."""
+        self._always[spec.name] = fingerprint(spec)
+
+    def given(self, specs: Sequence[ToolSpec], approve: Sequence[str], place: Path) -> dict[str, str]:
+        """What the person's own `approve=` allows: these tools as they are now."""
+        named = {spec.name: fingerprint(spec) for spec in specs if names.allowed(spec.name, approve)}
+        known = _read(place)
+        anew = {name: mark for name, mark in named.items() if name in known and known[name] != mark}
+        if anew:
+            _write(place, {**known, **anew})
+        return named
+
+    def state(
+        self, spec: ToolSpec, given: Mapping[str, str], settled: Sequence[str], place: Path
+    ) -> Literal["allowed", "unknown", "changed"]:
+        """Whether a tool is allowed: by this ask, by an earlier "always", or by the settings and unchanged since."""
+        mark = fingerprint(spec)
+        before = {*filter(None, (given.get(spec.name), self._always.get(spec.name)))}
+        if mark in before:
+            return "allowed"
+        if names.allowed(spec.name, settled):
+            known = _read(place)
+            if spec.name not in known:
+                _write(place, {**known, spec.name: mark})
+            if known.get(spec.name, mark) == mark and not before:
+                return "allowed"
+            before.add(known.get(spec.name, ""))
+        return "changed" if before else "unknown"
+
+
+def question(pending: Sequence[Pending]) -> str:
+    """The one question of a turn. All that comes from the model or a tool is made visible and cut."""
+    what = "a tool that may" if len(pending) == 1 else f"{len(pending)} tools that may"
+    lines = [f"The model wants to run {what} change something:"]
+    for number, one in enumerate(pending, start=1):
+        lines.append(f"  {number}. {_call_line(one)}")
+        if one.changed:
+            lines.append("     (this tool has changed since it was approved)")
+    numbers = "" if len(pending) == 1 else ", numbers such as 1,3"
+    lines.append(f"Run? all, none{numbers}, or always (all, and in this session without asking): ")
+    return "\n".join(lines)
+
+
+def read_reply(text: str, count: int) -> Reply:
+    """What was typed. What cannot be understood allows nothing."""
+    word = " ".join(text.lower().replace("[", " ").replace("]", " ").split())
+    always = word.startswith("always")
+    rest = word.removeprefix("always").strip(" :,") if always else word
+    everything = frozenset(range(1, count + 1))
+    if rest in _ALL or (always and not rest):
+        return Reply(everything, always)
+    if rest in _NONE:
+        return Reply(frozenset())
+    if not _NUMBERS.fullmatch(rest):
+        return Reply(frozenset(), understood=False)
+    chosen: set[int] = set()
+    for first, last in _RANGE.findall(rest):
+        chosen.update(range(int(first), int(last or first) + 1))
+    if not chosen or not chosen <= everything:
+        return Reply(frozenset(), understood=False)
+    return Reply(frozenset(chosen), always)
+
+
+def ask_person(text: str) -> str | None:
+    """Put the question with `input()`; None where nobody can answer."""
+    is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook has its own, which asks the browser
+    if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
+        return None
+    try:
+        return input(text)
+    except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
+        return None  # no terminal, a closed one, or a notebook that is run without a person
+
+
+def visible(text: str, limit: int) -> str:
+    """Text on one line in which every character can be seen: no line ends, colours, directions, controls or gaps."""
+    shown = "".join(c if c.isprintable() else _escaped(c) for c in text[: limit * 2])
+    shown = _GAP.sub(lambda gap: f"[{len(gap[0])} blanks]", shown)
+    cut = len(text) - limit
+    return shown if len(shown) <= limit and cut <= 0 else f"{shown[:limit]}… ({len(text):,} characters)"
+
+
+def _call_line(one: Pending) -> str:
+    given = [f"{visible(str(k), 60)}={_value(v)}" for k, v in one.args.items()]
+    return values.cut(" ".join([visible(one.spec.name, 130), *given]), _MAX_CALL)
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(values.to_json(value), ensure_ascii=False)
+    return visible(text, _MAX_VALUE)
+
+
+def _escaped(char: str) -> str:
+    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
+    code = ord(char)
+    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
+
+
+def _read(place: Path) -> dict[str, str]:
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _write(place: Path, marks: Mapping[str, str]) -> None:
+    """Keep the fingerprints; where that cannot be done they are looked at anew the next time."""
+    try:
+        files.make_folder(place.parent)
+        with files.locked(place):
+            files.write_whole(place, json.dumps({**_read(place), **marks}, indent=1).encode("utf-8"))
+    except OneToolError:
+        return

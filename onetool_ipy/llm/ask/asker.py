@@ -1,0 +1,159 @@
+"""Asker: what `box.ask` is. Reads what was asked for, finds model and session, and has the talk.
+
+Keeps, as long as the toolbox lives, the named sessions and what was allowed "always". The prompt form `tool:NAME
+{json}` runs one tool without a model: the person asked for it, so there is no question; the allow-list holds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.core import names, values
+from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.model import Failure, ToolCall, ToolResult
+from onetool_ipy.llm.ask import offer
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
+from onetool_ipy.llm.ask.approval import Approvals
+from onetool_ipy.llm.ask.calls import BadJson, Bounds, Runner
+from onetool_ipy.llm.ask.desk import Desk, Watch
+from onetool_ipy.llm.ask.limits import Limits, Meter
+from onetool_ipy.llm.ask.loop import Talk
+from onetool_ipy.llm.ask.session import Session
+
+if TYPE_CHECKING:
+    from onetool_ipy.llm.models import ModelClient
+
+__all__ = ["Asker"]
+
+_DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
+_MAX_STEPS = 1000
+
+
+class Asker:
+    """Asks models on behalf of one toolbox."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.last: Answer | None = None
+        self._desk = desk
+        self._approvals = Approvals()
+
+    def __call__(
+        self,
+        prompt: str,
+        *,
+        model: str | ModelClient | None = None,
+        with_tools: bool | None = None,
+        tool_allow: Sequence[str] | str | None = None,
+        max_steps: int | None = None,
+        approve: Sequence[str] | str | None = None,
+        session: str | Session | None = None,
+        watch: Watch | None = None,
+    ) -> Answer:
+        """Ask a model. What is None is as the settings under `ask` say."""
+        _require_prompt(prompt)
+        desk, settings = self._desk, self._desk.config.settings.ask
+        watch = watch or Watch()
+        given = settings.tool_allow if tool_allow is None else tool_allow
+        allow: Sequence[str] | None = offer.allow_list(given, desk.shortcuts)
+        direct = _DIRECT.fullmatch(prompt)
+        if direct is not None:
+            self.last = self._direct(prompt, direct["name"], direct["args"] or direct["glued"] or "{}", allow, watch)
+            return self.last
+        is_on = settings.with_tools if with_tools is None else with_tools
+        limits = Limits(
+            max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
+            max_calls=settings.max_calls,
+            max_tokens=settings.max_tokens,
+            max_seconds=settings.max_seconds,
+            context_tokens=settings.context_tokens,
+        )
+        talking = self.session(session)
+        client = desk.model(model)
+        allow = self._narrowed(prompt, allow) if is_on else allow
+        offering = offer.Offering(desk.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
+        meter = Meter(limits, desk.config.settings.stats.chars_per_token)
+        runner = Runner(
+            desk, talking, offering, meter, approvals=self._approvals, bounds=self._bounds(approve), watch=watch
+        )
+        talk = Talk(desk, client, talking, offering, runner, meter, watch=watch, streamed=settings.stream)
+        self.last = talk.have(prompt, is_kept=session is not None)
+        return self.last
+
+    def session(self, which: str | Session | None) -> Session:
+        """A session by its name, made where there is none; without a name one for a single ask."""
+        if isinstance(which, Session):
+            return which
+        if which is None:
+            return Session()
+        if not isinstance(which, str) or not which.strip():
+            raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
+        return self.sessions.setdefault(which, Session(which))
+
+    def _narrowed(self, prompt: str, allow: Sequence[str] | None) -> Sequence[str] | None:
+        """The allow-list, cut down to what the prompt names with `+`."""
+        named = offer.mentioned(prompt, self._desk.registry, self._desk.shortcuts)
+        if named is None:
+            return allow
+        for name in named:
+            if not names.allowed(name, allow):
+                raise UsageProblem(
+                    f"The prompt names '+{name}', which is not among the tools allowed here.",
+                    hint="Add it to tool_allow, or leave it out of the prompt.",
+                )
+        return tuple(named)
+
+    def _bounds(self, approve: Sequence[str] | str | None) -> Bounds:
+        desk = self._desk
+        settled = offer.allow_list(desk.config.settings.ask.approve, desk.shortcuts) or ()
+        given = offer.allow_list(approve, desk.shortcuts)
+        if not given:
+            return Bounds({}, settled)
+        place = desk.config.paths.state / "approvals.json"
+        specs = [spec for spec in desk.registry.list() if names.allowed(spec.name, given)]
+        return Bounds(self._approvals.given(specs, given, place), settled)
+
+    def _direct(self, prompt: str, name: str, text: str, allow: Sequence[str] | None, watch: Watch) -> Answer:
+        """Run one tool as it was asked for by name."""
+        desk = self._desk
+        (name,) = offer.allow_list([name], desk.shortcuts) or (name,)
+        call_id = desk.new_id()
+        args, why = _arguments(text, name)
+        watch.calling(1, name, args)
+        if why is not None:
+            meta = {"tool": name, "call_id": call_id, "source": "python", "duration_ms": 0.0}
+            result = ToolResult(False, error=Failure.of(why, name), meta=meta)
+        else:
+            result = desk.executor.call(ToolCall(call_id, name, args, "python"), allow=allow)
+        name = str(result.meta.get("tool", name))
+        sent = values.map_text(desk.outgoing(result), desk.mask) if result.ok else None
+        made = AnswerCall(call_id, name, args, result, sent)
+        watch.called(1, made)
+        said = values.to_text(sent) if result.error is None else result.error.message
+        answer = Answer(prompt=prompt, text=said, calls=[made])
+        watch.ended(answer)
+        return answer
+
+
+def _arguments(text: str, name: str) -> tuple[Any, BadJson | None]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        return text, BadJson(f"'{name}': the arguments are not JSON ({exc}).", hint='Write tool:NAME {"key": "value"}')
+    if not isinstance(found, dict):
+        return text, BadJson(f"'{name}': the arguments must be a JSON object, got {values.safe_repr(found, 60)}.")
+    return found, None
+
+
+def _require_prompt(prompt: Any) -> None:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise UsageProblem("There is nothing to ask.", hint='For example: box.ask("What time is it?")')
+
+
+def _steps(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MAX_STEPS:
+        raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {values.safe_repr(given, 40)}.")
+    return given

@@ -1,0 +1,266 @@
+"""`ot.map`: a tool for each row of a table, many at once; a run that was stopped goes on where it was.
+
+What is done is on disk before it counts (`stores.done_rows`), how a row is called is `sdk.row_calls`, where rows run
+is `sdk.engines`. Here is the run as a whole: which rows are still to do, progress, Stop, and the frame at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from onetool_ipy.core import current, values
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.errors import InvalidArgs, NotAllowed, UsageProblem
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.packs.ot.desk import Desk
+from onetool_ipy.packs.ot.map_frame import to_frame
+
+if TYPE_CHECKING:
+    from onetool_ipy.sdk.row_calls import Row, Task
+    from onetool_ipy.sdk.rows import Rows
+    from onetool_ipy.stores.done_rows import DoneRows
+
+__all__ = ["Mapping"]
+
+_GRACE_S = 0.7
+"""How long rows under way may take to end when Stop is pressed, so that they need not be called again."""
+
+_TELL_S = 0.1
+_NOT_FOR = ("model", "rest", "mcp")
+
+
+class Mapping:
+    """The function about many rows, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark()
+    def map(
+        self,
+        tool: str,
+        data: Any,
+        workers: int = 8,
+        engine: Any = "threads",
+        retries: int = 2,
+        per_minute: float | None = None,
+        timeout: float | None = None,
+        fresh: bool = False,
+        expand: bool = True,
+        columns: dict[str, Any] | None = None,
+        const: dict[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Call a tool for each row of a table, many at once.
+
+        Each argument of the tool names the column it is taken from; a value that is no text is the same for all rows.
+        A required argument that is not named is taken from the column of its own name. Rows that are done are kept for
+        seven days: a run that was stopped or killed goes on where it was when it is run again, calling only
+        what has not gone well. A tool whose schema or code has changed is called anew.
+
+        Args:
+            tool: Its name.
+            data: A DataFrame, a Series or list (for the one open argument), a dict of lists, or a list of dicts.
+            workers: How many rows are under way at a time.
+            engine: "threads", "dask", a distributed.Client, or any concurrent.futures.Executor.
+            retries: How often a row that failed by a time-out, a broken connection, 429 or 5xx is tried again.
+            per_minute: At most so many calls a minute.
+            timeout: Seconds that one call may take.
+            fresh: Call every row anew, also those that are done.
+            expand: Where each result is a dict, make a column of each key.
+            columns: {argument: column}, where the argument has a name that is taken here.
+            const: {argument: value} for values that are the same in all rows, texts too.
+            arguments: The tool's arguments, as argument="column".
+
+        Returns:
+            A DataFrame on the same index: the results, and the columns ok, error, ms.
+
+        Example:
+            ot.map("tools.echo", ["a", "b"])
+        """
+        from onetool_ipy.sdk.row_calls import Task
+        from onetool_ipy.sdk.rows import read_rows
+
+        _require_person(tool)
+        spec = self._desk.registry.require(tool)
+        try:
+            if spec.name == "ot.map":
+                raise UsageProblem("'ot.map' cannot be mapped.")
+            _require_numbers(workers, retries, per_minute)
+            rows = read_rows(spec, data, arguments, columns=columns, const=const)
+            run = _Run(self._desk, spec, rows, Task(spec.name, retries, timeout), workers, engine, per_minute, fresh)
+            found = run.run()
+        except UsageProblem as exc:
+            raise InvalidArgs(exc.message, hint=exc.hint) from exc
+        return to_frame(spec.short_name, rows.labels, found, expand=expand, about=run.about())
+
+
+class _Run:
+    """One run over all rows."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        spec: ToolSpec,
+        rows: Rows,
+        task: Task,
+        workers: int,
+        engine: Any,
+        per_minute: float | None,
+        fresh: bool,
+    ) -> None:
+        from onetool_ipy.sdk.row_calls import Pace
+        from onetool_ipy.stores import signs
+        from onetool_ipy.stores.done_rows import DoneRows, keys_of
+
+        self._desk = desk
+        self._spec = spec
+        self._rows = rows
+        self._workers = workers
+        self._engine = engine
+        self._pace = None if per_minute is None else Pace(per_minute)
+        self._task = task if per_minute is None or _is_here(engine) else task._replace(retries=0)
+        self._keys = keys_of(rows)
+        self._found: list[Row | None] = [None] * len(rows)
+        path = desk.config.paths.state / "maps" / f"{_plain(spec.name)}-{signs.of_code(spec)}.jsonl"
+        self._done: DoneRows = DoneRows(path, mask=desk.mask, now=lambda: desk.now().timestamp())
+        self._fresh = fresh
+        self._count = self._failed = self._unkept = self._resumed = 0
+        self._told = 0.0
+
+    def run(self) -> list[Row | None]:
+        """Call what is still to be called; what there is for each row."""
+        stamp = self._done.begin()
+        self._done.refresh()
+        if self._fresh:
+            self._done.drop(self._keys)
+        todo = self._resume()
+        if not todo:
+            return self._found
+        outcomes = self._outcomes(_Todo(self._rows, self._keys, todo, self._pace), stamp)
+        try:
+            for place, outcome in outcomes:
+                self._take(todo[place], outcome)
+        except KeyboardInterrupt as exc:
+            self._stop(exc)
+        finally:
+            outcomes.close()
+        self._tell(is_last=True)
+        return self._found
+
+    def about(self) -> dict[str, Any]:
+        """What the frame says of how it was made."""
+        called = self._count - self._resumed
+        said = {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
+        said |= {"failed": self._failed, "not_kept": self._unkept}
+        if self._done.fault is not None:
+            said["not_kept_because"] = self._desk.mask(self._done.fault.message)
+        return said
+
+    def _resume(self) -> list[int]:
+        """Take the rows that are done; the numbers of the others."""
+        from onetool_ipy.sdk.row_calls import Row
+
+        known = [place for place, key in enumerate(self._keys) if self._done.find(key)]
+        for place, done in zip(known, self._done.values(self._keys[p] for p in known), strict=True):
+            if done is not None:
+                self._found[place] = Row(True, done.value, "", done.ms, is_noted=True)
+        self._count = self._resumed = sum(row is not None for row in self._found)
+        return [place for place, row in enumerate(self._found) if row is None]
+
+    def _outcomes(self, items: _Todo, stamp: str) -> Any:
+        from onetool_ipy.sdk import engines
+        from onetool_ipy.sdk.row_calls import Elsewhere, Here, packed_spec
+
+        engine, width = self._engine, self._workers
+        if _is_here(engine):
+            here = Here(current.require(), self._task, self._done, None)
+            if engine == "threads":
+                return engines.in_threads(items, here, width, grace_s=_GRACE_S)
+            return engines.in_executor(items, here, width, engine, grace_s=_GRACE_S)
+        spec = packed_spec(self._spec) if self._spec.origin == "cell" else None
+        if self._desk.open_again is None:
+            raise UsageProblem("This toolbox cannot be opened in another process.", hint='Use engine="threads".')
+        away = Elsewhere(self._task, self._desk.open_again, self._done.path, stamp, spec)
+        if isinstance(engine, Executor):
+            return engines.in_executor(items, away, width, engine, grace_s=_GRACE_S)
+        if engine == "dask" or engines.is_dask(engine):
+            return engines.in_dask(items, away, width, None if engine == "dask" else engine, grace_s=_GRACE_S)
+        shown = values.safe_repr(engine, 80)
+        raise UsageProblem(f"No engine {shown}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
+
+    def _take(self, place: int, outcome: tuple[bool, Any]) -> None:
+        from onetool_ipy.sdk.row_calls import Row
+
+        ok, found = outcome
+        row: Row = found if ok else Row(False, None, self._desk.mask(str(found)), 0.0, is_noted=False)
+        if row.ok and not row.is_noted:
+            key = self._keys[place]
+            is_noted = bool(key) and not _is_here(self._engine) and self._done.add(key, row.value, row.ms)
+            self._unkept += not is_noted
+        self._found[place] = row
+        self._count += 1
+        self._failed += not row.ok
+        self._tell()
+
+    def _tell(self, *, is_last: bool = False) -> None:
+        from onetool_ipy.sdk.tools import progress
+
+        now = time.monotonic()
+        if is_last or now - self._told >= _TELL_S:
+            self._told = now
+            failed = f", {self._failed:,} failed" if self._failed else ""
+            resumed = f", {self._resumed:,} from before" if self._resumed else ""
+            progress(self._count, len(self._rows), f"{self._spec.name}{resumed}{failed}")
+
+    def _stop(self, exc: BaseException) -> NoReturn:
+        self._done.refresh()
+        kept = sum(self._done.find(key) for key in self._keys)
+        total = len(self._rows)
+        raise type(exc)(f"{kept:,} of {total:,} rows are done and kept; run it again to go on.") from None
+
+
+class _Todo(Sequence[tuple[str, dict[str, Any]]]):
+    """The rows still to do, made when their turn comes."""
+
+    def __init__(self, rows: Rows, keys: Sequence[str], places: Sequence[int], pace: Any) -> None:
+        self._rows = rows
+        self._keys = keys
+        self._places = places
+        self._pace = pace
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, number: Any) -> Any:
+        if self._pace is not None:
+            self._pace.wait()
+        place = self._places[number]
+        return self._keys[place], self._rows[place]
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)[:60]
+
+
+def _is_here(engine: Any) -> bool:
+    return engine == "threads" or isinstance(engine, ThreadPoolExecutor)
+
+
+def _require_person(tool: str) -> None:
+    """A model's allow-list names tools; what calls any tool by its name would go around it."""
+    here = current.scope()
+    if here is not None and here.call is not None and here.call.source in _NOT_FOR:
+        raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
+
+
+def _require_numbers(workers: int, retries: int, per_minute: float | None) -> None:
+    if workers < 1:
+        raise UsageProblem(f"workers={workers} is not 1 or more.")
+    if retries < 0:
+        raise UsageProblem(f"retries={retries} is not 0 or more.")
+    if per_minute is not None and not per_minute > 0:
+        raise UsageProblem(f"per_minute={per_minute} is not above 0.")

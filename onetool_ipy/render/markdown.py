@@ -1,0 +1,66 @@
+"""Markdown from a model -> Markdown that is safe to show: no HTML, and no picture that would be fetched.
+
+A picture's address can carry away what the model has read, so a picture becomes a link. Code stays as it is written.
+What counts as code is said so plainly that a reader of Markdown cannot see it otherwise: a block gets its fence at the
+margin, and code within a line that holds anything doubtful is written as an element of ours. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["safe"]
+
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)")
+_INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)")
+_DOUBTFUL = re.compile(r"[<|]|!\[|`{3}|~{3}")
+_RUN = re.compile(r"`{3,}|~{3,}")
+_INFO = re.compile(r"[^\w+#.-]")
+
+
+def safe(text: str) -> str:
+    """The text with its HTML shown as text, its pictures as links, its code as it is."""
+    out: list[str] = []
+    fence, indent = "", 0
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        found = _FENCE.fullmatch(line)
+        if fence:
+            is_end = found is not None and _closes(found, fence)
+            out.append(fence if is_end else line[min(indent, len(line) - len(line.lstrip())) :])
+            fence = "" if is_end else fence
+        elif found is not None:
+            fence, indent = found["mark"], len(found["indent"])
+            out += ["", fence + _INFO.sub("", found["info"].strip().split(" ")[0])]
+        else:
+            out.append(_line(line))
+    return "\n".join([*out, fence] if fence else out)
+
+
+def _closes(found: re.Match[str], fence: str) -> bool:
+    mark = found["mark"]
+    return mark[0] == fence[0] and len(mark) >= len(fence) and not found["info"].strip()
+
+
+def _line(line: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for hit in _INLINE.finditer(line):
+        parts += [_plain(line[end : hit.start()]), _code(hit)]
+        end = hit.end()
+    return "".join([*parts, _plain(line[end:])])
+
+
+def _plain(text: str) -> str:
+    text = text.replace("<", "&lt;").replace("![", "[")
+    return _RUN.sub(lambda run: _spelled(run[0]), text)
+
+
+def _code(hit: re.Match[str]) -> str:
+    """Code within a line; where a reader could see something else in it, each of its signs is spelled out."""
+    if not _DOUBTFUL.search(hit[0]):
+        return hit[0]
+    return f"<code>{_spelled(hit['code'].strip())}</code>"
+
+
+def _spelled(text: str) -> str:
+    return "".join(c if c.isalnum() or c == " " else f"&#{ord(c)};" for c in text)

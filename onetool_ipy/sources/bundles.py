@@ -1,0 +1,205 @@
+"""Tools of bundles as ordinary tools: `<bundle>.<tool>`, and every version as `<bundle>.<tool>@<version>`.
+
+The plain name stands for the enabled version changed last; single versions are found by name and not listed beside it.
+A switch turned or a tool written by any process is honoured by the next call: each call asks the store, through `live`,
+what the name stands for now. A project without bundles costs one look at a folder that is not there.
+
+Also here: `Switched`, which gives the built-in tools the switches of their bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.bundles.builtins import BUILTINS, Overlay, bundle_off, tool_off
+from onetool_ipy.bundles.snapshot import EMPTY, Held, Snapshot
+from onetool_ipy.bundles.store import BundleStore
+from onetool_ipy.core import current
+from onetool_ipy.core.errors import InvalidTool, ToolNotFound
+from onetool_ipy.core.model import Problem, Source, ToolSpec
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.model import Tool
+    from onetool_ipy.bundles.runners import Runners
+
+__all__ = ["BundleTools", "Switched"]
+
+_SLACK_S = 1.0
+"""What an HTTP tool may take beyond its own deadline, so that it is its own words that tell of it."""
+
+
+class BundleTools:
+    """The stored bundles as a source. `find` looks up the local functions that records name."""
+
+    def __init__(
+        self,
+        store: BundleStore,
+        runners: Callable[[], Runners],
+        *,
+        find: Callable[[str], ToolSpec | None],
+        http_timeout_s: float,
+    ) -> None:
+        self._store = store
+        self._runners = runners
+        self._find = find
+        self._http_timeout_s = http_timeout_s
+        self._told: Snapshot = EMPTY
+        self._specs: dict[str, tuple[Tool, str, ToolSpec]] = {}
+
+    def tools(self) -> Iterator[ToolSpec]:
+        if self._store.is_empty():
+            return
+        self._told = snapshot = self._store.look()
+        for held in snapshot.live():
+            if held.twin:
+                continue
+            for slug in held.slugs:
+                chosen = held.chosen(slug)
+                if chosen is not None:
+                    yield self._spec(held, chosen, "")
+                yield from (self._spec(held, tool, tool.version) for tool in held.versions(slug))
+
+    def problems(self) -> Iterator[Problem]:
+        if self._store.is_empty():
+            return
+        snapshot = self._store.look()
+        yield from snapshot.problems
+        for held in snapshot.live():
+            if not held.bundle.is_enabled:
+                continue
+            for tool in held.tools.values():
+                if tool.is_enabled and (said := self._lack(held, tool)):
+                    yield Problem(f"{held.bundle.slug}.{tool.slug}@{tool.version}", *said)
+
+    def refresh(self) -> bool:
+        """Whether the files say something else than when the registry last asked."""
+        if self._store.is_empty() and self._told is EMPTY:
+            return False
+        return self._store.look() is not self._told
+
+    def close(self) -> None:
+        return None
+
+    def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
+        """What a name stands for now."""
+        held = self._store.glance(bundle, slug).of_slug(bundle)
+        tool = None
+        if held is not None:
+            tool = held.tools.get((slug, version)) if version else held.chosen(slug)
+        if held is None or tool is None:
+            raise ToolNotFound(f"The tool '{_name(bundle, slug, version)}' was deleted.", hint="See all: %tool list")
+        return self._spec(held, tool, version)
+
+    def _spec(self, held: Held, tool: Tool, version: str) -> ToolSpec:
+        """The tool as a spec, made once for what it is now, so that its compiled check lasts."""
+        bundle = held.bundle
+        name = _name(bundle.slug, tool.slug, version)
+        off = _reason(held, tool)
+        known = self._specs.get(name)
+        if known is not None and known[0] is tool and known[1] == off:
+            return known[2]
+        spec = ToolSpec(
+            name=name,
+            description=tool.description or tool.display_name or tool.slug,
+            parameters=tool.arg_schema,
+            run=partial(self._request if tool.http is not None else self._function, tool, name),
+            is_async=tool.http is not None,
+            tags=tool.tags,
+            origin="bundle",
+            timeout_s=self._limit_s(tool),
+            output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
+            disabled=off,
+            where=f"bundle {bundle.slug}",
+            live=partial(self._live, bundle.slug, tool.slug, version),
+            version=version,
+            preview=partial(self._preview, tool, name) if tool.http is not None else None,
+        )
+        self._specs[name] = (tool, off, spec)
+        return spec
+
+    async def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
+        runner: Any = self._runners().of(tool, name)
+        here = current.scope()
+        return await runner.arun(args, None if here is None or here.meta is None else here.meta.update)
+
+    def _preview(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
+        runner: Any = self._runners().of(tool, name)
+        return [{**request, "secrets": runner.secrets} for request in runner.preview(args)]
+
+    def _function(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
+        runner: Any = self._runners().of(tool, name)
+        return runner.run(args)
+
+    def _limit_s(self, tool: Tool) -> float | None:
+        """HTTP tools have a deadline of their own, whoever calls them."""
+        if tool.http is None:
+            return None
+        own = [step.request.timeout_ms for _, step in tool.http.plan()]
+        return max(self._http_timeout_s if ms is None else ms / 1000 for ms in own) + _SLACK_S
+
+    def _lack(self, held: Held, tool: Tool) -> tuple[str, str] | None:
+        """What an enabled tool needs and has not, and what to do."""
+        if tool.go_tool is not None:
+            if self._find(tool.go_tool.func) is not None:
+                return None
+            return f"the function '{tool.go_tool.func}' is not there.", "The tool comes back with it."
+        try:
+            runner: Any = self._runners().of(tool, f"{held.bundle.slug}.{tool.slug}")
+            missing = runner.missing_secrets()
+        except InvalidTool as exc:
+            return f"cannot be called: {exc.message}", exc.hint
+        if not missing:
+            return None
+        return f"the secret '{missing[0]}' is missing.", "Add it to secrets.yaml, then reload."
+
+
+class Switched:
+    """A source of built-in tools, each on or off as the overlay of the built-in bundles says."""
+
+    def __init__(self, inner: Source, overlay: Overlay) -> None:
+        self._inner = inner
+        self._overlay = overlay
+        self._funcs = frozenset(tool.func for builtin in BUILTINS for tool in builtin.tools)
+        self._told: dict[str, str] = {}
+        self._specs: dict[str, ToolSpec] = {}
+
+    def tools(self) -> Iterable[ToolSpec]:
+        self._overlay.off()
+        self._told = dict(self._overlay.reasons)
+        return [self._switched(spec) for spec in self._inner.tools()]
+
+    def problems(self) -> Iterable[Problem]:
+        return [*self._inner.problems(), *self._overlay.problems()]
+
+    def refresh(self) -> bool:
+        self._overlay.off()
+        return self._inner.refresh() or self._told != self._overlay.reasons
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _switched(self, spec: ToolSpec) -> ToolSpec:
+        if spec.name not in self._funcs:
+            return spec
+        reason = self._overlay.reason(spec.name)
+        known = self._specs.get(spec.name)
+        if known is None or known.disabled != reason:
+            known = spec.replace(disabled=reason, live=partial(self._live, spec))
+            self._specs[spec.name] = known
+        return known
+
+    def _live(self, spec: ToolSpec) -> ToolSpec:
+        return self._switched(spec)
+
+
+def _name(bundle: str, slug: str, version: str) -> str:
+    return f"{bundle}.{slug}@{version}" if version else f"{bundle}.{slug}"
+
+
+def _reason(held: Held, tool: Tool) -> str:
+    """Which switch is off, and how to turn it on."""
+    if not held.bundle.is_enabled:
+        return bundle_off(held.bundle.slug)
+    return "" if tool.is_enabled else tool_off(held.bundle.slug, tool.slug, tool.version)

@@ -1,0 +1,71 @@
+"""HTTP tools made ready against a real server on this machine."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onetool_ipy.bundles.http import HttpDefinition, HttpRunner, Limits, compile_http
+from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.net import Hosts, Road, Rules
+from tests.net.conftest import make_road, road, server
+
+__all__ = ["make_road", "road", "server"]
+
+Make = Callable[..., HttpRunner]
+
+
+class Clock:
+    """Stands still until it is told to go."""
+
+    def __init__(self) -> None:
+        self.now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+    def __call__(self) -> datetime.datetime:
+        return self.now
+
+    def go(self, seconds: float) -> None:
+        self.now += datetime.timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make(road: Road, clock: Clock) -> Make:
+    """`make({request: ...} or steps, args={name: schema}, required=[...], secrets={...}, ...) -> HttpRunner`"""
+
+    def made(
+        definition: dict[str, Any],
+        *,
+        args: dict[str, Any] | None = None,
+        required: list[str] | None = None,
+        secrets: dict[str, str] | None = None,
+        output: Any = None,
+        limits: dict[str, Any] | None = None,
+        hosts: tuple[str, ...] = ("127.0.0.1",),
+        on: Road | None = None,
+        schema: dict[str, Any] | None = None,
+        **rules: Any,
+    ) -> HttpRunner:
+        named = {"type": "object", "properties": args or {}, "required": required or [], "additionalProperties": False}
+        kept = Secrets(secrets or {}, {})
+        return compile_http(
+            HttpDefinition.model_validate(definition),
+            arg_schema=schema or named,
+            output_schema=output,
+            limits=Limits.model_validate(limits or {}),
+            name="api.tool",
+            road=on or road,
+            rules=Rules(**{"hosts": Hosts(hosts), "allow_private": True, "timeout_s": 5, **rules}),
+            secret=kept.get,
+            mask=kept.mask,
+            clock=clock,
+        )
+
+    return made

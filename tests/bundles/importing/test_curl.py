@@ -1,0 +1,299 @@
+"""Pasted curl commands: what becomes of them, and that no value of a secret stands in the tool."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy.bundles.http import HttpDefinition, compile_http
+from onetool_ipy.bundles.importing import import_curl
+from onetool_ipy.bundles.importing.curl_names import is_secret
+from onetool_ipy.bundles.model import ToolBody, read
+from onetool_ipy.core.errors import InvalidRequest
+from onetool_ipy.core.loop import Background
+from onetool_ipy.core.workers import Workers
+from onetool_ipy.net import Hosts, Road, Rules
+from tests.harness.stub import Asked, Stub
+from tests.harness.surroundings import ROOT
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with Stub(lambda asked: (200, {})) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def road() -> Iterator[Road]:
+    background, workers = Background(), Workers()
+    road = Road(background, workers)
+    yield road
+    for part in (workers, background, road):
+        part.close()
+
+
+def call(stub: Stub, road: Road, command: str, args: dict[str, Any] | None = None, **secrets: str) -> Asked:
+    """What the tool of a command sends."""
+    draft = import_curl(command)
+    tool = read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
+    assert tool.http is not None
+    runner = compile_http(
+        HttpDefinition.model_validate(tool.http.wire()),
+        arg_schema=draft.tool["argSchema"],
+        name="api.tool",
+        road=road,
+        rules=Rules(hosts=Hosts(draft.hosts), allow_private=True),
+        secret={**draft.secrets, **secrets}.get,
+        clock=lambda: datetime.datetime.now(datetime.UTC),
+    )
+    runner.run(args or {})
+    return stub.asked[-1]
+
+
+SAME = [
+    "'U/get?a=1&b=x%20y&c=&a=2'",
+    "'U/p' -H 'X-One: 1' -H 'Accept: text/html' -A 'agent/1' -e https://r.test/",
+    "'U/p' -X DELETE",
+    "-sSL 'U/p' -XPATCH -d '{\"a\": [1, null], \"b\": \"x\"}' -H 'Content-Type: application/json'",
+    '\'U/p\' --json \'{"n": 1.5, "t": "ü"}\'',
+    "'U/p' -d 'user=bob smith&n=1' -d 'z=%26'",
+    "'U/p' --data-urlencode 'q=a b&c=d' --data-urlencode '=plain'",
+    "-G 'U/p?x=1' -d n=5 --data-urlencode 'q=a b'",
+    "'U/p' -u 'ann:p w:x'",
+    "'U/p' -H 'Authorization: Bearer abc.def.ghi'",
+    "'U/p' -H 'Authorization: Token abc123'",
+    "'U/p' -b 'sid=1; t=2'",
+    "'U/p' --oauth2-bearer tok-123",
+    "-I 'U/p'",
+    "'U/p' -H 'Content-Type: text/plain' --data-raw 'some ${text} here'",
+    "'U/p' -H 'X-Empty;'",
+    "$'U/p?q=it\\'s\\x21'",
+    '"U/p?q=a%22b" \\\n  --compressed \\\n  -H "X-A: \\"quoted\\""',
+    "'U/a%20b/c'",
+    "'U/p' -X PUT -H 'content-type: application/json' -d '[1, 2]'",
+]
+
+
+KNOWN: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "curl_requests.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("rest", SAME)
+def test_the_tool_sends_what_curl_sends(stub: Stub, road: Road, rest: str) -> None:
+    """What curl sends is kept in a file; where curl is installed, it is asked again."""
+    command = "curl " + rest.replace("U", stub.url()[:-1], 1)
+    wanted = Asked(**{**KNOWN[rest], "body": KNOWN[rest]["body"].encode()})
+    if shutil.which("curl"):
+        subprocess.run(["bash", "-c", command + " -s -o /dev/null --noproxy '*'"], check=True, timeout=20)
+        asked = stub.asked[-1]
+        assert (asked.method, asked.target, asked.body) == (wanted.method, wanted.target, wanted.body)
+
+    found = call(stub, road, command)
+
+    assert found.method == wanted.method
+    assert found.path == wanted.path
+    assert sorted(found.query) == sorted(wanted.query)
+    kind = wanted.headers.get("content-type", "")
+    assert found.headers.get("content-type", "").split(";")[0] == kind
+    if "json" in kind:
+        assert json.loads(found.body) == json.loads(wanted.body)
+    elif "form" in kind:
+        assert found.form == wanted.form
+    else:
+        assert found.body == wanted.body
+    passed = ("accept", "authorization", "cookie", "referer", "x-one", "x-empty", "x-a")
+    assert {n: found.headers.get(n) for n in passed} == {n: wanted.headers.get(n) for n in passed}
+
+
+def test_what_may_change_is_an_argument_with_its_default() -> None:
+    draft = import_curl(
+        'curl \'https://a.test/x?state=open&n=5&on=true&zip=007&t=a&t=b\' --json \'{"k": {"d": 1}, "z": null}\''
+    )
+
+    assert draft.tool["argSchema"] == {
+        "type": "object",
+        "properties": {
+            "state": {"type": "string", "default": "open"},
+            "n": {"type": "integer", "default": 5},
+            "on": {"type": "boolean", "default": True},
+            "zip": {"type": "string", "default": "007"},
+            "t": {"type": "array", "default": ["a", "b"]},
+            "k": {"type": "object", "default": {"d": 1}},
+            "z": {"default": None},
+        },
+        "additionalProperties": False,
+    }
+
+
+def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, road: Road) -> None:
+    command = (
+        f'curl "{stub.url()}r/{{owner}}/<the repo>/$ID?q={{term}}&id=$ID" -H "Authorization: Bearer $MY_TOKEN" '
+        f'-H "X-Org: o-${{ORG}}" -d "{{\\"name\\": \\"$NAME\\", \\"n\\": $COUNT, \\"api_key\\": \\"$K_KEY\\"}}"'
+    )
+    draft = import_curl(command)
+
+    assert draft.tool["argSchema"]["required"] == ["owner", "the repo", "id", "term", "name", "count"]
+    assert draft.missing == ["MY_TOKEN", "ORG", "K_KEY"]
+    assert draft.secrets == {}
+    args = {"owner": "a/b", "the repo": "r", "id": "7", "term": "x", "name": "n", "count": "3"}
+    found = call(stub, road, command, args, MY_TOKEN="t-1", ORG="o", K_KEY="k")
+    assert found.target == "/r/a%2Fb/r/7?q=x&id=7"
+    assert found.headers["authorization"] == "Bearer t-1"
+    assert found.headers["x-org"] == "o-o"
+    assert json.loads(found.body) == {"name": "n", "n": "3", "api_key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("command", "secrets"),
+    [
+        ("curl https://api.github.com/user -H 'Authorization: Bearer ghp-12345678'", {"GITHUB_TOKEN": "ghp-12345678"}),
+        ("curl https://x.test/ -H 'X-API-Key: key-12345678'", {"X_API_KEY": "key-12345678"}),
+        ("curl 'https://www.acme.test/?api_key=key-12345678'", {"ACME_API_KEY": "key-12345678"}),
+        ("curl https://u:pw-12345678@a.b.test/", {"B_USERNAME": "u", "B_PASSWORD": "pw-12345678"}),
+        (
+            "curl 127.0.0.1:1/ -H 'authorization: basic YW5uOnB3LTEyMzQ1Njc4'",
+            {"API_USERNAME": "ann", "API_PASSWORD": "pw-12345678"},
+        ),
+        ("curl https://b.test -d 'client_secret=cs-12345678&grant=x'", {"B_CLIENT_SECRET": "cs-12345678"}),
+        ("curl https://b.test -b 'sid=sess-12345678'", {"B_COOKIE": "sid=sess-12345678"}),
+        (
+            "curl https://b.test/key-12345678/x -H 'X-Token: key-12345678' -d 'note=key-12345678'",
+            {"B_TOKEN": "key-12345678"},
+        ),
+    ],
+)
+def test_the_value_of_a_secret_never_stands_in_the_tool(command: str, secrets: dict[str, str]) -> None:
+    draft = import_curl(command)
+
+    assert draft.secrets == secrets
+    assert "12345678" not in json.dumps(draft.tool)
+    assert "12345678" not in json.dumps(draft.notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X-Api-Key",
+        "apikey",
+        "access_token",
+        "Authorization",
+        "GITHUB_TOKEN",
+        "clientSecret",
+        "password",
+        "X-Auth-Token",
+        "key",
+        "Cookie",
+    ],
+)
+def test_a_credential_is_known_by_its_name(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["keyword", "monkey", "author", "X-Request-Id", "tokens_used", "page", "keys", "passenger", "token_type"]
+)
+def test_other_names_are_no_credentials(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, road: Road) -> None:
+    command = f"curl {stub.url()}up -F 'photo=@cat.png;type=image/png' -F name=Tom"
+
+    found = call(stub, road, command, {"photo": {"base64": "/9j/AA==", "filename": 'c"at.png', "mime": "image/png"}})
+
+    assert found.headers["content-type"].startswith("multipart/form-data; boundary=")
+    assert b'name="photo"; filename="c%22at.png"\r\nContent-Type: image/png\r\n\r\n\xff\xd8\xff\x00\r\n' in found.body
+    assert b'name="name"\r\n\r\nTom\r\n' in found.body
+
+
+def test_what_cannot_be_kept_is_noted() -> None:
+    draft = import_curl("curl -k --proxy http://p:1 a.test/x#part -d @body.json -H 'Host: b.test' -b jar.txt -m 2.5")
+
+    assert draft.notes == [
+        "'insecure' is left out: certificates are always checked",
+        "'proxy' is left out: a proxy is not used",
+        "the URL names no scheme; http is taken, as curl does",
+        "what stands behind '#' is never sent, and is left out",
+        "the cookies of the file 'jar.txt' are left out",
+        "the header Host is set by the connection itself",
+        "the file 'body.json' is not read; its content is the argument 'body'",
+    ]
+    assert draft.tool["http"]["request"]["timeoutMs"] == 2500
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("", "does not begin with 'curl'"),
+        ("wget https://a.test", "does not begin with 'curl'"),
+        ("curl", "no URL"),
+        ("curl https://a.test https://b.test", "2 URLs"),
+        ("curl 'https://a.test", "has no end"),
+        ('curl "https://a.test', "has no end"),
+        ("curl https://a.test | jq .", "one curl command"),
+        ("curl https://a.test && rm -rf x", "one curl command"),
+        ("curl https://a.test\ncurl https://b.test", "a second line begins"),
+        ("curl https://a.test/$(whoami)", "cannot be run here"),
+        ("curl https://a.test/`whoami`", "cannot be run here"),
+        ("curl ftp://a.test/x", "no whole http"),
+        ("curl file:///etc/passwd", "no whole http"),
+        ("curl https://$HOST/x", "host cannot be a variable"),
+        ("curl https://{host}.test/x", "host cannot be a variable"),
+        ("curl https://a.test -X BREW", "method 'BREW'"),
+        ("curl https://a.test --frobnicate", "'--frobnicate' of curl is not known"),
+        ("curl https://a.test -Q x", "'-Q' of curl is not known"),
+        ("curl https://a.test -H", "has no value"),
+        ("curl https://a.test -T file", "cannot be taken over"),
+        ("curl https://a.test -H 'no name'", "not of the form 'Name: value'"),
+        ("curl 'http://[::1'", "cannot be read"),
+        ("curl https://a.test -m soon", "no number of seconds"),
+        ("curl https://a.test " + "x" * (1 << 20), "at most"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_words(command: str, words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        import_curl(command)
+
+
+def test_any_text_gives_a_tool_or_a_clear_error() -> None:
+    chance = random.Random(7)
+    pieces = [
+        "curl ",
+        "https://a.test/x",
+        "-d ",
+        "-H ",
+        "'",
+        '"',
+        "\\",
+        "$",
+        "{",
+        "}",
+        "\n",
+        " ",
+        "=",
+        "&",
+        "a:b",
+        "-",
+        "é",
+        "\x00",
+        "@f",
+        "${X}",
+        "%",
+    ]
+
+    for _ in range(3000):
+        text = "curl " + "".join(chance.choice(pieces) for _ in range(chance.randint(1, 14)))
+        try:
+            draft = import_curl(text)
+        except InvalidRequest:
+            continue
+        try:
+            read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
+        except InvalidRequest as exc:
+            raise AssertionError((text, draft.tool, exc.message)) from None

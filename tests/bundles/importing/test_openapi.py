@@ -1,0 +1,533 @@
+"""OpenAPI documents, good and bad: what becomes of parameters, bodies, references, servers, security and names."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.bundles.importing import Draft, import_openapi
+from onetool_ipy.bundles.model import ToolBody, read
+from onetool_ipy.core.checker import Checker
+from onetool_ipy.core.errors import InvalidRequest
+from tests.bundles.importing.test_real_documents import text_of
+
+
+def document(**parts: Any) -> dict[str, Any]:
+    whole = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pet Store", "version": "1.0.0"},
+        "servers": [{"url": "https://a.test/v1/"}],
+    }
+    return {**whole, **parts}
+
+
+def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any) -> Draft:
+    draft = import_openapi(document(paths={path: {method: operation}}, **parts))
+    for tool in draft.tools:
+        read(ToolBody, tool, own=(tool["slug"], tool["version"]))
+        HttpDefinition.model_validate(tool["http"])
+    return draft
+
+
+def request_of(draft: Draft) -> dict[str, Any]:
+    found: dict[str, Any] = draft.tools[0]["http"]["request"]
+    return found
+
+
+def param(where: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"in": where, "name": name, "schema": {"type": "string"}, **more}
+
+
+def test_a_document_becomes_a_bundle_and_its_tools() -> None:
+    operation = {
+        "operationId": "getPet",
+        "summary": "One pet",
+        "description": "Finds it.",
+        "tags": ["pets", "a,b"],
+        "deprecated": True,
+        "parameters": [param("path", "petId", required=True), param("query", "full", description="All of it?")],
+        "responses": {"200": {"content": {"application/json": {"schema": {"type": "object"}}}}},
+    }
+
+    draft = one(operation, path="/pets/{petId}")
+
+    assert draft.bundle == {"slug": "pet-store", "displayName": "Pet Store", "description": "", "isEnabled": True}
+    assert draft.tools == [
+        {
+            "slug": "getPet",
+            "version": "1.0.0",
+            "displayName": "One pet",
+            "description": "One pet\n\nFinds it.\n\nDeprecated.",
+            "tags": ["pets", "a b"],
+            "type": "http",
+            "argSchema": {
+                "type": "object",
+                "properties": {
+                    "petId": {"type": "string"},
+                    "full": {"type": "string", "description": "All of it?"},
+                },
+                "required": ["petId"],
+                "additionalProperties": False,
+            },
+            "http": {
+                "request": {
+                    "method": "GET",
+                    "urlTemplate": "https://a.test/v1/pets/${petId}",
+                    "query": {"full": "${full}"},
+                    "headers": {"Accept": "application/json"},
+                }
+            },
+            "outputSchema": {"type": "object"},
+        }
+    ]
+    assert (draft.hosts, draft.secrets, draft.notes) == (["a.test"], [], [])
+
+
+@pytest.mark.parametrize(
+    ("more", "hole"),
+    [
+        ({}, "${ids}"),
+        ({"explode": False}, "${ids|csv}"),
+        ({"style": "spaceDelimited", "explode": False}, "${ids|space}"),
+        ({"style": "pipeDelimited", "explode": False}, "${ids|pipe}"),
+        ({"style": "pipeDelimited", "explode": True}, "${ids}"),
+        ({"style": "deepObject", "schema": {"type": "object"}}, "${ids|deep}"),
+        ({"schema": {"type": "object"}}, "${ids|spread}"),
+        ({"schema": {"type": "object"}, "explode": False}, "${ids|csv}"),
+        ({"schema": None, "content": {"application/json": {"schema": {"type": "object"}}}}, "${ids|json}"),
+    ],
+)
+def test_a_query_parameter_keeps_its_style(more: dict[str, Any], hole: str) -> None:
+    parameter = {"in": "query", "name": "ids", "schema": {"type": "array", "items": {"type": "string"}}, **more}
+
+    assert request_of(one({"parameters": [parameter]}))["query"] == {"ids": hole}
+
+
+def test_a_path_parameter_keeps_its_style() -> None:
+    parameters = [
+        param("path", "a", style="label", required=True),
+        param("path", "b", style="matrix", required=True),
+        {"in": "path", "name": "c", "required": True, "schema": {"type": "array"}},
+    ]
+
+    draft = one({"parameters": parameters}, path="/x/{a}/{b}/{c}/{d}/a b$")
+
+    assert request_of(draft)["urlTemplate"] == "https://a.test/v1/x/.${a}/;b=${b}/${c}/${d}/a%20b%24"
+    assert draft.notes == ["GET /x/{a}/{b}/{c}/{d}/a b$: the path's 'd' is no parameter, and is taken as text"]
+
+
+def test_headers_are_taken_and_cookies_noted() -> None:
+    parameters = [param("header", n) for n in ("X-Trace", "Accept", "authorization", "Host")] + [param("cookie", "sid")]
+
+    draft = one({"parameters": parameters})
+
+    assert request_of(draft)["headers"] == {"X-Trace": "${X-Trace}"}
+    assert draft.notes == [
+        "GET /pets: the header 'Host' cannot be set, and is left out",
+        "GET /pets: the cookie parameter 'sid' is left out",
+    ]
+
+
+def test_the_same_name_in_two_places_makes_two_arguments() -> None:
+    parameters = [param("path", "id", required=True), param("query", "id"), param("header", "id")]
+
+    draft = one({"parameters": parameters}, path="/x/{id}")
+
+    assert request_of(draft)["urlTemplate"].endswith("/x/${id}")
+    assert request_of(draft)["query"] == {"id": "${id_2}"}
+    assert request_of(draft)["headers"] == {"id": "${id_3}"}
+    assert "GET /pets: 'id' is the argument 'id_2'" not in draft.notes
+    assert len(draft.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("application/json", {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "json"}),
+        (
+            "application/merge-patch+json",
+            {
+                "body": {"a": "${a}", "b": "${b}"},
+                "bodyType": "json",
+                "headers": {"Content-Type": "application/merge-patch+json"},
+            },
+        ),
+        ("application/x-www-form-urlencoded", {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "form"}),
+        ("multipart/form-data", {"body": {"a": "${a}", "b": "${b}"}, "bodyType": "multipart"}),
+        ("text/plain", {"body": "${body}", "bodyType": "text", "headers": {"Content-Type": "text/plain"}}),
+        ("image/png", {"body": "${body}", "bodyType": "binary", "headers": {"Content-Type": "image/png"}}),
+    ],
+)
+def test_a_body_becomes_arguments(content: str, expected: dict[str, Any]) -> None:
+    fields = {"a": {"type": "integer"}, "b": {"type": "string"}, "id": {"type": "string", "readOnly": True}}
+    schema = {"type": "object", "properties": fields, "required": ["a", "id"]}
+
+    draft = one({"requestBody": {"required": True, "content": {content: {"schema": schema}}}}, method="post")
+
+    request = request_of(draft)
+    assert {key: request[key] for key in expected} == expected
+    assert draft.tools[0]["argSchema"]["required"] == (["a"] if isinstance(expected["body"], dict) else ["body"])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "string"}},
+        {"oneOf": [{"type": "object"}, {"type": "string"}]},
+        {"type": "object", "properties": {"a": {}}, "additionalProperties": True},
+        {"type": "object", "properties": {"q": {}}},
+        {"type": "object", "properties": {"a{b}": {}}},
+        {"type": "object"},
+        {},
+        True,
+    ],
+)
+def test_a_body_that_is_no_plain_object_is_one_argument(schema: Any) -> None:
+    body = {"content": {"application/json": {"schema": schema}}}
+
+    draft = one({"requestBody": body, "parameters": [param("query", "q")]}, method="post")
+
+    assert request_of(draft)["body"] == "${body}"
+
+
+def test_schemas_of_3_0_become_json_schema() -> None:
+    fields = {
+        "n": {"type": "integer", "nullable": True, "enum": [1, 2], "example": 1},
+        "m": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "xml": {}, "x-y": 1},
+        "r": {"nullable": True, "allOf": [{"$ref": "#/components/schemas/P"}]},
+        "odd": {"type": "file", "minLength": -1, "required": True, "pattern": "("},
+        "d": {"type": "integer", "default": 30, "description": "Size."},
+    }
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": fields}}}}
+
+    draft = one(
+        {"requestBody": body}, method="post", openapi="3.0.3", components={"schemas": {"P": {"type": "string"}}}
+    )
+
+    found = draft.tools[0]["argSchema"]
+    assert found["properties"] == {
+        "n": {"type": ["integer", "null"], "enum": [1, 2, None], "examples": [1]},
+        "m": {"type": "number", "exclusiveMinimum": 0},
+        "r": {"anyOf": [{"allOf": [{"$ref": "#/$defs/P"}]}, {"type": "null"}]},
+        "odd": {},
+        "d": {"type": "integer", "description": "Size. (default: 30)"},
+    }
+    assert found["$defs"] == {"P": {"type": "string"}}
+    assert draft.notes == [
+        "the type 'file' is none, and is left out",
+        "the pattern '(' is no regular expression, and is left out",
+    ]
+
+
+def test_references_in_a_circle_stay_a_circle() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/Node"}, "v": {"type": "integer"}}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Node"}}}}
+    loops = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}}
+
+    draft = one(
+        {
+            "requestBody": body,
+            "parameters": [{"in": "query", "name": "x", "schema": {"$ref": "#/components/schemas/A"}}],
+        },
+        method="post",
+        components={"schemas": {"Node": node, **loops}},
+    )
+
+    check = Checker(draft.tools[0]["argSchema"])
+    check.check({"v": 1, "next": {"v": 2, "next": {"v": 3}}}, "t")
+    with pytest.raises(Exception, match="next"):
+        check.check({"next": {"next": {"v": "x"}}}, "t")
+
+
+def test_nothing_outside_of_the_document_is_fetched() -> None:
+    parameters = [
+        {"$ref": "https://evil.test/p.json"},
+        {"in": "query", "name": "a", "schema": {"$ref": "other.yaml#/x"}},
+        {"in": "query", "name": "b", "schema": {"$ref": "#/nowhere"}},
+    ]
+
+    draft = one({"parameters": parameters})
+
+    assert draft.tools[0]["argSchema"]["properties"] == {"a": {}, "b": {}}
+    assert "'https://evil.test/p.json' is outside of the document, and is not fetched" in draft.notes
+    assert "'other.yaml#/x' is outside of the document, and is not fetched" in draft.notes
+    assert "'#/nowhere' leads nowhere" in draft.notes
+
+
+SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "keyInQuery": {"type": "apiKey", "in": "query", "name": "k"},
+    "inCookie": {"type": "apiKey", "in": "cookie", "name": "k"},
+    "bearer": {"type": "http", "scheme": "Bearer"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "digest": {"type": "http", "scheme": "digest"},
+    "machine": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://a.test/token", "scopes": {}}}},
+    "person": {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://a.test/x", "scopes": {}}}},
+    "mtls": {"type": "mutualTLS"},
+}
+
+
+@pytest.mark.parametrize(
+    ("security", "auth"),
+    [
+        ([{"key": []}], {"type": "apiKey", "in": "header", "name": "X-Key", "value": "${PET_STORE_KEY}"}),
+        ([{"keyInQuery": []}], {"type": "apiKey", "in": "query", "name": "k", "value": "${PET_STORE_KEY_IN_QUERY}"}),
+        ([{"bearer": []}], {"type": "bearer", "value": "${PET_STORE_BEARER}"}),
+        (
+            [{"digest": []}, {"basic": []}],
+            {"type": "basic", "username": "${PET_STORE_BASIC_USERNAME}", "password": "${PET_STORE_BASIC_PASSWORD}"},
+        ),
+        (
+            [{"machine": ["read", "write"]}],
+            {
+                "type": "oauth2",
+                "tokenUrl": "https://a.test/token",
+                "clientId": "${PET_STORE_MACHINE_CLIENT_ID}",
+                "clientSecret": "${PET_STORE_MACHINE_CLIENT_SECRET}",
+                "scope": "read write",
+            },
+        ),
+        ([{"person": ["x"]}], {"type": "bearer", "value": "${PET_STORE_PERSON_TOKEN}"}),
+        ([{"mtls": []}], None),
+        ([{"inCookie": []}], None),
+        ([{"nowhere": []}], None),
+        ([{}, {"bearer": []}], None),
+        ([], None),
+    ],
+)
+def test_security_schemes_become_auth_with_names_of_secrets(security: list[Any], auth: Any) -> None:
+    draft = one({"security": security}, components={"securitySchemes": SCHEMES}, security=[{"key": []}])
+
+    assert request_of(draft).get("auth") == auth
+    if auth is None and security:
+        assert draft.notes
+    for secret in draft.secrets:
+        assert f"${{{secret['name']}}}" in json.dumps(auth)
+
+
+def test_keys_that_are_wanted_together_are_all_sent() -> None:
+    security = [{"key": [], "keyInQuery": [], "bearer": []}]
+
+    draft = one({"security": security}, components={"securitySchemes": SCHEMES})
+
+    request = request_of(draft)
+    assert request["auth"]["type"] == "bearer"
+    assert request["headers"] == {"X-Key": "${PET_STORE_KEY}"}
+    assert request["query"] == {"k": "${PET_STORE_KEY_IN_QUERY}"}
+    assert [secret["name"] for secret in draft.secrets] == [
+        "PET_STORE_BEARER",
+        "PET_STORE_KEY",
+        "PET_STORE_KEY_IN_QUERY",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("server", "base_url", "url"),
+    [
+        ({"url": "https://a.test"}, None, "https://a.test/pets"),
+        (
+            {"url": "https://{r}.a.test/{v}", "variables": {"r": {"default": "eu"}, "v": {"default": 2}}},
+            None,
+            "https://eu.a.test/2/pets",
+        ),
+        ({"url": "/api/v3"}, "https://b.test/docs/openapi.json", "https://b.test/api/v3/pets"),
+        ({"url": "v3"}, "https://b.test/docs/openapi.json", "https://b.test/docs/v3/pets"),
+    ],
+)
+def test_the_server_is_the_first_one_with_its_defaults(server: dict[str, Any], base_url: str | None, url: str) -> None:
+    draft = import_openapi(
+        document(servers=[server, {"url": "https://other.test"}], paths={"/pets": {"get": {"x": 1}}}), base_url=base_url
+    )
+
+    assert request_of(draft)["urlTemplate"] == url
+
+
+def test_a_server_that_is_no_place_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="names no whole server"):
+        import_openapi(document(servers=[{"url": "/v1"}], paths={"/a": {"get": {"x": 1}}}))
+    for url in ("https://{x}.a.test/", "https://u:p@a.test/", "https://a.test/?x=1"):
+        with pytest.raises(InvalidRequest, match="no operation that can be a tool"):
+            import_openapi(document(servers=[{"url": url}], paths={"/a": {"get": {"x": 1}}}))
+
+
+def test_names_come_from_operation_ids_and_are_all_different() -> None:
+    ids = ["a/b_c", "a.b.c", "A-b-c", "über grün", "x" * 90, "x" * 90, "___", None, "pets.list()"]
+    paths = {f"/p{i}": {"get": {"operationId": name, "x": 1}} for i, name in enumerate(ids)}
+
+    slugs = [tool["slug"] for tool in import_openapi(document(paths=paths)).tools]
+
+    assert slugs == [
+        "a-b-c", "a-b-c-2", "A-b-c", "über-grün", "x" * 64, "x" * 62 + "-2", "get-p6", "get-p7", "pets-list",
+    ]  # fmt: skip
+
+
+def test_shared_parameters_and_referred_paths_are_taken() -> None:
+    item = {
+        "parameters": [param("path", "id", required=True), param("query", "v")],
+        "get": {"parameters": [param("query", "v", required=True)]},
+    }
+    whole = document(paths={"/x/{id}": {"$ref": "#/components/pathItems/X"}}, components={"pathItems": {"X": item}})
+
+    tool = import_openapi(whole).tools[0]
+
+    assert tool["argSchema"]["required"] == ["id", "v"]
+
+
+def test_output_schemas_are_taken_where_they_are_sane() -> None:
+    good = {"content": {"application/json": {"schema": {"type": "array"}}}}
+    large = {"content": {"application/json": {"schema": {"enum": ["x" * 100 + str(i) for i in range(300)]}}}}
+
+    assert one({"responses": {"200": good}}).tools[0]["outputSchema"] == {"type": "array"}
+    assert "outputSchema" not in one({"responses": {"200": good, "204": {}}}).tools[0]
+    assert "outputSchema" not in one({"responses": {"default": good}}).tools[0]
+    draft = one({"responses": {"200": large}})
+    assert "outputSchema" not in draft.tools[0]
+    assert draft.notes == ["GET /pets: its outputSchema is left out, since it is very large"]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"swagger": "2.0"}, "This is Swagger 2.0"),
+        ({}, "no OpenAPI 3 document"),
+        ({"openapi": "4.0"}, "no OpenAPI 3 document"),
+        ({"openapi": "3.0.0"}, "no operation"),
+        ({"openapi": "3.0.0", "paths": []}, "no operation"),
+        ({"openapi": "3.0.0", "paths": {"/x": None, "/y": {"get": "z"}}}, "no operation"),
+        (b"", "no OpenAPI 3 document"),
+        (b"[1, 2]", r"neither JSON nor YAML|no object"),
+        (b"{oops", "neither JSON nor YAML"),
+        (b"a: &a [*a]", r"neither JSON nor YAML|no OpenAPI"),
+        (b"\xff\xfe\x00", "neither JSON nor YAML"),
+        ("<html>", r"neither JSON nor YAML|no object|no OpenAPI"),
+        (b'{"a":' * 5000, "neither JSON nor YAML"),
+    ],
+)
+def test_what_is_no_document_is_refused(source: Any, words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        import_openapi(source)
+
+
+def test_odd_parts_cost_only_themselves() -> None:
+    paths = {
+        "/good": {"get": {"operationId": "good"}},
+        "/odd": {
+            "get": {
+                "operationId": 5,
+                "parameters": [
+                    None,
+                    3,
+                    {"in": "query"},
+                    {"in": "body", "name": "x"},
+                    {"in": "query", "name": "ok", "schema": 7},
+                ],
+                "requestBody": "x",
+                "responses": [1],
+                "security": "none",
+                "tags": {"a": 1},
+            },
+            "trace": {"x": 1},
+        },
+    }
+
+    draft = import_openapi(document(paths=paths))
+
+    assert [tool["slug"] for tool in draft.tools] == ["good", "get-odd"]
+    assert draft.tools[1]["argSchema"]["properties"] == {"ok": {}}
+    assert "TRACE /odd: a trace is no tool, and is left out" in draft.notes
+
+
+def test_yaml_is_read_as_json_is() -> None:
+    text = """
+openapi: 3.0.1
+info: {title: T, version: 1.10}
+servers: [{url: 'https://a.test'}]
+paths:
+  /a:
+    get:
+      responses: {200: {description: ok}}
+      parameters:
+      - {in: query, name: on, schema: {type: string, enum: [yes, no, 2020-01-01]}}
+"""
+
+    draft = import_openapi(text)
+
+    assert draft.tools[0]["argSchema"]["properties"] == {"on": {"type": "string", "enum": ["yes", "no", "2020-01-01"]}}
+
+
+def test_a_yaml_of_aliases_without_end_is_refused_in_time() -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    began = time.monotonic()
+
+    with pytest.raises(InvalidRequest):
+        import_openapi("openapi: 3.0.0\n" + "\n".join(lines))
+
+    assert time.monotonic() - began < 20
+
+
+def test_a_schema_without_end_in_depth_is_cut() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"properties": {"x": deep}}
+
+    draft = one({"parameters": [{"in": "query", "name": "d", "schema": deep}]})
+
+    assert "a schema is nested too deep, and its inside is left out" in draft.notes
+
+
+def test_styles_of_a_real_document_are_imported_with_notes() -> None:
+    draft = import_openapi(text_of("parameters-style.json"))
+
+    assert len(draft.tools) == 25
+    assert any("cookie parameter" in note for note in draft.notes)
+    assert any("with explode" in note for note in draft.notes)
+
+
+def test_a_damaged_document_costs_a_note_or_is_refused() -> None:
+    """A real document with parts of it replaced at random: every tool that comes out can still be kept."""
+    chance = random.Random(5)
+    whole = json.loads(text_of("readme.json"))
+    whole["paths"] = dict(list(whole["paths"].items())[:6])
+    odd: list[Any] = [
+        None,
+        5,
+        "x",
+        [],
+        {},
+        True,
+        ["a"],
+        {"$ref": "#/paths"},
+        {"$ref": "#"},
+        {"a": {"b": 1}},
+        "${x}",
+        -1.5,
+    ]
+    kept = 0
+
+    for _ in range(60):
+        damaged = json.loads(json.dumps(whole))
+        places = list(_places(damaged["paths"])) + list(_places(damaged["components"]))
+        for holder, key in chance.sample(places, 25):
+            holder[key] = chance.choice(odd)
+        try:
+            draft = import_openapi(damaged)
+        except InvalidRequest:
+            continue
+        for tool in draft.tools:
+            read(ToolBody, tool, own=(tool["slug"], tool["version"]))
+            Checker(tool["argSchema"])
+            kept += 1
+
+    assert kept > 200
+
+
+def _places(node: Any) -> Iterator[tuple[Any, Any]]:
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield node, key
+        yield from _places(value)

@@ -1,0 +1,148 @@
+"""Pages: every row once, also while rows come and go; tokens that are not ours are refused."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy.bundles.paging import page_of
+from onetool_ipy.core.errors import InvalidRequest
+from tests.bundles.aids import Shelf, go
+from tests.core.support import Project
+
+COUNT = 30
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    """Bundles that the tests of this file only read."""
+    shelf = Shelf(Project(tmp_path_factory.mktemp("paging") / "project"))
+    fill(shelf)
+    yield shelf
+    shelf.box.close()
+
+
+def fill(shelf: Shelf) -> str:
+    bundle = shelf.bundle("many")
+    shelf.bundles.put_tools(bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(COUNT)])
+    return bundle.bundle_id
+
+
+def pages(ask: Any, **query: Any) -> list[list[str]]:
+    found, token = [], None
+    while True:
+        page = ask(page_token=token, **query)
+        found.append([tool.slug for tool in page])
+        token = page.next_page_token
+        if token is None:
+            return found
+
+
+def test_default_is_25(full: Shelf) -> None:
+    assert [len(page) for page in pages(full.bundles.list_tools)] == [25, COUNT + 5 - 25]
+    assert [len(page) for page in pages(full.bundles.list_tools, page_size=1000)] == [COUNT + 5]
+
+
+def test_most_is_256_whatever_is_asked_for() -> None:
+    rows = list(range(600))
+
+    first, token = page_of(rows, lambda row: (row,), size=10**9, token=None, query=[], store="s")
+    second, more = page_of(rows, lambda row: (row,), size=10**9, token=token, query=[], store="s")
+
+    assert first + second == rows[:512]
+    assert more is not None
+
+
+@pytest.mark.parametrize("size", [1, 7, COUNT - 1, COUNT, COUNT + 1])
+def test_every_row_once(full: Shelf, size: int) -> None:
+    listed = [slug for page in pages(full.bundles.list_tools, page_size=size) for slug in page]
+    searched = [s for page in pages(lambda **q: full.bundles.search("many", **q), page_size=size) for s in page]
+
+    assert len(listed) == len(set(listed)) == COUNT + 5
+    assert len(searched) == len(set(searched)) == COUNT
+
+
+def test_rows_that_come_and_go_shift_nothing(shelf: Shelf) -> None:
+    own = fill(shelf)
+    first = shelf.bundles.list_tools(bundle_ids=[own], page_size=10)
+    for number in (3, 9, 10):
+        shelf.bundles.delete_tool(own, f"t{number}", "1")
+    shelf.bundles.put_tool(own, "new", "1", go())
+
+    rest = pages(shelf.bundles.list_tools, bundle_ids=[own], page_size=10)
+    second = shelf.bundles.list_tools(bundle_ids=[own], page_size=10, page_token=first.next_page_token)
+
+    assert [tool.slug for tool in second] == [f"t{number}" for number in range(11, 21)]
+    assert rest[-1][-1] == "new"
+
+
+def test_a_token_of_another_query_is_refused(full: Shelf) -> None:
+    own = full.bundles.named("many").bundle_id  # type: ignore[union-attr]
+    token = full.bundles.list_tools(page_size=5).next_page_token
+    searched = full.bundles.search("many", page_size=5).next_page_token
+
+    for ask in (
+        lambda: full.bundles.list_tools(page_token=token, bundle_ids=[own]),
+        lambda: full.bundles.list_tools(page_token=token, include_disabled=True),
+        lambda: full.bundles.list_tools(page_token=token, tags=["x"]),
+        lambda: full.bundles.list_bundles(page_token=token),
+        lambda: full.bundles.search("many", page_token=token),
+        lambda: full.bundles.search("man", page_token=searched),
+        lambda: full.bundles.list_tools(page_token=searched),
+    ):
+        with pytest.raises(InvalidRequest, match="pageToken"):
+            ask()
+    assert len(full.bundles.list_tools(page_token=token, page_size=7)) == 7  # the size may change
+
+
+def test_a_token_of_another_project_is_refused(full: Shelf, tmp_path: Any) -> None:
+    other = Shelf(Project(tmp_path / "other"))
+    token = full.bundles.list_tools(page_size=5).next_page_token
+
+    with pytest.raises(InvalidRequest):
+        other.bundles.list_tools(page_token=token)
+    other.box.close()
+
+
+def forged(token: str) -> list[Any]:
+    raw = base64.urlsafe_b64decode(token + "==")
+    flipped = [
+        base64.urlsafe_b64encode(raw[:i] + bytes([raw[i] ^ 1]) + raw[i + 1 :]).decode().rstrip("=") for i in (0, 20)
+    ]
+    other = base64.urlsafe_b64encode(b"x" * 16 + b'["a"]').decode()
+    return [
+        *flipped,
+        other,
+        token[:-1],
+        token + "A",
+        token + "=",
+        "",
+        "x",
+        "é",
+        "\0",
+        "x" * 100_000,
+        7,
+        b"x",
+        [],
+        "null",
+    ]
+
+
+def test_forged_tokens_are_refused(full: Shelf) -> None:
+    token = full.bundles.list_tools(page_size=5).next_page_token
+    assert token is not None
+
+    for bad in forged(token):
+        with pytest.raises(InvalidRequest, match="pageToken") as caught:
+            full.bundles.list_tools(page_size=5, page_token=bad)
+        assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("size", [0, -1, "5", None, 2.0, True])
+def test_bad_sizes_are_refused(full: Shelf, size: Any) -> None:
+    for ask in (full.bundles.list_tools, full.bundles.list_bundles, lambda **q: full.bundles.search("x", **q)):
+        with pytest.raises(InvalidRequest, match="pageSize"):
+            ask(page_size=size)

@@ -1,0 +1,51 @@
+"""The section `ask` of onetool.yaml: defaults, every key, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy import InvalidConfig, open_toolbox
+from onetool_ipy.config.settings import Ask
+
+
+def _settings(tmp_path: Path, text: str) -> Ask:
+    (tmp_path / ".onetool").mkdir(exist_ok=True)
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\nask: {text}\n", encoding="utf-8")
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        return box.config.settings.ask
+
+
+def test_defaults(tmp_path: Path) -> None:
+    found = _settings(tmp_path, "{}")
+
+    assert (found.with_tools, found.tool_allow, found.max_steps, found.approve) == (True, None, 5, ())
+    assert (found.max_calls, found.max_tokens, found.max_seconds) == (50, 200_000, 300)
+    assert (found.context_tokens, found.stream) == (100_000, True)
+
+
+def test_every_key_is_read(tmp_path: Path) -> None:
+    found = _settings(
+        tmp_path,
+        "{with_tools: false, tool_allow: [time.*], max_steps: 9, approve: [a.b], max_calls: 3, max_tokens: 4,"
+        " max_seconds: 0.5, context_tokens: 6, stream: false}",
+    )
+
+    assert found == Ask(False, ("time.*",), 9, ("a.b",), 3, 4, 0.5, 6, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{max_calls: 0}",
+        "{max_tokens: many}",
+        "{max_seconds: 0}",
+        "{context_tokens: -1}",
+        "{stream: 7}",
+        "{max_call: 3}",
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_key(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidConfig, match=text[1:].partition(":")[0]):
+        _settings(tmp_path, text)

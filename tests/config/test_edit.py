@@ -1,0 +1,107 @@
+"""Edits in a user's own files: everything else stays byte for byte, and what cannot be added to is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from onetool_ipy import UsageProblem
+from onetool_ipy.config import load_config
+from onetool_ipy.config.edit import allow_host, save_secret
+
+HOST = "api.example.com"
+
+
+def _paths(folder: Path, text: str | None):  # noqa: ANN202 - Paths
+    if text is not None:
+        file = folder / ".onetool" / "onetool.yaml"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+    return load_config(env={"HOME": str(folder)}, cwd=folder).paths
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "# nothing but words\n",
+        "version: 1\n# http:\n#   allowed_hosts: []\n",
+        "version: 1\nfs: {roots: ['.']}  # no newline at the end",
+        "http:\n",
+        "http: # later\nfs: {roots: ['.']}\n",
+        "http:\n    timeout_s: 5   # long\n\nfs: {roots: ['.']}\n",
+        "http: {}\n",
+        "http: {timeout_s: 5} # five\n",
+        "http:\n  allowed_hosts: []\n",
+        "http:\n  allowed_hosts:\n  timeout_s: 5\n",
+        "http:\n  allowed_hosts: [a.com, 'b.com'] # both\n  timeout_s: 5\n",
+        "http:\n  allowed_hosts: [\n    a.com,  # one\n    b.com,\n  ]\n",
+        "http:\n  allowed_hosts:\n    - a.com  # one\n    # two\n    - b.com # end\n\n  timeout_s: 5\n",
+        "http:\n  allowed_hosts:\n  - a.com\n",
+        "http: {allowed_hosts: [a.com], timeout_s: 5}\n",
+    ],
+)
+def test_a_host_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | None) -> None:
+    paths = _paths(tmp_path, text)
+    before = (yaml.safe_load(text or "") or {}).get("http") or {}
+
+    file = allow_host(paths, HOST)
+
+    assert file is not None
+    changed = file.read_text(encoding="utf-8")
+    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert loaded.problems == ()
+    assert loaded.settings.http.allowed_hosts == (*(before.get("allowed_hosts") or ()), HOST)
+    kept = iter(changed)
+    assert all(any(mine == each for each in kept) for mine in text or ""), "something was taken out"
+    assert allow_host(loaded.paths, HOST) is None
+    assert file.read_text(encoding="utf-8") == changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http: &h {allowed_hosts: &l [a.com]}\npacks: {x: {hosts: *l}}\n", "http: [1\n", "http: 5\n", "a: 1\na: 2\n"],
+)
+def test_what_cannot_be_added_to_is_left_alone(tmp_path: Path, text: str) -> None:
+    paths = _paths(tmp_path, text)
+
+    with pytest.raises(UsageProblem):
+        allow_host(paths, HOST)
+
+    assert (tmp_path / ".onetool" / "onetool.yaml").read_text(encoding="utf-8") == text
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "real.yaml"
+    real.write_text("version: 1\n", encoding="utf-8")
+    real.chmod(0o640)
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").symlink_to(real)
+
+    allow_host(_paths(tmp_path, None), HOST)
+
+    assert (tmp_path / ".onetool" / "onetool.yaml").is_symlink()
+    assert HOST in real.read_text(encoding="utf-8")
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("value", ["sk-123456", 'a"b\\c: #d', "  spaces  ", "123456", "ünï", "true"])
+def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> None:
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "secrets.yaml").write_text("# mine\nOTHER: abcdefgh", encoding="utf-8")
+    paths = _paths(tmp_path, None)
+
+    file = save_secret(paths, "MY_KEY", value)
+    save_secret(paths, "MY_KEY", value)
+
+    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert loaded.secrets.get("MY_KEY") == value
+    assert loaded.secrets.get("OTHER") == "abcdefgh"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text(encoding="utf-8").startswith("# mine\nOTHER: abcdefgh\n")
+    assert "secrets.yaml" in (tmp_path / ".onetool" / ".gitignore").read_text(encoding="utf-8")
+    with pytest.raises(UsageProblem, match="another secret"):
+        save_secret(paths, "MY_KEY", "something else")

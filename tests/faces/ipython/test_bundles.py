@@ -1,0 +1,285 @@
+"""`%tool new http`, `%tool bundle`, `%tool import openapi`: HTTP tools made and used in a kernel, on a real API."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.harness.kernel import Kernel
+
+TOKEN = "tok-9f8e7d6c5b4a"
+
+
+class Api(ThreadingHTTPServer):
+    """Answers what it was asked; `seen` has every request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.seen: list[dict[str, Any]] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+    def document(self) -> dict[str, Any]:
+        number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+        one = {"operationId": "getUser", "parameters": [number], "responses": {"200": {"description": "ok"}}}
+        return {
+            "openapi": "3.0.3",
+            "info": {"title": "Small Users", "version": "2.1"},
+            "servers": [{"url": f"http://{self.host}"}],
+            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+            "security": [{"key": []}],
+            "paths": {"/users/{id}": {"get": one}},
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Api
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        asked = {"verb": self.command, "path": self.path, "headers": dict(self.headers)}
+        self.server.seen.append({**asked, "body": self.rfile.read(size).decode()})
+        told = self.server.document() if self.path == "/openapi.json" else {"path": self.path, "verb": self.command}
+        body = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET  # noqa: N815 - as http.server names them
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    running = Api()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    place = kernel.cwd / ".onetool"
+    place.mkdir()
+    (place / "onetool.yaml").write_text(
+        "# mine\nversion: 1\nhttp:\n  allow_private: true  # loopback\n", encoding="utf-8"
+    )
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+def _hosts(kernel: Kernel) -> list[str]:
+    text = (kernel.cwd / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert "# mine" in text
+    assert "# loopback" in text
+    found: list[str] = (yaml.safe_load(text)["http"]).get("allowed_hosts", [])
+    return found
+
+
+def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
+    curl = f"curl -s -H 'Accept: application/json' 'http://{api.host}/users/{{id}}?limit=5' \\\n  --compressed"
+
+    said = loaded.execute(f"%%tool new http my-api.get-user --arg id:integer --allow-host\n{curl}").result_text
+
+    assert "my-api.get-user@1: stored." in said
+    assert "argument id: int, required" in said
+    assert "argument limit: int, default 5" in said
+    assert f"Allowed: {api.host}" in said
+    assert _hosts(loaded) == [api.host]
+    assert "/users/3?limit=5" in loaded.execute("%tool my-api.get-user id=3").text
+    assert "/users/4?limit=9" in loaded.execute("my_api.get_user(id=4, limit=9)").text
+    assert loaded.complete("%tool my-api.get-").matches
+    loaded.execute("%reload_ext onetool_ipy")
+    assert "/users/5" in loaded.execute("my_api.get_user(id=5)").text
+
+
+def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Api) -> None:
+    said = loaded.execute(f"%tool new http my-api.get --url http://{api.host}/x").result_text
+
+    assert f"Not allowed yet: {api.host}" in said
+    assert "--allow-host" in said
+    refused = loaded.execute("%tool my-api.get", allow_errors=True)
+    assert "is not allowed" in refused.text
+    assert _hosts(loaded) == []
+    assert api.seen == []
+
+
+@pytest.mark.parametrize(("answer", "allowed"), [("y", True), ("n", False), ("", False)])
+def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool) -> None:
+    running = loaded.start_execute(f"%tool new http my-api.get --url http://{api.host}/x", allow_stdin=True)
+
+    asked = loaded.answer_input(answer)
+    running.wait()
+
+    assert asked == f"Allow HTTP tools to reach '{api.host}'? [y/N] "
+    assert _hosts(loaded) == ([api.host] if allowed else [])
+
+
+def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kernel, api: Api) -> None:
+    cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
+
+    first = loaded.execute(cell.format(""))
+    refused = loaded.execute("%tool my-api.me", allow_errors=True)
+    second = loaded.execute(cell.format("--save-secrets"))
+    called = loaded.execute("%tool my-api.me")
+
+    assert "Secret API_TOKEN: not kept" in first.text
+    assert "API_TOKEN" in refused.text
+    assert "there already" in second.text
+    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    assert "/me" in called.text
+    secrets = loaded.cwd / ".onetool" / "secrets.yaml"
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    stored = "".join(p.read_text(encoding="utf-8") for p in (loaded.cwd / ".onetool" / "bundles").rglob("*.json"))
+    for outcome in (first, refused, second, called):
+        assert TOKEN not in str(outcome)
+    assert TOKEN not in stored
+    assert "${API_TOKEN}" in stored
+
+
+def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api) -> None:
+    body = '{"name": "$name", "age": 5}'
+    loaded.execute(
+        f"%tool new http my-api.add --url http://{api.host}/users --method POST --header 'X-Api-Key: {TOKEN}' "
+        f"--body '{body}' --allow-host --save-secrets --describe 'Add a user.'"
+    )
+
+    shown = loaded.execute("%tool my-api.add name=Ada --dry")
+
+    assert f"POST http://{api.host}/users" in shown.text
+    assert "X-Api-Key: ***" in shown.text
+    assert '"name":"Ada"' in shown.text.replace(": ", ":")
+    assert TOKEN not in shown.text
+    assert api.seen == []
+    loaded.execute("%tool my-api.add name=Ada")
+    assert json.loads(api.seen[0]["body"]) == {"name": "Ada", "age": 5}
+    assert api.seen[0]["headers"]["X-Api-Key"] == TOKEN
+    assert "Add a user." in loaded.execute("%tool info my-api.add").text
+    wrong = loaded.execute("%tool my-api.add --dry", allow_errors=True)
+    assert "name" in wrong.text
+
+
+def test_the_same_cell_can_be_run_again_and_another_needs_replace(loaded: Kernel, api: Api) -> None:
+    line = f"%tool new http my-api.get --url http://{api.host}/x --allow-host"
+
+    assert "stored" in loaded.execute(line).text
+    assert "there already" in loaded.execute(line).text
+    other = line.replace("/x", "/y")
+    assert "--replace" in loaded.execute(other, allow_errors=True).text
+    assert "/x" in loaded.execute("%tool my-api.get").text
+    assert "stored" in loaded.execute(f"{other} --replace").text
+    assert "/y" in loaded.execute("%tool my-api.get").text
+    assert "stored" in loaded.execute(line.replace("my-api.get", "my-api.get@2")).text
+    assert "/x" in loaded.execute("%tool my-api.get@2").text
+
+
+def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api) -> None:
+    for name in ("one", "two"):
+        loaded.execute(f"%tool new http my-api.{name} --url http://{api.host}/{name} --allow-host")
+
+    listed = loaded.execute("%tool bundle list").text
+    assert "bundle: my-api" in listed
+    assert "bundle: time" in listed
+    assert "my-api.one@1  on, http, 0 calls" in loaded.execute("%tool bundle show my-api").text
+    assert '"urlTemplate"' in loaded.execute("%tool bundle show my-api.one@1").text
+    loaded.execute("%tool bundle off my-api.one")
+    assert "switched off" in loaded.execute("%tool my-api.one", allow_errors=True).text
+    assert "/two" in loaded.execute("%tool my-api.two").text
+    loaded.execute("%tool bundle off my-api")
+    assert "%tool bundle on my-api" in loaded.execute("%tool my-api.two", allow_errors=True).text
+    loaded.execute("%tool bundle on my-api\n%tool bundle on my-api.one@1")
+    assert "/one" in loaded.execute("%tool my-api.one").text
+    assert "--with-tools" in loaded.execute("%tool bundle delete my-api", allow_errors=True).text
+    assert "deleted" in loaded.execute("%tool bundle delete my-api.one").text
+    assert "No tool 'my-api.one'" in loaded.execute("%tool my-api.one", allow_errors=True).text
+    assert "with 1 tools" in loaded.execute("%tool bundle delete my-api --with-tools").text
+    assert "my-api" not in loaded.execute("%tool bundle list").text
+    assert "read-only" in loaded.execute("%tool bundle delete time", allow_errors=True).text
+    assert "read-only" in loaded.execute("%tool new http time.now2 --url https://x.com/", allow_errors=True).text
+
+
+def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_path: Path) -> None:
+    refused = loaded.execute(f"%tool import openapi http://{api.host}/openapi.json", allow_errors=True)
+    assert "not allowed" in refused.text
+    assert api.seen == []
+
+    said = loaded.execute(f"%tool import openapi http://{api.host}/openapi.json --bundle users --allow-host").text
+
+    assert "The bundle users has 1 tools: Small Users" in said
+    assert "secrets.yaml" in said
+    assert _hosts(loaded) == [api.host]
+    name = said.partition("%tool info ")[2].split()[0]
+    secret = next(line.split(":")[0].strip() for line in said.splitlines() if ': "..."' in line)
+    (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"{secret}: {TOKEN}\n", encoding="utf-8")
+    (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
+    loaded.execute("%tool reload")
+    assert "/users/7" in loaded.execute(f"%tool {name} id=7").text
+    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(api.document()), encoding="utf-8")
+    assert "has 1 tools" in loaded.execute(f"%tool import openapi {file} --bundle from-file").text
+    again = loaded.execute(f"%tool import openapi {file} --bundle from-file", allow_errors=True)
+    assert "from-file" in again.text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%tool new", "makes HTTP tools"),
+        ("%tool new ftp a.b", "makes HTTP tools"),
+        ("%tool new http", "wants a name"),
+        ("%tool new http --url https://x.com", "wants a name"),
+        ("%tool new http noname --url https://x.com", "is no name of a tool"),
+        ("%tool new http a_b.c --url https://x.com", "'_'"),
+        ("%tool new http a.b@.. --url https://x.com", "is no version"),
+        ("%tool new http a.b", "No address"),
+        ("%tool new http a.b --url", "has no value"),
+        ("%tool new http a.b --arg", "wants a value"),
+        ("%tool new http a.b --url https://x.com --arg id:integer", "no argument 'id'"),
+        ("%tool new http a.b --url https://x.com/{id} --arg id:number2", "is no type"),
+        ("%tool new http a.b --url ftp://x.com/", "http"),
+        ("%tool new http a.b --url https://{host}/", "host cannot be a variable"),
+        ("%tool new http a.b --curl 'wget https://x.com'", "curl"),
+        ("%tool new http a.b --curl 'curl https://x.com' --url https://y.com", "in one place"),
+        ("%%tool new http a.b --curl 'curl https://x.com'\ncurl https://y.com", "Keep one"),
+        ("%%tool new http a.b\nnot a command", "curl"),
+        ("%tool new http a.b --curl {nothing}", "no text called 'nothing'"),
+        ("%tool new http a.b --method BREW --url https://x.com", "BREW"),
+        ("%tool bundle burn x", "does not know 'burn'"),
+        ("%tool bundle on", "wants one name"),
+        ("%tool bundle on nothing", "No bundle 'nothing'"),
+        ("%tool bundle on tim", "Did you mean 'time'"),
+        ("%tool bundle on time.nwo", "has no tool 'nwo'"),
+        ("%tool bundle show time.now@9", "has no tool 'now@9'"),
+        ("%tool import", "openapi"),
+        ("%tool import swagger x", "openapi"),
+        ("%tool import openapi nothing-here.json", "There is no file"),
+        ("%tool import openapi .onetool", "There is no file"),
+        ("%tool import openapi .onetool/onetool.yaml", "no OpenAPI 3 document"),
+        ("%%tool bundle list\nand more", "takes nothing but its own line"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(loaded: Kernel, line: str, said: str) -> None:
+    outcome = loaded.execute(line, allow_errors=True)
+
+    assert outcome.error is not None
+    assert said in outcome.text
+    assert len(outcome.error.text.splitlines()) <= 5
+    assert "Traceback" not in outcome.text
+    assert list((loaded.cwd / ".onetool").rglob("*.json")) == []

@@ -1,0 +1,243 @@
+"""Calls that take longer than 0.5 s show elapsed time or progress in their own cell (contract 8)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+from tests.faces.ipython.waiting import TOOLS, drawn, kept
+from tests.harness.kernel import Kernel, Outcome
+from tests.harness.surroundings import ROOT
+
+
+@pytest.fixture(scope="module")
+def ready(_shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+    folder = tmp_path_factory.mktemp("progress")
+    _shared_kernel.reset(folder / "work", folder / "state")
+    _shared_kernel.execute("%load_ext onetool_ipy")
+    _shared_kernel.execute(TOOLS)
+    return _shared_kernel
+
+
+def watched(kernel: Kernel, code: str, *, allow_errors: bool = False) -> Outcome:
+    """Run a cell as a person does: one who could be asked for input."""
+    return kernel.execute(code, allow_stdin=True, allow_errors=allow_errors)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("nb.nap(s=0.7)", "nb.nap"),
+        ("x = %tool nb.nap s=0.7 --timeout 20", "nb.nap"),
+        ("$nb.nap s=0.7", "nb.nap"),
+        ("ot.run('nb.nap', s=0.7)", "nb.nap"),
+        ("nb.anap(s=0.7)", "nb.anap"),
+        ("await nb.anap.aio(s=0.7)", "nb.anap"),
+        ("await nb.nap.aio(s=0.7)", "nb.nap"),
+        ("nb.outer(s=0.7)", "nb.outer"),
+    ],
+)
+def test_a_long_call_shows_its_time_and_keeps_one_line(ready: Kernel, code: str, name: str) -> None:
+    """One line per call that the person made, whatever it calls itself."""
+    outcome = watched(ready, code)
+
+    assert re.fullmatch(rf"{name} · 0\.[5-9] s", drawn(outcome)[0])
+    assert len(kept(outcome)) == 1
+    assert re.fullmatch(rf"{name} · [0-9]\.\d s", kept(outcome)[0])
+
+
+@pytest.mark.parametrize(
+    "code", ["nb.nap(s=0.01)", "nb.count(n=30, every_s=0.001)", "for _ in range(2000): nb.count(n=0)", "ot.tools()"]
+)
+def test_a_short_call_shows_nothing(ready: Kernel, code: str) -> None:
+    assert watched(ready, code).displays == []
+
+
+def test_progress_is_a_bar_and_then_a_line(ready: Kernel) -> None:
+    outcome = watched(ready, "nb.count(n=12, text='<b>page</b>')")
+
+    *running, last = outcome.displays
+    assert any(re.fullmatch(r"nb.count · \d(\.\d)? s · \d+/12 · <b>page</b>", shown.text) for shown in running)
+    assert all('role="progressbar"' in shown.data["text/html"] for shown in running)
+    assert all("<b>" not in shown.data["text/html"] for shown in running)
+    assert re.fullmatch(r"nb.count · \d\.\d s · 12/12 done", last.text)
+    assert "progressbar" not in last.data["text/html"]
+
+
+def test_at_most_ten_updates_a_second(ready: Kernel) -> None:
+    outcome = watched(ready, "began = time.monotonic(); nb.count(n=3000, every_s=0.0005); time.monotonic() - began")
+
+    assert 3 <= len(outcome.displays) <= 10 * float(outcome.result_text) + 2
+    assert kept(outcome)[0].endswith("3,000/3,000 done")
+
+
+SAID = {
+    "7, None, 'files'": "7 · files",
+    "0.5, 1.0, ''": "0.5/1",
+    "5, 0, ''": "5/0",
+    "9, 3, ''": "9/3",
+    "float('nan'), 3, ''": "nan/3",
+    "'x', 'y', 5": "x/y · 5",
+    "1, 2, 'a' * 500": "a" * 80,
+    "1, 2, 'two\\nlines'": "two lines",
+    "None, None, ''": "s",
+}
+
+
+def test_whatever_a_tool_says_is_shown_and_breaks_nothing(ready: Kernel) -> None:
+    says = "".join(
+        f"@tool\ndef odd{n}() -> int:\n    'Odd.'\n    progress({said})\n    time.sleep(0.9)\n    return 1\n"
+        for n, said in enumerate(SAID)
+    )
+    call = "await asyncio.gather(*(getattr(nb, f'odd{n}').aio() for n in range(%d)))"
+    ready.execute(says)
+    outcomes = [watched(ready, says + f"nb.odd{n}()") for n in range(2)]
+    together = watched(ready, call % len(SAID))
+
+    assert [outcome.result_text for outcome in outcomes] == ["1", "1"]
+    for outcome, shown in zip(outcomes, SAID.values(), strict=False):
+        assert drawn(outcome)[0].endswith(shown)
+    first, *rows = drawn(together)[0].splitlines()
+    assert first == "... 4 more", "a cell shows five rows"
+    for row, shown in zip(rows, list(SAID.values())[4:], strict=True):
+        assert row.endswith(shown)
+
+
+def test_a_secret_in_progress_is_masked(kernel: Kernel) -> None:
+    folder = kernel.cwd / ".onetool"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "secrets.yaml").write_text("KEY: hunter2hunter2\n", encoding="utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(TOOLS)
+
+    outcome = watched(kernel, "nb.count(n=8, text='with hunter2hunter2')")
+
+    assert "with " in drawn(outcome)[0]
+    assert "hunter2" not in str(outcome.displays)
+
+
+@pytest.mark.parametrize(
+    ("code", "end"), [("nb.count(n=8); 1 / 0", "8/8 done"), ("@tool\ndef bad():\n    'Bad.'\n    time.sleep(.7)\n    1/0\nnb.bad()", "failed")]
+)  # fmt: skip
+def test_the_line_says_how_it_ended(ready: Kernel, code: str, end: str) -> None:
+    assert kept(watched(ready, code, allow_errors=True))[0].endswith(end)
+
+
+def test_many_calls_are_one_line(ready: Kernel) -> None:
+    at_once = watched(ready, "await asyncio.gather(*(nb.anap.aio(s=0.8) for _ in range(200)));")
+    in_turn = watched(ready, "for _ in range(3): nb.nap(s=0.55)")
+
+    assert len(at_once.displays) < 20
+    assert re.fullmatch(r"nb.anap · 200 calls · [0-9]\.\d s", kept(at_once)[0])
+    assert re.fullmatch(r"nb.nap · 3 calls · [1-9]\.\d s", kept(in_turn)[0])
+
+
+def test_a_task_left_behind_shows_in_its_own_cell(ready: Kernel) -> None:
+    first = ready.start_execute("task = asyncio.ensure_future(nb.anap.aio(s=1.0)); await asyncio.sleep(0)", allow_stdin=True)
+    first.wait()
+
+    second = watched(ready, "later = asyncio.ensure_future(nb.anap.aio(s=1.0)); nb.count(n=8)")
+    third = watched(ready, "nb.count(n=8); await task; await later")
+
+    assert "anap" not in str(second.displays)
+    assert "anap" not in str(third.displays), "nor one that begins when its cell has ended"
+    first.wait_for_output("nb.anap · 1.", even_after_end=True)
+
+
+def test_what_was_printed_before_stands_before(ready: Kernel) -> None:
+    seen: list[str] = []
+    execution = ready.start_execute("print('first'); nb.count(n=8); print('last')", allow_stdin=True)
+    absorb = execution.absorb_output
+    execution.absorb_output = lambda kind, content: (seen.append(kind), absorb(kind, content))[1]  # type: ignore[method-assign]
+    execution.wait()
+
+    kinds = [kind for kind in seen if kind in ("stream", "display_data")]
+    assert kinds == ["stream", "display_data", "stream"]
+
+
+@pytest.mark.parametrize("code", ["%%capture\nnb.count(n=8)", "%%capture out\n%tool nb.nap s=0.8"])
+def test_captured_output_stays_captured(ready: Kernel, code: str) -> None:
+    assert watched(ready, code).displays == []
+
+
+def test_nobody_looks_nothing_is_shown(ready: Kernel) -> None:
+    assert ready.execute("nb.count(n=8)").displays == []
+
+
+def test_a_notebook_run_by_nbclient_holds_the_result_alone(tmp_path: Path) -> None:
+    cells = ["%load_ext onetool_ipy", TOOLS, "nb.count(n=8)"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+
+    nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    (output,) = notebook.cells[-1].outputs
+    assert (output.output_type, output.data["text/plain"]) == ("execute_result", "8")
+
+
+def test_no_thread_is_left_when_nothing_runs(ready: Kernel) -> None:
+    """Targets, row 13: at most one thread more than without us."""
+    watched(ready, "nb.count(n=8)\n%tool nb.nap s=0.1 --timeout 5\nawait nb.anap.aio(s=0.1)")
+
+    ours = "[t.name for t in threading.enumerate() if t.name.startswith('onetool')]"
+    until = time.monotonic() + 20
+    while ready.evaluate(ours) != "['onetool-loop']":
+        assert time.monotonic() < until, ready.evaluate(ours)
+
+
+def test_a_terminal_shows_one_line_that_is_written_over(tmp_path: Path) -> None:
+    code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=10, text='page')\nprint('next line')"
+    (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")
+
+    shown = _in_terminal([sys.executable, "-m", "IPython", "--no-banner", "cells.ipy"], tmp_path)
+
+    drawn_over = re.findall(r"\r\x1b\[Knb\.count · [\d.]+ s · (\d+)/10 · page", shown)
+    assert len(drawn_over) >= 2
+    assert re.search(r"\r\x1b\[Knb\.count · \d\.\d s · 10/10 done\r\nnext line\r\n", shown)
+
+
+def test_a_script_shows_nothing(tmp_path: Path) -> None:
+    code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=8)\nprint('end')"
+    (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "cells.ipy"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+
+    assert (done.stdout, done.returncode) == ("end\n", 0), done.stderr
+
+
+def _in_terminal(command: list[str], folder: Path) -> str:
+    """What a program writes to a terminal."""
+    ours, its = pty.openpty()
+    child = subprocess.Popen(
+        command, cwd=folder, stdin=its, stdout=its, stderr=its, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    os.close(its)
+    read = b""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if not select.select([ours], [], [], 1)[0]:
+            continue
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # it has ended
+            break
+        if not piece:
+            break
+        read += piece
+    os.close(ours)
+    assert child.wait(30) == 0, read.decode()
+    return read.decode()

@@ -1,0 +1,182 @@
+"""`onetool-ipy ask` as a user runs it: JSON on stdout, words on stderr, exit codes; a model over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.faces.cli import main
+from tests.harness.models import ModelDouble
+
+KEYS = {"text", "toolCalls", "toolResults", "toolError", "sessionContextUpdated", "stopReason", "usage"}
+ORDER = """
+from pathlib import Path
+
+def order(item: str) -> str:
+    \"\"\"Order something.\"\"\"
+    Path("ordered.txt").write_text(item)
+    return "ordered"
+"""
+Run = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture(scope="module")
+def double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelDouble]:
+    with ModelDouble(tmp_path_factory.mktemp("aimock")) as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, double: ModelDouble) -> Path:
+    folder = tmp_path / ".onetool"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "tools" / "shop.py").write_text(ORDER, encoding="utf-8")
+    model = {"provider": "ollama", "base_url": double.url, "model": "m"}
+    (folder / "onetool.yaml").write_text(f"version: 1\nmodels: {json.dumps({'local': model})}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.fixture
+def run(project: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*words: str) -> tuple[int, Any, str]:
+        code = main(["ask", *words])
+        seen = capsys.readouterr()
+        return code, json.loads(seen.out) if seen.out else None, seen.err
+
+    return command
+
+
+def say(double: ModelDouble, prompt: str, calls: list[tuple[str, dict[str, Any]]], text: str) -> None:
+    made = [{"name": name, "arguments": json.dumps(args)} for name, args in calls]
+    double.say(
+        [
+            {"match": {"userMessage": prompt, "hasToolResult": False}, "response": {"toolCalls": made}},
+            {"match": {"userMessage": prompt, "hasToolResult": True}, "response": {"content": text}},
+        ]
+    )
+
+
+def test_it_prints_the_answer_as_json(run: Run, double: ModelDouble) -> None:
+    say(double, "what time", [("time_now", {}), ("shell_pwd", {})], "It is late.")
+
+    code, answer, words = run("what time")
+
+    assert code == 0
+    assert set(answer) == KEYS
+    assert answer["text"] == "It is late."
+    assert [call["name"] for call in answer["toolCalls"]] == ["time.now", "shell.pwd"]
+    assert words == ""
+
+
+@pytest.mark.spec("004/Ask Flags/with-tools")
+@pytest.mark.parametrize(
+    ("flags", "offered"),
+    [
+        ([], True),
+        (["--with-tools"], True),
+        (["--with-tools=true"], True),
+        (["--with-tools=false"], False),
+        (["--with-tools", "false"], False),
+    ],
+)
+def test_tools_are_on_unless_said_otherwise(run: Run, double: ModelDouble, flags: list[str], offered: bool) -> None:
+    double.say([{"match": {"userMessage": "hello"}, "response": {"content": "hi"}}])
+
+    code, answer, _ = run("hello", *flags)
+
+    assert (code, answer["text"]) == (0, "hi")
+    assert bool(double.journal()[0]["body"].get("tools")) == offered
+
+
+@pytest.mark.spec("004/Ask Flags/tool-allow")
+def test_tool_allow_names_what_is_visible(run: Run, double: ModelDouble) -> None:
+    say(double, "read it", [("fs_read_file", {"path": "x"}), ("time_now", {})], "no")
+
+    code, answer, _ = run("read it", "--tool-allow", "time.now,shell.pwd")
+
+    offered = [tool["function"]["name"] for tool in double.journal()[0]["body"]["tools"]]
+    assert sorted(offered) == ["shell_pwd", "time_now"]
+    assert code == 0
+    assert answer["toolError"]["code"] == "tool_not_found"
+    assert [result["ok"] for result in answer["toolResults"]] == [False, True]
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDouble, project: Path) -> None:
+    say(double, "order", [("shop_order", {"item": "pen"})], "ok")
+
+    _, refused, _ = run("order")
+    assert not (project / "ordered.txt").exists()
+    _, allowed, _ = run("order", "--approve", "shop.order")
+
+    assert "approve=['shop.order']" in refused["toolError"]["message"]
+    assert allowed["toolError"] is None
+    assert (project / "ordered.txt").read_text() == "pen"
+
+
+def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(project: Path, double: ModelDouble) -> None:
+    say(double, "order", [("shop_order", {"item": "ink"})], "ok")
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onetool_ipy.faces.cli", "ask", "order"],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        cwd=project,
+        env={**os.environ},
+    )
+    os.close(slave)
+    seen = _until(master, b"always", 30)
+    os.write(master, b"all\n")
+    out, _ = process.communicate(timeout=30)
+    os.close(master)
+
+    assert b'shop.order item="ink"' in seen
+    assert json.loads(out)["toolError"] is None
+    assert (project / "ordered.txt").read_text() == "ink"
+
+
+def test_a_tool_without_a_model(run: Run) -> None:
+    code, answer, _ = run('tool:tools.echo {"message": [1, 2]}')
+    failed, _, _ = run("tool:no.such")
+
+    assert (code, json.loads(answer["text"])) == (0, [1, 2])
+    assert failed == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["hello", "--model", "nobody"], 1, "nobody"),
+        (["hello", "--with-tools=perhaps"], 2, "perhaps"),
+        (["hello", "--max-steps", "0"], 2, "1 to 1000"),
+        ([""], 1, "nothing to ask"),
+        ([], 2, "prompt"),
+        (["nobody says anything to this"], 1, ""),
+    ],
+)
+def test_what_is_wrong_is_said_on_stderr(run: Run, words: list[str], code: int, said: str) -> None:
+    found, _, err = run(*words)
+
+    assert found == code
+    assert said in err
+
+
+def _until(fd: int, word: bytes, limit_s: float) -> bytes:
+    seen, end = b"", time.monotonic() + limit_s
+    while word not in seen and time.monotonic() < end:
+        if select.select([fd], [], [], 0.2)[0]:
+            seen += os.read(fd, 4096)
+    assert word in seen, seen
+    return seen

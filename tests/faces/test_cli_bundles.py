@@ -1,0 +1,110 @@
+"""`onetool-ipy import openapi`: JSON on stdout, words on stderr, the configuration only after a yes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.faces.cli import main
+
+DOCUMENT: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Pet Shop", "version": "1"},
+    "servers": [{"url": "https://pets.example.com/v1"}],
+    "paths": {"/pets": {"get": {"operationId": "listPets", "responses": {"200": {"description": "ok"}}}}},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pets.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            body = json.dumps({key: value for key, value in DOCUMENT.items() if key != "servers"}).encode()
+            self.send_response(200 if self.path == "/openapi.json" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_file_becomes_a_bundle(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["import", "openapi", "pets.json", "--bundle", "pets"])
+
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert code == 0
+    assert told["bundle"]["slug"] == "pets"
+    assert told["tools"] == ["pets.listPets"]
+    assert "not allowed yet: pets.example.com" in err
+    assert not (project / ".onetool" / "onetool.yaml").exists()
+    assert main(["tools", "info", "pets.listPets"]) == 0
+
+
+def test_allow_host_is_the_yes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "openapi", "pets.json", "--allow-host"]) == 0
+
+    assert "pets.example.com" in (project / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert "allowed pets.example.com" in capsys.readouterr().err
+
+
+def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = project / ".onetool" / "onetool.yaml"
+    config.parent.mkdir()
+    config.write_text("http: {allow_private: true}\n", encoding="utf-8")
+
+    assert main(["import", "openapi", f"{address}/openapi.json"]) == 1
+    assert "not allowed" in capsys.readouterr().err
+    assert main(["import", "openapi", f"{address}/openapi.json", "--allow-host"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["hosts"] == [address.removeprefix("http://")]
+    assert main(["import", "openapi", f"{address}/nothing", "--bundle", "x"]) == 1
+    assert "answered 404" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["import"], 2, "openapi"),
+        (["import", "openapi"], 2, "FILE_OR_URL"),
+        (["import", "openapi", "nothing.json"], 1, "There is no file"),
+        (["import", "openapi", "."], 1, "There is no file"),
+        (["import", "openapi", "broken.json"], 1, "neither JSON nor YAML"),
+        (["import", "openapi", "swagger.json"], 1, "Swagger"),
+        (["import", "openapi", "pets.json", "--bundle", "a_b"], 1, "'_'"),
+        (["import", "openapi", "pets.json", "--bundle", "time"], 1, "time"),
+        (["import", "openapi", "https://", "--allow-host"], 1, "no address"),
+    ],
+)
+def test_what_cannot_be_imported_makes_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    (project / "broken.json").write_text('{"openapi": [', encoding="utf-8")
+    (project / "swagger.json").write_text('{"swagger": "2.0"}', encoding="utf-8")
+
+    assert main(arguments) == code
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert list(project.rglob("bundle.json")) == []

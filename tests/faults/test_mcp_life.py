@@ -1,0 +1,170 @@
+"""No MCP server outlives its kernel: killed, restarted, shut down; and Stop leaves none behind that nobody owns.
+
+Counted by pid: all that is below the kernel before, and whether any of it still runs 5 s after. The servers are one
+that others wrote behind a shell (as npx is), and one that ignores its closed stdin and SIGTERM and has children that
+went their own way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kernel import Kernel, private_kernel
+from tests.harness.servers import alive, below, hostile, real, wait_until_gone, write_project
+
+FEW, MANY = 3, 50
+LIMIT_S = 5.0
+
+START = """
+%load_ext onetool_ipy
+_states = ot.health()["proxy"]["servers"]
+print(_states)
+"""
+
+
+def project(folder: Path) -> Path:
+    node = real("everything")
+    behind = " ".join([node["command"], *node["args"]])
+    servers = {
+        "wrapped": {"type": "stdio", "command": "sh", "args": ["-c", f"{behind}; true"]},
+        "deaf": hostile("--deaf", "--children", f"--journal={folder / 'journal'}"),
+    }
+    return write_project(folder, servers)
+
+
+def start(kernel: Kernel) -> set[int]:
+    """Start the servers in a kernel; every process below it."""
+    said = kernel.execute(START, 60).stdout
+    assert said.count("'connected'") == 2, said
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        found = below(kernel.pid)
+        if sum(command.startswith("sleep 60") for command in alive(found).values()) == 4:
+            break
+        time.sleep(0.02)  # the children of a server need a moment
+    commands = list(alive(found).values())
+    assert sum("server-everything" in command for command in commands) >= 2, commands
+    assert sum(command.startswith("sleep 60") for command in commands) == 4, commands
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A project that each kernel of a test runs in."""
+    return project(tmp_path / "work")
+
+
+def killed(home: Path, times: int) -> None:
+    for turn in range(times):
+        kernel = private_kernel(home.parent / f"kernel-{turn}")
+        try:
+            kernel.execute(f"%cd -q {home}")
+            pids = start(kernel)
+            os.kill(kernel.pid, signal.SIGKILL)
+            assert wait_until_gone(pids, LIMIT_S) == {}, f"turn {turn}"
+        finally:
+            kernel.close()
+
+
+def restarted(home: Path, times: int) -> None:
+    with private_kernel(home.parent) as kernel:
+        for turn in range(times):
+            pids = start(kernel)
+            kernel.restart()
+            assert wait_until_gone(pids, LIMIT_S) == {}, f"turn {turn}"
+
+
+def interrupted(home: Path, times: int) -> None:
+    """Stop during a call and during a start: control is back, the server is told, nothing is left unowned."""
+    with private_kernel(home.parent) as kernel:
+        before = start(kernel)
+        for turn in range(times):
+            running = kernel.start_execute("%tool deaf.slow n=60")
+            _wait_for_calls(home / "journal", turn + 1)
+            kernel.interrupt()
+            outcome = running.wait(20, allow_errors=True)
+            assert outcome.error is not None
+            _wait_for_cancels(home / "journal", turn + 1)
+            assert kernel.execute("%tool deaf.echo text=on").result_text == "on"
+        assert alive(below(kernel.pid)).keys() == alive(before).keys()
+        running = kernel.start_execute("print('now'); _box = ot._box; [_box.servers.restart('wrapped') for _ in 'abc']")
+        running.wait_for_output("now")
+        kernel.interrupt()
+        running.wait(20, allow_errors=True)
+        assert kernel.execute("%tool wrapped.echo message=on", 30).result_text == "Echo: on"
+        pids = below(kernel.pid) | before
+        kernel.kill()
+        assert wait_until_gone(pids, LIMIT_S) == {}
+
+
+def test_nothing_is_left_after_kill_9(home: Path) -> None:
+    killed(home, FEW)
+
+
+def test_nothing_is_left_after_a_restart(home: Path) -> None:
+    restarted(home, FEW)
+
+
+def test_stop_ends_the_call_and_leaves_nothing_unowned(home: Path) -> None:
+    interrupted(home, FEW)
+
+
+def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -> None:
+    """A program that just ends, and one that closes its toolbox."""
+    import subprocess
+    import sys
+
+    for last in ("pass", "box.close()"):
+        code = (
+            "import os, onetool_ipy, sys; box = onetool_ipy.open_toolbox('.');"
+            "print(box.ot.health()['proxy']['status']);"
+            "sys.path.insert(0, sys.argv[1]); from tests.harness.servers import below;"
+            f"print(*below(os.getpid()), flush=True); {last}"
+        )
+        root = str(Path(__file__).resolve().parents[2])
+        done = subprocess.run(
+            [sys.executable, "-c", code, root], cwd=home, capture_output=True, text=True, timeout=60, check=False
+        )
+        status, pids, *_ = done.stdout.splitlines()
+        assert (status, done.returncode, done.stderr) == ("ok", 0, "")
+        assert wait_until_gone({int(pid) for pid in pids.split()}, LIMIT_S) == {}
+
+
+@pytest.mark.soak
+def test_nothing_is_left_after_many_kills(home: Path) -> None:
+    killed(home, MANY)
+
+
+@pytest.mark.soak
+def test_nothing_is_left_after_many_restarts(home: Path) -> None:
+    restarted(home, MANY)
+
+
+@pytest.mark.soak
+def test_nothing_is_left_after_many_interrupts(home: Path) -> None:
+    interrupted(home, MANY)
+
+
+def _wait_for_calls(journal: Path, count: int) -> None:
+    _wait(journal, lambda m: m.get("method") == "tools/call" and m["params"]["name"] == "slow", count)
+
+
+def _wait_for_cancels(journal: Path, count: int) -> None:
+    _wait(journal, lambda m: m.get("method") == "notifications/cancelled", count)
+
+
+def _wait(journal: Path, wanted: object, count: int) -> None:
+    assert callable(wanted)
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+        if sum(bool(wanted(json.loads(line))) for line in lines) >= count:
+            return
+        time.sleep(0.01)  # another process writes it
+    raise AssertionError(f"the journal has not {count} of them")

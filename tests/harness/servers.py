@@ -1,0 +1,157 @@
+"""MCP servers for tests: those that others wrote, as `make test` installs them, and one of our own that misbehaves.
+
+Each is given as an entry of `servers:`. What is missing is said in one sentence, never skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.harness.surroundings import OUTSIDE, ROOT
+
+__all__ = [
+    "HOSTILE",
+    "REAL",
+    "alive",
+    "below",
+    "everything_over_http",
+    "hostile",
+    "real",
+    "wait_until_gone",
+    "write_project",
+]
+
+HOSTILE = ROOT / "tests" / "sources" / "mcp" / "hostile.py"
+REAL = ("time", "git", "fetch", "everything", "filesystem", "memory", "sequential-thinking")
+"""The servers that work; `sqlite` is the one that does not start."""
+
+_PYTHON = ROOT / ".venv-servers" / "bin"
+_NODE = ROOT / "tests" / "node" / "node_modules" / "@modelcontextprotocol"
+_UP_S = 30.0
+
+
+def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
+    """The definition of a server that others wrote; `args` are handed to it, `keys` go into the definition."""
+    if name in ("time", "git", "fetch", "sqlite"):
+        command = _PYTHON / f"mcp-server-{name}"
+        assert command.exists(), f"There is no {command}: run `make test`, which installs it."
+        return {"type": "stdio", "command": str(command), "args": list(args), **keys}
+    return {"type": "stdio", "command": _node(), "args": [str(_script(name)), *args], **keys}
+
+
+def hostile(*flags: str, **keys: Any) -> dict[str, Any]:
+    """The definition of our own misbehaving server; see its docstring for the flags."""
+    return {"type": "stdio", "command": sys.executable, "args": ["-S", str(HOSTILE), *flags], **keys}
+
+
+def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> Path:
+    """A project with these servers; JSON is YAML."""
+    home = folder / ".onetool"
+    home.mkdir(parents=True, exist_ok=True)
+    text = f"version: 1\nservers: {json.dumps(servers)}\n{more}"
+    (home / "onetool.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def everything_over_http(port: int = 0) -> Iterator[str]:
+    """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its address."""
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
+        port = free.getsockname()[1]
+    command = [_node(), str(_script("everything")), "streamableHttp"]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_until_up(f"http://127.0.0.1:{port}/mcp", process)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def below(pid: int) -> set[int]:
+    """The processes below a process, by the parents that the system knows."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                after = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(after[1])
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        above = waiting.pop()
+        children = {child for child, parent in parents.items() if parent == above} - found
+        found |= children
+        waiting += children
+    return found
+
+
+def alive(pids: set[int]) -> dict[int, str]:
+    """Those that still run, with their command line; a zombie runs no more."""
+    found = {}
+    for pid in pids:
+        try:
+            state = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            )
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if state != "Z":
+            found[pid] = command
+    return found
+
+
+def wait_until_gone(pids: set[int], limit_s: float) -> dict[int, str]:
+    """Wait until none of them runs; those that still do after the limit."""
+    until = time.monotonic() + limit_s
+    while (left := alive(pids)) and time.monotonic() < until:
+        time.sleep(0.02)  # there is nothing to wait on: they are no children of ours
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _node() -> str:
+    found = shutil.which("node", path=OUTSIDE.get("PATH")) or shutil.which(
+        "node", path=str(Path(sys.executable).parent)
+    )
+    assert found is not None, "There is no node: run `make test`, which installs it."
+    return found
+
+
+def _script(name: str) -> Path:
+    script = _NODE / f"server-{name}" / "dist" / "index.js"
+    assert script.exists(), f"There is no {script}: run `make test`, which installs it."
+    return script
+
+
+def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _UP_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=2)
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.05)  # it does not say when it listens
+    raise AssertionError("server-everything did not start over HTTP")

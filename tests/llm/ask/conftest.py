@@ -1,0 +1,71 @@
+"""A toolbox with tools that leave a trace when they run, and models that say what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.toolbox import Toolbox
+
+MakeBox = Callable[..., Toolbox]
+
+
+@pytest.fixture
+def make_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBox]:
+    """`make_box("ask: {max_calls: 3}")`: the toolbox of a project with these settings, whose folder we stand in."""
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as stack:
+
+        def make(settings: str = "", *, secrets: str = "", env: dict[str, str] | None = None) -> Toolbox:
+            folder = tmp_path / ".onetool"
+            folder.mkdir(exist_ok=True)
+            (folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
+            if secrets:
+                (folder / "secrets.yaml").write_text(secrets, encoding="utf-8")
+                (folder / "secrets.yaml").chmod(0o600)
+            known = {"ONETOOL_STATE": str(tmp_path / "state"), **(env or {})}
+            return stack.enter_context(open_toolbox(tmp_path, env=known))
+
+        yield make
+
+
+@pytest.fixture
+def box(make_box: MakeBox) -> Toolbox:
+    return make_box()
+
+
+class Traces:
+    """Tools that write a file when they run: `traces.add(box, "evil.wipe")`, then `traces.left()`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def add(self, box: Toolbox, name: str, *, gives: Any = "done", **facts: Any) -> ToolSpec:
+        """Register a tool that leaves a file of its name; not read-only unless that is said."""
+
+        def run(args: dict[str, Any]) -> Any:
+            with (self.folder / name.replace("/", "_")).open("a", encoding="utf-8") as file:
+                file.write(f"{sorted(args.items())}\n")
+            return gives(args) if callable(gives) else gives
+
+        fields = {"description": f"Do {name}.", "parameters": _ANY, **facts}
+        return box.registry.register(ToolSpec(name=name, run=run, **fields))
+
+    def left(self) -> dict[str, int]:
+        """Which tools ran, and how often."""
+        return {f.name: len(f.read_text(encoding="utf-8").splitlines()) for f in sorted(self.folder.iterdir())}
+
+
+_ANY = {"type": "object", "properties": {"x": {"type": "string"}, "n": {"type": "integer"}}}
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Traces:
+    return Traces(tmp_path / "traces")

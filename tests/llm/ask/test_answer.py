@@ -1,0 +1,81 @@
+"""The Answer as a value: tables, cells that do the work again, how it is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core.model import ToolResult
+from onetool_ipy.llm import ScriptedModel, Usage
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
+from onetool_ipy.toolbox import Toolbox
+from tests.llm.ask.conftest import Traces
+
+ROWS = [{"city": "Lima", "celsius": 24}, {"city": "Oslo", "celsius": 2}]
+
+
+def _call(name: str, data: Any, args: Any = None, **meta: Any) -> AnswerCall:
+    return AnswerCall("c", name, {} if args is None else args, ToolResult(True, data, None, meta), data)
+
+
+@pytest.mark.parametrize(
+    "data", [ROWS, {"items": ROWS, "total": 2}, {"a": {"b": {"rows": ROWS}}}], ids=["rows", "inside", "deep"]
+)
+def test_df_is_the_last_result_that_has_rows(data: Any) -> None:
+    answer = Answer(prompt="p", calls=[_call("a.x", [{"n": 1}]), _call("geo.weather", data), _call("time.now", "noon")])
+
+    assert answer.df["city"].tolist() == ["Lima", "Oslo"]
+    assert answer.df.attrs["onetool"]["tool"] == "geo.weather"
+
+
+def test_df_without_rows_is_the_table_of_calls(box: Toolbox) -> None:
+    answer = box.ask("Go", model=ScriptedModel([[("tools.echo", {"message": 1}), ("no.such", {})], "ok"]))
+
+    assert answer.df["tool"].tolist() == ["tools.echo", "no.such"]
+    assert answer.calls.df["ok"].tolist() == [True, False]
+    assert list(answer.calls.df.columns) == ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
+    assert Answer(prompt="p").df.empty
+
+
+def test_cells_hold_the_calls_that_ran_and_no_other(box: Toolbox, traces: Traces) -> None:
+    traces.add(box, "a.cached", read_only=True, cache_key=lambda **args: 1)
+    turn = [
+        ("tools.echo", {"message": "say \"hi\"\n{x} $y 'z' --soft"}),
+        ("a.cached", {"x": "1"}),
+        ("a.cached", {"x": "1"}),
+        ("no.such", {}),
+        ("time.now", {}),
+    ]
+
+    cells = box.ask("Go", model=ScriptedModel([turn, "ok"])).to_cells()
+
+    assert [cell.split(" ")[1] for cell in cells] == ["tools.echo", "a.cached", "time.now"]
+    assert all(cell.startswith("%tool ") and "\n" not in cell for cell in cells)
+    assert cells[-1] == "%tool time.now"
+
+
+def test_text_and_repr_say_what_it_is() -> None:
+    answer = Answer(prompt="p", text="Noon.", calls=[_call("time.now", 1)], usage=Usage(1000, 200))
+
+    assert str(answer) == "Noon."
+    assert repr(answer) == "<Answer done, 1 call, 1,200 tokens: 'Noon.'>"
+
+
+def test_a_shown_answer_holds_no_html_and_no_picture() -> None:
+    evil = "<img src=x onerror=alert(1)> ![p](http://evil/?q=1)\x1b[31m"
+
+    shown = Answer(prompt="p", text=evil, model=evil, calls=[_call(evil, evil)])._repr_mimebundle_()
+
+    assert "<img" not in shown["text/markdown"]
+    assert "![" not in shown["text/markdown"]
+    assert "\x1b" not in shown["text/plain"]
+
+
+def test_usage_adds_up_over_the_requests(box: Toolbox) -> None:
+    model = ScriptedModel([("time.now", {}), "Noon."])
+
+    answer = box.ask("Go", model=model)
+
+    assert answer.usage.input > 100
+    assert answer.to_dict()["usage"]["total"] == answer.usage.input + answer.usage.output

@@ -1,0 +1,173 @@
+"""What is offered: `+names` in a prompt, more tools than a model takes, tools that are off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.toolbox import Toolbox
+from tests.llm.ask.conftest import MakeBox, Traces
+
+
+@pytest.mark.parametrize(
+    ("prompt", "offered"),
+    [
+        ("Use +time.now please", ["time.now"]),
+        ("+fs what is here?", ["fs.list_dir", "fs.read_file"]),
+        ("With +fs.read_file, +time.now.", ["fs.read_file", "time.now"]),
+        ("(+read-file)", ["fs.read_file"]),
+        ("try +clock", ["time.now"]),
+        ("+list_dir and +fs.list_dir", ["fs.list_dir"]),
+    ],
+)
+def test_naming_tools_in_the_prompt_offers_just_these(make_box: MakeBox, prompt: str, offered: list[str]) -> None:
+    box = make_box("aliases: {clock: time.now}")
+    model = ScriptedModel(["ok"])
+
+    box.ask(prompt, model=model)
+
+    assert sorted(model.requests[0].offered) == sorted(offered)
+    assert model.requests[0].prompt == prompt
+
+
+@pytest.mark.parametrize("prompt", ["2 +3 is?", "a C++ question", "call +49 30 1234", "more +xylophones", "x+time.now"])
+def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
+    model = ScriptedModel(["ok"])
+
+    box.ask(prompt, model=model)
+
+    assert len(model.requests[0].offered) == len(box.registry.list())
+
+
+@pytest.mark.parametrize("prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it"])
+def test_a_mistyped_name_is_an_error_and_never_offers_everything(box: Toolbox, prompt: str) -> None:
+    model = ScriptedModel(["ok"])
+
+    with pytest.raises(UsageProblem, match="not there"):
+        box.ask(prompt, model=model)
+
+    assert model.requests == []
+
+
+def test_a_name_outside_the_allow_list_is_an_error(box: Toolbox) -> None:
+    with pytest.raises(UsageProblem, match="not among the tools allowed"):
+        box.ask("+fs.read_file", model=ScriptedModel(["ok"]), tool_allow=["time.*"])
+
+
+def test_what_the_prompt_does_not_name_does_not_run(box: Toolbox, traces: Traces) -> None:
+    traces.add(box, "a.b", read_only=True)
+
+    answer = box.ask("+time.now", model=ScriptedModel([[("a.b", {}), ("time.now", {})], "ok"]))
+
+    assert [call.ok for call in answer.calls] == [False, True]
+    assert traces.left() == {}
+
+
+def test_a_tool_that_is_off_is_neither_offered_nor_run(box: Toolbox, traces: Traces) -> None:
+    traces.add(box, "a.off", read_only=True, disabled="not today")
+    model = ScriptedModel([("a.off", {}), "ok"])
+
+    answer = box.ask("Go", model=model)
+
+    assert "a.off" not in model.requests[0].offered
+    error = answer.calls[0].result.error
+    assert error is not None
+    assert (error.code, error.reason) == ("tool_not_found", "disabled")
+    assert traces.left() == {}
+
+
+@pytest.fixture
+def many(box: Toolbox, traces: Traces) -> Toolbox:
+    """300 tools, of which one tells the tide."""
+    for n in range(300):
+        _quiet(box, f"pack{n % 10}.tool{n}", f"Do number {n} with widgets.")
+    traces.add(box, "sea.tide", description="Tell when it is high water at a port.", read_only=True, gives="noon")
+    traces.add(box, "sea.flood", description="Open the dam and let high water in.")
+    return box
+
+
+def test_over_128_tools_the_best_matches_are_offered_with_a_search(many: Toolbox) -> None:
+    model = ScriptedModel(["ok"])
+
+    many.ask("When is high water in Lisbon?", model=model)
+
+    (request,) = model.requests
+    assert len(request.tools) <= 128
+    assert "sea.tide" in request.offered
+    assert "ask.search_tools" in request.offered
+
+
+def test_what_the_search_finds_can_be_called(many: Toolbox, traces: Traces) -> None:
+    model = ScriptedModel(
+        [
+            ("ask.search_tools", {"query": "sea tide"}),
+            lambda r: (_found(r)[0], {}),
+            "It is noon.",
+        ]
+    )
+
+    answer = many.ask("Hello there", model=model)
+
+    assert "sea.tide" not in model.requests[0].offered
+    assert "sea.tide" in model.requests[1].offered
+    assert (answer.calls[1].name, answer.calls[1].result.data) == ("sea.tide", "noon")
+    assert {"name", "description", "parameters"} == set(model.requests[1].outcomes[0].content["data"][0])
+    assert answer.to_cells() == ["%tool sea.tide"]
+    assert traces.left() == {"sea.tide": 1}
+
+
+def test_the_search_reaches_every_tool(many: Toolbox) -> None:
+    for n in (0, 77, 299):
+        model = ScriptedModel([("ask.search_tools", {"query": f"tool{n}"}), "ok"])
+        many.ask("Hello", model=model)
+        assert f"pack{n % 10}.tool{n}" in model.requests[1].offered
+
+
+def test_a_found_tool_still_needs_to_be_allowed_and_approved(many: Toolbox, traces: Traces) -> None:
+    model = ScriptedModel([("ask.search_tools", {"query": "open the dam"}), ("sea.flood", {}), "no"])
+    narrow = ScriptedModel([("ask.search_tools", {"query": "high water"}), ("sea.tide", {}), "no"])
+
+    answer = many.ask("Hello", model=model)
+    allowed = [f"pack{n}.*" for n in range(10)]
+    kept_out = many.ask("Hello", model=narrow, tool_allow=allowed)
+
+    assert answer.calls[1].result.error is not None
+    assert answer.calls[1].result.error.reason == "not_approved"
+    assert narrow.requests[1].outcomes[0].content["data"] == [] or "sea.tide" not in narrow.requests[1].offered
+    assert kept_out.calls[1].result.error is not None
+    assert kept_out.calls[1].result.error.reason == "not_allowed"
+    assert traces.left() == {}
+
+
+@pytest.mark.parametrize("args", [{}, {"query": 3}, {"query": "x", "more": 1}])
+def test_a_wrong_search_is_an_invalid_call(many: Toolbox, args: dict[str, Any]) -> None:
+    answer = many.ask("Hello", model=ScriptedModel([("ask.search_tools", args), "ok"]))
+
+    assert answer.to_dict()["toolError"]["code"] == "invalid_args"
+
+
+def test_with_few_tools_there_is_no_search(box: Toolbox) -> None:
+    model = ScriptedModel([("ask.search_tools", {"query": "x"}), "ok"])
+
+    answer = box.ask("Hello", model=model)
+
+    assert "ask.search_tools" not in model.requests[0].offered
+    assert answer.to_dict()["toolError"]["code"] == "tool_not_found"
+
+
+def _quiet(box: Toolbox, name: str, description: str) -> None:
+    box.session.specs[name] = ToolSpec(
+        name=name,
+        description=description,
+        parameters={"type": "object", "properties": {}},
+        run=lambda args: name,
+        read_only=True,
+    )
+
+
+def _found(request: Any) -> list[str]:
+    return [row["name"] for row in request.outcomes[0].content["data"]]

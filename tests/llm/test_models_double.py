@@ -1,0 +1,231 @@
+"""Round trips with the double of the model APIs, and what it was sent judged by the providers' own types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from anthropic.types import message_create_params
+from google.genai import types as gemini_types
+from openai.types.chat import completion_create_params
+from pydantic import TypeAdapter
+
+from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput, RateLimited
+from onetool_ipy.llm import Message, Outcome, Outcomes, System, Turn, Usage, User
+from onetool_ipy.llm.formats import Offer
+from tests.harness.models import ModelDouble
+from tests.llm.conftest import KEY, MakeClient
+
+PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
+PROMPT = "Compare the weather in Lima and Oslo"
+ANSWER = "Lima is warm, Oslo is not; und Zürich liegt dazwischen."
+TOOLS = [
+    Offer(
+        "geo_weather",
+        "The weather of a city.",
+        {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "geo.weather",
+    ),
+    Offer("time_now", "What time it is.", {"type": "object", "properties": {}}, "time.now"),
+]
+FIXTURES: list[dict[str, Any]] = [
+    {
+        "match": {"userMessage": PROMPT, "hasToolResult": False},
+        "response": {
+            "toolCalls": [
+                {"name": "geo_weather", "arguments": json.dumps({"city": "Lima"})},
+                {"name": "geo_weather", "arguments": json.dumps({"city": "Oslo"})},
+                {"name": "time_now", "arguments": "{}"},
+            ]
+        },
+    },
+    {"match": {"userMessage": PROMPT, "hasToolResult": True}, "response": {"content": ANSWER}},
+]
+BEGIN: list[Message] = [System("Be brief."), User(PROMPT)]
+
+
+class Recorder(httpx.AsyncBaseTransport):
+    """The real network, and what went out: the double's journal holds requests in OpenAI's words, whatever came."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self._network = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(request.content))
+        return await self._network.handle_async_request(request)
+
+
+def _outcomes(turn: Turn) -> Outcomes:
+    contents = ({"celsius": 24}, ["cold", 2], "no clock")
+    return Outcomes(
+        tuple(
+            Outcome(call, content, is_error=content == "no clock")
+            for call, content in zip(turn.calls, contents, strict=True)
+        )
+    )
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_three_calls_and_their_outcomes_make_a_round_trip(
+    double: ModelDouble, make_client: MakeClient, provider: str, streamed: bool
+) -> None:
+    double.say(FIXTURES)
+    sent = Recorder()
+    client = make_client(provider, double.url, transport=sent)
+    heard: list[str] = []
+    on_text = heard.append if streamed else None
+
+    first = client.complete(BEGIN, TOOLS, on_text=on_text)
+    second = client.complete([*BEGIN, first, _outcomes(first)], TOOLS, on_text=on_text)
+
+    assert [(c.wire_name, c.arguments) for c in first.calls] == [
+        ("geo_weather", {"city": "Lima"}),
+        ("geo_weather", {"city": "Oslo"}),
+        ("time_now", {}),
+    ]
+    assert first.stop == "calls"
+    assert len({call.id for call in first.calls}) == 3
+    assert (second.text, second.calls, second.stop) == (ANSWER, (), "done")
+    assert "".join(heard) == (ANSWER if streamed else "")
+    assert len(heard) > 1 or not streamed
+    assert [entry["response"]["status"] for entry in double.journal()] == [200, 200]
+    for body in sent.bodies:
+        _judge(provider, body, streamed)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_the_same_holds_for_async_code(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
+    double.say(FIXTURES)
+    client = make_client(provider, double.url)
+    heard: list[str] = []
+
+    first = await client.acomplete(BEGIN, TOOLS, on_text=heard.append)
+    second = await client.acomplete([*BEGIN, first, _outcomes(first)], TOOLS)
+
+    assert len(first.calls) == 3
+    assert second.text == ANSWER
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini", "anthropic"])  # the double has no counts for Ollama
+def test_tokens_are_counted(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7}
+    double.say([{"match": {"userMessage": "count"}, "response": {"content": "one two three", "usage": usage}}])
+    client = make_client(provider, double.url)
+
+    whole = client.complete([User("count")])
+    streamed = client.complete([User("count")], on_text=lambda _: None)
+
+    assert whole.usage == streamed.usage == Usage(11, 7)
+
+
+@pytest.mark.parametrize("first", PROVIDERS)
+@pytest.mark.parametrize("then", PROVIDERS)
+def test_a_conversation_goes_on_with_another_provider(
+    double: ModelDouble, make_client: MakeClient, first: str, then: str
+) -> None:
+    double.say(FIXTURES)
+    turn = make_client(first, double.url).complete(BEGIN, TOOLS)
+
+    sent = Recorder()
+    replayed = Turn.from_dict(json.loads(json.dumps(turn.to_dict())))
+
+    answer = make_client(then, double.url, transport=sent).complete([*BEGIN, replayed, _outcomes(turn)], TOOLS)
+
+    assert answer.text == ANSWER
+    _judge(then, sent.bodies[-1], streamed=False)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_secret_in_the_conversation_is_not_sent_and_the_key_only_as_a_header(
+    double: ModelDouble, make_client: MakeClient, provider: str
+) -> None:
+    double.say([{"match": {"userMessage": "leak"}, "response": {"content": "ok"}}])
+
+    make_client(provider, double.url).complete([User(f"leak {KEY}")])
+
+    (entry,) = double.journal()
+    assert KEY not in json.dumps(entry["body"])
+    assert "leak ***" in json.dumps(entry["body"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("rates", "kind"),
+    [
+        ({"dropRate": 1}, ExecutionFailed),
+        ({"malformedRate": 1}, InvalidOutput),
+        ({"disconnectRate": 1}, ExecutionFailed),
+        ({"rateLimitRate": 1}, RateLimited),
+    ],
+    ids=["dropped", "malformed", "disconnected", "limited"],
+)
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_server_that_misbehaves_is_an_error_of_ours(
+    double: ModelDouble,
+    make_client: MakeClient,
+    provider: str,
+    rates: dict[str, float],
+    kind: type[ExecutionFailed],
+    streamed: bool,
+) -> None:
+    double.say(FIXTURES)
+    double.misbehave(**rates)
+
+    with pytest.raises(kind) as caught:
+        make_client(provider, double.url).complete(BEGIN, TOOLS, on_text=(lambda _: None) if streamed else None)
+
+    assert KEY not in str(caught.value)
+    double.behave()
+    assert len(make_client(provider, double.url).complete(BEGIN, TOOLS).calls) == 3
+
+
+def test_a_slow_server_is_waited_for(double: ModelDouble, make_client: MakeClient) -> None:
+    double.say(FIXTURES)
+    double.misbehave(latencyMs=300)
+
+    assert len(make_client("openai", double.url).complete(BEGIN, TOOLS, deadline_s=20).calls) == 3
+
+
+def _judge(provider: str, body: dict[str, Any], streamed: bool) -> None:
+    """Raise where the provider's own types do not know what we sent."""
+    if provider == "openai":
+        kind: Any = (
+            completion_create_params.CompletionCreateParamsStreaming
+            if streamed
+            else completion_create_params.CompletionCreateParamsNonStreaming
+        )
+        _strict(kind, body)
+    elif provider == "anthropic":
+        kind = (
+            message_create_params.MessageCreateParamsStreaming
+            if streamed
+            else message_create_params.MessageCreateParamsNonStreaming
+        )
+        _strict(kind, body)
+    elif provider == "gemini":
+        for content in body["contents"]:
+            gemini_types.Content.model_validate(content)
+        for tool in body.get("tools", ()):
+            gemini_types.Tool.model_validate(tool)
+        if "systemInstruction" in body:
+            gemini_types.Content.model_validate(body["systemInstruction"])
+    else:
+        _judge_ollama(body)
+
+
+def _strict(kind: Any, body: dict[str, Any]) -> None:
+    adapter = TypeAdapter(kind)
+    made = adapter.validate_python(body)
+    assert set(made) == set(body)
+
+
+def _judge_ollama(body: dict[str, Any]) -> None:
+    from ollama._types import ChatRequest
+
+    request = ChatRequest.model_validate(body)
+    assert len(request.messages or ()) == len(body["messages"])
+    assert len(request.tools or ()) == len(body.get("tools", ()))

@@ -1,0 +1,235 @@
+"""Long runs of `ot.map`: stopped, killed, resumed, on processes and on a Dask cluster. Each row that went well once."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import distributed
+import pandas as pd
+import pytest
+
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.core.errors import ToolCallError
+from tests.packs.ot import map_actor
+
+ROWS = 10_000
+HANG_S = 120
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    map_actor.write_project(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def box(root: Path) -> Iterator[Toolbox]:
+    with open_toolbox(root, env={**os.environ, "ONETOOL_STATE": str(root / "state")}) as opened:
+        yield opened
+
+
+class Actor:
+    """A run in a process of its own."""
+
+    def __init__(self, root: Path, rows: int = ROWS) -> None:
+        self._root = root
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.packs.ot.map_actor", str(root), str(rows)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "ONETOOL_STATE": str(root / "state")},
+            text=True,
+        )
+
+    def strike(self, count: int, number: signal.Signals) -> None:
+        """Send a signal once so many rows were called."""
+        until = time.monotonic() + HANG_S
+        while len(map_actor.called(self._root)) < count:
+            assert self._process.poll() is None, "it ended before it could be struck"
+            assert time.monotonic() < until
+        self._process.send_signal(number)
+
+    def said(self) -> dict[str, Any]:
+        out, _ = self._process.communicate(timeout=HANG_S)
+        return json.loads(out) if out else {}
+
+
+def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(root: Path) -> None:
+    """10,000 rows, one in a hundred fails; Stop twice, each time in another process; then to the end."""
+    for share in (0.2, 0.6):
+        actor = Actor(root)
+        actor.strike(int(ROWS * share), signal.SIGINT)
+        assert "rows are done and kept; run it again to go on" in actor.said()["stopped"]
+    before = len(map_actor.called(root))
+
+    last = Actor(root).said()
+
+    assert Counter(map_actor.called(root)).most_common(1)[0][1] == 1
+    assert len(map_actor.called(root)) == 9_900
+    assert last["ok"] == 9_900
+    assert last["failed"] == 100
+    assert last["resumed"] == before
+    assert last["lat"] == sum(i for i in range(ROWS) if i % 100 != 7)
+
+
+def test_killed_in_the_middle_at_most_the_rows_under_way_are_called_again(root: Path) -> None:
+    actor = Actor(root, 3000)
+    actor.strike(1000, signal.SIGKILL)
+    actor.said()
+    before = len(map_actor.called(root))
+
+    last = Actor(root, 3000).said()
+
+    counts = Counter(map_actor.called(root))
+    assert len(counts) == 2970
+    assert last["ok"] == 2970
+    assert before - last["resumed"] <= 8
+    assert sum(count - 1 for count in counts.values()) <= 8
+
+
+def test_failed_rows_are_tried_again_and_only_they(box: Toolbox, root: Path) -> None:
+    rows = [str(i) for i in range(20)]
+    box.ot.map("geo.code", rows)
+    again = box.ot.map("geo.code", rows)
+
+    assert again.attrs["onetool"]["called"] == 1
+    assert (root / "failed").read_text(encoding="utf-8").split() == ["7", "7"]
+    assert len(map_actor.called(root)) == 19
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as opened,
+    ):
+        yield opened
+
+
+def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, client: Any) -> None:
+    """kill -9 of a worker in the midst of its row: that row is called again by another, no row that went well is."""
+    rows = [str(i) for i in range(200)]
+
+    frame = box.ot.map("geo.die_once", rows, engine=client, workers=16)
+
+    assert (root / "died").exists()
+    assert frame["ok"].all()
+    assert frame["die_once"].tolist() == [row * 2 for row in rows]
+    assert sorted(map_actor.called(root), key=int) == rows
+    assert box.ot.map("geo.die_once", rows).attrs["onetool"]["called"] == 0
+
+
+def test_on_dask_calls_are_logged_and_run_in_both_workers(box: Toolbox, client: Any) -> None:
+    frame = box.ot.map("geo.pid", [str(i) for i in range(24)], engine=client)
+
+    assert frame["pid"].nunique() == 2
+    assert os.getpid() not in set(frame["pid"])
+    assert box.log.count_of("geo.pid")[0] == 24
+
+
+def test_a_tool_of_a_cell_travels_to_dask(box: Toolbox, client: Any) -> None:
+    factor = 5
+
+    def times(value: int) -> int:
+        """Multiply."""
+        if value == 3:
+            raise ValueError("three is refused")
+        return value * factor
+
+    box.adopt(times)
+    frame = box.ot.map("nb.times", [1, 2, 3], engine=client)
+
+    assert frame["times"].tolist()[:2] == [5, 10]
+    assert frame["error"].tolist()[2] == "execution_error: ValueError: three is refused"
+
+
+@pytest.mark.soak
+def test_many_rows_on_dask_with_a_worker_killed(box: Toolbox, root: Path, client: Any) -> None:
+    rows = [str(i) for i in range(ROWS)]
+    frame = box.ot.map("geo.die_once", rows, engine=client, workers=32)
+    assert frame["ok"].all()
+    assert sorted(map_actor.called(root), key=int) == rows
+
+
+def test_processes_of_an_executor(box: Toolbox, root: Path) -> None:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        frame = box.ot.map("geo.code", pd.Series(["1", "7", "3"], index=list("abc")), engine=pool)
+        box.adopt(_holding(pool))
+        with pytest.raises(ToolCallError, match="cannot be sent"):
+            box.ot.map("nb.held", [1], engine=pool)
+
+    assert frame.index.tolist() == ["a", "b", "c"]
+    assert frame["ok"].tolist() == [True, False, True]
+    assert frame["lat"].tolist()[::2] == [1, 3]
+    assert sorted(map_actor.called(root)) == ["1", "3"]
+
+
+def test_threads_of_an_executor(box: Toolbox, root: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        frame = box.ot.map("geo.code", ["1", "2"], engine=pool)
+    assert frame["name"].tolist() == ["place 1", "place 2"]
+    assert box.ot.map("geo.code", ["1", "2"]).attrs["onetool"]["called"] == 0
+
+
+def _holding(thing: Any) -> Any:
+    def held(value: int) -> int:
+        """Hold what cannot travel."""
+        return value if thing else 0
+
+    return held
+
+
+def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_restart(
+    fresh_kernel: Any, root: Path
+) -> None:
+    """A real kernel: interrupted, restarted, run again; nothing that went well is called twice."""
+    cell = """
+        import time
+        from onetool_ipy import tool
+        @tool
+        def slow(n: int) -> int:
+            "Take its time."
+            time.sleep(0.02)
+            open("slow", "a").write(f"{n}\\n")
+            return n
+        print("begun", flush=True)
+        frame = ot.map("nb.slow", range(400), workers=4)
+    """
+    kernel = fresh_kernel(cwd=root)
+    load = f"import os; os.chdir({str(root)!r})\n%load_ext onetool_ipy"
+    kernel.execute(load)
+    running = kernel.start_execute(textwrap.dedent(cell))
+    _until(lambda: len(_lines(root / "slow")) > 40)
+    began = time.monotonic()
+    kernel.interrupt()
+    stopped = running.wait(allow_errors=True)
+    assert time.monotonic() - began < 10
+    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 400 rows are done and kept", stopped.text)
+    kernel.restart()
+    kernel.execute(load)
+    kernel.execute(textwrap.dedent(cell))
+
+    assert sorted(_lines(root / "slow"), key=int) == [str(n) for n in range(400)]
+    assert int(kernel.evaluate("frame.attrs['onetool']['resumed']")) > 40
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split() if file.exists() else []
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + HANG_S
+    while not holds():
+        assert time.monotonic() < until

@@ -1,0 +1,329 @@
+# ruff: noqa: T201 - a program, not a part of the package
+"""An MCP server on stdio that misbehaves on request. Standard library only; a program of its own.
+
+hostile.py [FLAG ...]
+  --journal=FILE   append every message that arrives, and the pid at the start, as JSON lines
+  --junk           write text that is no message before and between the messages
+  --mute           read everything, answer nothing
+  --exit=N         say something on stderr and exit with this status at once
+  --bad-tools      list tools whose names and schemas are wrong among good ones
+  --names          list tools with names that Python cannot spell
+  --pages=N        hand out the list N tools at a time
+  --many=N         list N more tools
+  --instructions=T say this of how to use the tools
+  --deaf           do not end when stdin is closed, nor on SIGTERM
+  --children       start children, some in a session of their own, and leave them behind
+  --read-only      mark `echo` as read-only
+  --flood-at-once  answer the handshake with a line without an end
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+OUT = threading.Lock()
+FLAGS = {flag.partition("=")[0]: flag.partition("=")[2] for flag in sys.argv[1:]}
+CANCELLED: dict[Any, threading.Event] = {}
+EXTRA: list[str] = []
+CALLS = [0]
+NAMES = ("get-sum", "a/b", "a.b", "class", "with blank", "1st", "ünï", "x" * 200, "echo")
+
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "description": "What to say"}},
+    "required": ["text"],
+}
+ANY: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "number"}}}
+
+
+def main() -> None:
+    journal({"pid": os.getpid()})
+    if "--exit" in FLAGS:
+        print("Traceback (most recent call last):\nKeyError: 'the flux capacitor'", file=sys.stderr, flush=True)
+        os._exit(int(FLAGS["--exit"]))
+    if "--deaf" in FLAGS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "--children" in FLAGS:
+        leave_children()
+    if "--junk" in FLAGS:
+        write("Welcome to my server!\n\x00\xff{not json}\n[1, 2]\n")
+    for line in sys.stdin:
+        message = json.loads(line)
+        journal(message)
+        if "--mute" not in FLAGS:
+            answer(message)
+    while "--deaf" in FLAGS:
+        time.sleep(1)
+
+
+def answer(message: dict[str, Any]) -> None:
+    method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if "--junk" in FLAGS:
+        write("debug: got something\n")
+    if method == "notifications/cancelled":
+        CANCELLED.setdefault(params.get("requestId"), threading.Event()).set()
+    elif method == "initialize" and "--flood-at-once" in FLAGS:
+        flood(int(1e9))
+    elif method == "initialize":
+        reply(number, handshake(params))
+    elif method == "ping":
+        reply(number, {})
+    elif method == "tools/list":
+        reply(number, page(params))
+    elif method == "tools/call":
+        CALLS[0] += 1
+        threading.Thread(target=call, args=(number, params), daemon=True).start()
+    elif number is not None:
+        send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "Method not found"}})
+
+
+def handshake(params: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "protocolVersion": params.get("protocolVersion", "2025-06-18"),
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "hostile", "version": "6.6.6"},
+        "instructions": FLAGS.get("--instructions", ""),
+    }
+
+
+def tools() -> list[Any]:
+    found: list[Any] = [tool(name) for name in (*CALLABLE, *EXTRA)]
+    found[0]["inputSchema"] = TEXT
+    if "--read-only" in FLAGS:
+        found[0]["annotations"] = {"readOnlyHint": True}
+    if "--names" in FLAGS:
+        found += [tool(name) for name in NAMES]
+    if "--bad-tools" in FLAGS:
+        found += BAD
+    found += [tool(f"more_{n}") for n in range(int(FLAGS.get("--many") or 0))]
+    outputs = {"wrong": NUMBER, "wrapped": {**NUMBER, "x-fastmcp-wrap-result": True}, "rows": {"type": "object"}}
+    for entry in found:
+        if isinstance(entry, dict) and entry.get("name") in outputs:
+            entry["outputSchema"] = outputs[entry["name"]]
+    return found
+
+
+def tool(name: str) -> dict[str, Any]:
+    return {"name": name, "description": f"Do {name}.", "inputSchema": ANY}
+
+
+def page(params: dict[str, Any]) -> dict[str, Any]:
+    found, size = tools(), int(FLAGS.get("--pages") or 10**9)
+    begin = int(params.get("cursor") or 0)
+    out: dict[str, Any] = {"tools": found[begin : begin + size]}
+    if begin + size < len(found):
+        out["nextCursor"] = str(begin + size)
+    return out
+
+
+def call(number: Any, params: dict[str, Any]) -> None:
+    name, args = params["name"], params.get("arguments") or {}
+    run = CALLABLE.get(name)
+    if run is None:
+        reply(number, text(f"called {name}"))
+    else:
+        run(number, args, (params.get("_meta") or {}).get("progressToken"))
+
+
+def echo(number: Any, args: dict[str, Any], _token: Any) -> None:
+    reply(number, text(args["text"]))
+
+
+def slow(number: Any, args: dict[str, Any], _token: Any) -> None:
+    gone = CANCELLED.setdefault(number, threading.Event())
+    if not gone.wait(args.get("n", 60)):
+        reply(number, text("at last"))
+
+
+def steps(number: Any, args: dict[str, Any], token: Any) -> None:
+    """Tell of progress in quick steps, longer in all than any one of them."""
+    for done in range(1, 9):
+        time.sleep(args.get("n", 0.05))
+        send(notice("notifications/progress", progressToken=token, progress=done, total=8, message=f"step {done}"))
+    reply(number, text("done"))
+
+
+def die(_number: Any, _args: dict[str, Any], _token: Any) -> None:
+    print("FatalError: out of cheese", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def answer_and_die(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, text("my last words"))
+    os._exit(0)
+
+
+def fail(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {**text("the tool says no"), "isError": True})
+
+
+def refuse(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    send({"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": "internal trouble"}})
+
+
+def nonsense(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {"content": [{"type": "hologram"}, 7]})
+
+
+def rows(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    found = [{"city": "Berlin", "at": "2026-01-02"}, {"city": "Oslo", "at": "2026-01-03"}]
+    reply(number, {**text(json.dumps(found)), "structuredContent": {"items": found}})
+
+
+def wrong(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {**text("x"), "structuredContent": {"result": "no number"}})
+
+
+def wrapped(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {**text("7"), "structuredContent": {"result": 7}})
+
+
+def environment(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {"content": [], "structuredContent": {"env": dict(os.environ), "cwd": os.getcwd()}})
+
+
+def media(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    evil = "<script>alert(1)</script>"
+    reply(
+        number,
+        {
+            "content": [
+                {"type": "text", "text": evil},
+                {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"},
+                {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
+                {"type": "resource_link", "uri": "javascript:alert(1)", "name": evil},
+                {"type": "resource_link", "uri": "https://example.com/a", "name": "a page"},
+                {"type": "resource", "resource": {"uri": "file:///x", "mimeType": "text/html", "text": evil}},
+                {"type": "resource", "resource": {"uri": "file:///y", "blob": "AAEC"}},
+            ]
+        },
+    )
+
+
+def storm(number: Any, args: dict[str, Any], _token: Any) -> None:
+    """Say thousands of times that the list has changed, while it does."""
+    EXTRA.append(f"fresh_{len(EXTRA) + 1}")
+    for _ in range(int(args.get("n", 2000))):
+        send(notice("notifications/tools/list_changed"))
+    reply(number, text("stormed"))
+
+
+def flooding(_number: Any, args: dict[str, Any], _token: Any) -> None:
+    flood(int(args.get("n", 1e9)))
+
+
+def noise(number: Any, args: dict[str, Any], _token: Any) -> None:
+    """Write a lot to stderr."""
+    for count in range(int(args.get("n", 20_000))):
+        print(f"noise {count} " + "." * 80, file=sys.stderr)
+    sys.stderr.flush()
+    reply(number, text("loud"))
+
+
+def calls(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    reply(number, {"content": [], "structuredContent": {"calls": CALLS[0], "pid": os.getpid()}})
+
+
+NUMBER = {"type": "object", "properties": {"result": {"type": "number"}}, "required": ["result"]}
+CALLABLE = {
+    "echo": echo,
+    "slow": slow,
+    "steps": steps,
+    "die": die,
+    "answer_and_die": answer_and_die,
+    "fail": fail,
+    "refuse": refuse,
+    "nonsense": nonsense,
+    "rows": rows,
+    "wrong": wrong,
+    "wrapped": wrapped,
+    "environment": environment,
+    "media": media,
+    "storm": storm,
+    "flood": flooding,
+    "noise": noise,
+    "calls": calls,
+}
+BAD: list[Any] = [
+    7,
+    {"description": "no name", "inputSchema": ANY},
+    {"name": "", "inputSchema": ANY},
+    {"name": "no_schema_at_all", "inputSchema": "text"},
+    {"name": "array", "inputSchema": {"type": "array"}},
+    {"name": "bad_type", "inputSchema": {"type": "object", "properties": {"a": {"type": "strnig"}}}},
+    {"name": "far_ref", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "http://10.0.0.1/x.json"}}}},
+    {"name": "bad_output", "inputSchema": ANY, "outputSchema": {"type": "object", "properties": 3}},
+    {"name": "bell\x07", "inputSchema": ANY},
+    {"name": "echo", "description": "a second one", "inputSchema": ANY},
+    {"name": "undescribed"},
+    {
+        "name": "loop",
+        "description": "Refers to itself.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"node": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+        },
+    },
+    {
+        "name": "evil_pattern",
+        "description": "A pattern that takes for ever.",
+        "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}},
+    },
+]
+
+
+def leave_children() -> None:
+    """A child that sleeps, one with children in another session, and one of a parent that is gone."""
+    subprocess.Popen(["sleep", "600"])
+    subprocess.Popen(["setsid", "sh", "-c", "sleep 600 & trap '' TERM; sleep 600"])
+    subprocess.run(["sh", "-c", "setsid sleep 601 >/dev/null 2>&1 & "], check=True)
+
+
+def flood(size: int) -> None:
+    with OUT:
+        chunk = b"x" * 65536
+        try:
+            for _ in range(size // len(chunk)):
+                os.write(1, chunk)
+        except OSError:
+            os._exit(1)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def notice(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def reply(number: Any, result: dict[str, Any]) -> None:
+    send({"jsonrpc": "2.0", "id": number, "result": result})
+
+
+def send(message: dict[str, Any]) -> None:
+    write(json.dumps(message) + "\n")
+
+
+def write(words: str) -> None:
+    with OUT:
+        sys.stdout.buffer.write(words.encode("latin-1" if "\x00" in words else "utf-8"))
+        sys.stdout.buffer.flush()
+
+
+def journal(entry: dict[str, Any]) -> None:
+    if "--journal" in FLAGS:
+        with open(FLAGS["--journal"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Calls to a server: what comes back as which value, progress, limits, cancel, and death in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox
+from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
+from tests.harness.servers import hostile, wait_until_gone
+
+Open = Callable[..., Toolbox]
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One toolbox with a well-behaved server, for calls that change nothing."""
+    from onetool_ipy import open_toolbox
+    from tests.harness.servers import write_project
+
+    folder = write_project(tmp_path_factory.mktemp("calls"), {"srv": hostile()})
+    with open_toolbox(folder) as opened:
+        yield opened
+
+
+def journal(path: Path, method: str) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [entry for entry in map(json.loads, lines) if entry.get("method") == method]
+
+
+def wait_for(seen: Callable[[], Any], limit_s: float = 10.0) -> Any:
+    until = time.monotonic() + limit_s
+    while not (found := seen()) and time.monotonic() < until:
+        time.sleep(0.01)  # another process writes it; there is nothing to wait on
+    return found
+
+
+# Values
+
+
+def test_structured_content_stays_structured(box: Toolbox) -> None:
+    result = box.call("srv.rows")
+
+    assert result.data == {"items": [{"city": "Berlin", "at": "2026-01-02"}, {"city": "Oslo", "at": "2026-01-03"}]}
+    assert result.df["city"].tolist() == ["Berlin", "Oslo"]
+
+
+def test_only_what_was_wrapped_is_unwrapped(box: Toolbox) -> None:
+    assert box.call("srv.wrapped").data == 7
+    assert set(box.call("srv.environment").data) == {"env", "cwd"}
+
+
+def test_text_is_text_and_json_in_it_is_still_a_table(box: Toolbox) -> None:
+    rows = [{"a": 1}, {"a": 2}]
+
+    result = box.call("srv.echo", {"text": json.dumps(rows)})
+
+    assert result.data == json.dumps(rows)
+    assert result.df["a"].tolist() == [1, 2]
+
+
+def test_output_that_its_own_schema_forbids_is_an_error(box: Toolbox) -> None:
+    error = box.call("srv.wrong").error
+
+    assert error is not None
+    assert (error.code, error.reason) == ("execution_error", "invalid_output")
+    assert "field 'result'" in error.message
+    assert "number" in error.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [("fail", "the tool says no"), ("refuse", "internal trouble"), ("nonsense", "no result of a tool")],
+)
+def test_errors_of_a_server_are_execution_errors(box: Toolbox, tool: str, words: str) -> None:
+    error = box.call(f"srv.{tool}").error
+
+    assert error is not None
+    assert error.code == "execution_error"
+    assert words in error.message
+    assert box.call("srv.echo", {"text": "still there"}).data == "still there"
+
+
+def test_media_are_values_that_a_notebook_shows_without_running_anything(box: Toolbox) -> None:
+    found = box.call("srv.media").data
+
+    assert isinstance(found, Blocks)
+    kinds = [type(piece) for piece in found]
+    assert kinds == [str, Image, Audio, Link, Link, Resource, Resource]
+    html = found._repr_mimebundle_()["text/html"]
+    assert "<script" not in html
+    assert 'href="javascript' not in html.lower()
+    assert '<img alt="&lt;image/svg+xml' in html
+    assert 'src="data:image/svg+xml;base64,' in html
+    assert '<audio controls src="data:audio/wav;base64,' in html
+    assert '<a href="https://example.com/a"' in html
+    json.dumps(box.call("srv.media").to_dict())
+
+
+# Environment
+
+
+def test_a_server_gets_the_safe_few_what_is_named_and_its_own(opened: Open, tmp_path: Path) -> None:
+    definition = hostile(env={"OWN": "mine", "KEY": "${TOKEN}"}, inherit=["WANTED", "ABSENT"], cwd="sub")
+    (tmp_path / "sub").mkdir()
+    around = {**os.environ, "TOKEN": "sesame-open", "WANTED": "yes", "PRIVATE": "no"}
+
+    found = opened({"srv": definition}, env=around).call("srv.environment").unwrap()
+
+    named = {"OWN": "mine", "KEY": "sesame-open", "WANTED": "yes"}
+    safe = {name: around[name] for name in ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER") if name in around}
+    assert {key: value for key, value in found["env"].items() if key != "LC_CTYPE"} == {**safe, **named}
+    assert found["cwd"] == str(tmp_path / "sub")
+
+
+# Progress, limits, cancel
+
+
+def test_progress_reaches_whoever_waits(box: Toolbox) -> None:
+    heard: list[tuple[float, float | None, str]] = []
+
+    job = box.start("srv.steps", {"n": 0.01}, notify=lambda job: heard.append(tuple(job.progress)))
+
+    assert job.result(20).data == "done"
+    assert (3.0, 8.0, "step 3") in heard
+
+
+def test_a_call_past_its_limit_is_cancelled_at_the_server(opened: Open, tmp_path: Path) -> None:
+    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
+    assert box.call("srv.echo", {"text": "x"}).ok
+
+    error = box.call("srv.slow", {"n": 60}, timeout=0.3).error
+
+    assert error is not None
+    assert error.reason == "timeout"
+    (call,) = [c for c in journal(tmp_path / "journal", "tools/call") if c["params"]["name"] == "slow"]
+    (cancelled,) = wait_for(lambda: journal(tmp_path / "journal", "notifications/cancelled"))
+    assert cancelled["params"]["requestId"] == call["id"]
+    assert box.call("srv.echo", {"text": "y"}).data == "y"
+    assert box.abandoned() == 0
+
+
+def test_a_cancelled_job_is_cancelled_at_the_server(opened: Open, tmp_path: Path) -> None:
+    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
+    job = box.start("srv.slow", {"n": 60})
+    wait_for(lambda: journal(tmp_path / "journal", "tools/call"))
+
+    assert job.cancel()
+
+    assert wait_for(lambda: journal(tmp_path / "journal", "notifications/cancelled"))
+    assert job.status == "cancelled"
+    assert job.result().error.reason == "cancelled"  # type: ignore[union-attr]
+
+
+def test_a_cancelled_await_is_cancelled_at_the_server(opened: Open, tmp_path: Path) -> None:
+    """From a loop of the user's own."""
+    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
+    box.servers.start("srv")
+
+    async def cell() -> None:
+        call = asyncio.ensure_future(box.acall("srv.slow", {"n": 60}))
+        while not journal(tmp_path / "journal", "tools/call"):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cell())
+
+    assert wait_for(lambda: journal(tmp_path / "journal", "notifications/cancelled"))
+
+
+def test_the_servers_own_limit_holds(opened: Open) -> None:
+    box = opened({"srv": hostile(timeout_s=0.5), "other": hostile()}, "timeouts: {mcp_s: 20}\n")
+    box.servers.check()
+
+    error = box.call("srv.slow", {"n": 60}).error
+
+    assert error is not None
+    assert error.reason == "timeout"
+    spec = box.registry.get("other.slow")
+    assert spec is not None
+    assert spec.timeout_s == 20
+
+
+def test_silence_has_a_limit_that_progress_resets(opened: Open) -> None:
+    box = opened({"srv": hostile(idle_s=0.6)})
+
+    assert box.call("srv.steps", {"n": 0.2}).data == "done"  # 1.6 s in all
+    error = box.call("srv.slow", {"n": 60}).error
+    assert error is not None
+    assert error.reason == "timeout"
+    assert "Nothing was heard for 0.6 s" in error.message
+    assert box.call("srv.echo", {"text": "x"}).data == "x"
+
+
+def test_sync_code_inside_an_async_tool_gets_a_clear_answer(box: Toolbox) -> None:
+    """It blocks the very loop that talks to the server, so waiting would be for ever; awaiting works."""
+    from onetool_ipy import tool
+
+    @tool(pack="mine")
+    async def blocking() -> Any:
+        """Call without await."""
+        return box.call("srv.echo", {"text": "x"}).error
+
+    @tool(pack="mine")
+    async def awaiting() -> Any:
+        """Call with await."""
+        pack = box.pack("srv")
+        assert pack is not None
+        return await pack.echo.aio(text="x")
+
+    box.adopt(blocking)
+    box.adopt(awaiting)
+
+    refused = box.call("mine.blocking", timeout=20).unwrap()
+    assert refused.reason == "unavailable"
+    assert "await pack.tool.aio" in refused.hint
+    assert box.call("mine.awaiting", timeout=20).unwrap() == "x"
+
+
+def test_many_calls_at_once_go_over_one_server(box: Toolbox) -> None:
+    async def cell() -> list[Any]:
+        calls = [box.acall("srv.echo", {"text": str(n)}) for n in range(50)]
+        return [result.data for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(cell()) == [str(n) for n in range(50)]
+
+
+# Death
+
+
+def test_a_server_that_dies_during_a_call_fails_that_call_once(opened: Open, tmp_path: Path) -> None:
+    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
+
+    error = box.call("srv.die").error
+
+    assert error is not None
+    assert (error.code, error.reason) == ("execution_error", "unavailable")
+    assert "not repeated" in error.hint
+    assert len(journal(tmp_path / "journal", "tools/call")) == 1
+    health = box.ot.health()
+    assert health["proxy"]["servers"] == {"srv": "disconnected"}
+    (problem,) = health["problems"]
+    assert "It ended with status 3. FatalError: out of cheese" in problem["message"]
+    assert box.call("srv.echo", {"text": "again"}).data == "again"
+    assert box.ot.health()["proxy"]["status"] == "ok"
+
+
+def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+    first = box.call("srv.calls").unwrap()
+    assert box.servers.pid("srv") == first["pid"]
+
+    os.kill(first["pid"], 9)
+    assert wait_until_gone({first["pid"]}, 5) == {}
+
+    assert box.servers["srv"] == "disconnected"
+    assert box.ot.health()["proxy"] == {"status": "degraded", "server_count": 1, "servers": {"srv": "disconnected"}}
+    assert "It was ended by signal 9." in box.servers.reason("srv")
+    second = box.call("srv.calls").unwrap()
+    assert second["pid"] != first["pid"]
+    assert second["calls"] == 1
+    assert dict(box.servers) == {"srv": "connected"}
+
+
+def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+
+    for _ in range(5):
+        pid = box.call("srv.calls").unwrap()["pid"]
+        assert box.call("srv.answer_and_die").data == "my last words"
+        assert wait_until_gone({pid}, 5) == {}
+
+
+def test_a_server_that_hangs_is_seen(opened: Open) -> None:
+    import signal
+
+    box = opened({"srv": hostile()})
+    pid = box.call("srv.calls").unwrap()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+
+    assert box.servers.check() == {"srv": "disconnected"}
+    assert box.servers.reason("srv") == "It does not answer."
+    assert box.call("srv.calls").unwrap()["pid"] != pid  # another one: that it hangs was seen before sending
+    assert wait_until_gone({pid}, 5) == {}

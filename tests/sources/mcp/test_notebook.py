@@ -1,0 +1,104 @@
+"""A server in a notebook: `server.<TAB>`, calls, pictures, the bar, errors of a few lines. A real kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.kernel import Kernel, private_kernel
+from tests.harness.servers import hostile, real, write_project
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("notebook")
+    servers = {"every-thing": real("everything"), "srv": hostile(), "bad": hostile("--exit=5")}
+    write_project(folder / "work", servers)
+    with private_kernel(folder) as kernel:
+        assert kernel.execute("%load_ext onetool_ipy").text == ""
+        assert kernel.evaluate("[m for m in ('mcp', 'mcp_types', 'httpx2') if m in __import__('sys').modules]") == "[]"
+        kernel.execute("ot.health()", 60)
+        yield kernel
+
+
+def test_a_server_is_a_name_with_its_tools_behind_tab(notebook: Kernel) -> None:
+    offers = notebook.complete("every_thing.get_").matches
+
+    assert "every_thing.get_sum" in offers or "get_sum" in [offer.rpartition(".")[2] for offer in offers]
+    assert "every-thing.get-sum" in notebook.complete("%tool every-thing.get-s").matches
+    assert set(notebook.complete("%tool every-thing.get-sum ").matches) == {"a=", "b="}
+    assert "a: First number" in notebook.inspect("every_thing.get_sum")
+
+
+def test_calls_by_magic_and_from_python(notebook: Kernel) -> None:
+    assert notebook.execute("every_thing.get_sum(a=1, b=2)").result_text == "'The sum of 1 and 2 is 3.'"
+    assert notebook.execute("%tool every-thing.get-sum a=1 b=2").result_text == "The sum of 1 and 2 is 3."
+    assert notebook.execute("await srv.echo.aio(text='x')").result_text == "'x'"
+
+
+def test_rows_are_a_table(notebook: Kernel) -> None:
+    shown = notebook.execute("%tool srv.rows").result
+
+    assert shown is not None
+    assert "Berlin" in shown["text/html"]
+    assert notebook.execute("_.df.city.tolist()").result_text == "['Berlin', 'Oslo']"
+
+
+@pytest.mark.parametrize("cell", ["every_thing.get_tiny_image()", "%tool every-thing.get-tiny-image"])
+def test_a_picture_is_shown(notebook: Kernel, cell: str) -> None:
+    shown = notebook.execute(cell).result
+
+    assert shown is not None
+    assert 'src="data:image/png;base64,iVBOR' in shown["text/html"]
+    assert "<image/png, 4,033 bytes>" in shown["text/plain"]
+    alone = notebook.execute("every_thing.get_tiny_image()[1]").result
+    assert alone is not None
+    assert alone["image/png"].startswith("iVBOR")
+
+
+def test_what_a_tool_says_is_never_html(notebook: Kernel) -> None:
+    shown = notebook.execute("%tool srv.media").result
+
+    assert shown is not None
+    assert "<script" not in shown["text/html"]
+    assert 'href="javascript' not in shown["text/html"]
+
+
+def test_progress_is_the_bar_of_the_cell(notebook: Kernel) -> None:
+    outcome = notebook.execute("%tool srv.steps n=0.2", allow_stdin=True)
+
+    assert outcome.result_text == "done"
+    assert any("step" in shown.text or "/8" in shown.text for shown in outcome.displays), outcome.displays
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%tool srv.fail", "the tool says no"),
+        ("srv.fail()", "the tool says no"),
+        ("%tool srv.echo", "missing argument 'text'"),
+        ("%tool srv.ehco", "Did you mean 'srv.echo'?"),
+        ("%tool bad.anything", "No tool 'bad.anything'."),
+        ("%tool srv.die", "went away during the call"),
+    ],
+)
+def test_an_error_is_a_few_lines(notebook: Kernel, cell: str, words: str) -> None:
+    error = notebook.execute(cell, allow_errors=True).error
+
+    assert error is not None
+    assert words in error.text
+    assert len(error.text.splitlines()) <= 5
+
+
+def test_unload_ends_the_servers(notebook: Kernel) -> None:
+    from tests.harness.servers import below, wait_until_gone
+
+    assert notebook.execute("%tool srv.echo text=x").result_text == "x"
+    pids = below(notebook.pid)
+    assert len(pids) >= 4
+
+    notebook.execute("%unload_ext onetool_ipy")
+
+    assert wait_until_gone(pids, 5) == {}
+    assert notebook.execute("%load_ext onetool_ipy\n%tool srv.echo text=again").result_text == "again"

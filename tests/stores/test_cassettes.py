@@ -1,0 +1,448 @@
+"""Cassettes: recorded once, answered from the file after; clear words for what is missing, stale or damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onetool_ipy import Toolbox, ToolResult, open_toolbox
+from onetool_ipy.core.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy.stores import cassette_text
+from onetool_ipy.stores.cassette_text import Entry
+from onetool_ipy.stores.cassettes import Cassette, NotRecorded
+from onetool_ipy.stores.faithful import decode, encode
+
+SECRET = "sk-cassette/0123456789"
+
+
+class Bench:
+    """A toolbox with a tool `nb.ask` that counts its calls and gives what it is told to."""
+
+    def __init__(self, root: Path, env: dict[str, str]) -> None:
+        self.file = root / "calls.yaml"
+        self.count = 0
+        self.gives: Callable[[int], Any] = lambda number: {"number": number}
+        self.box = open_toolbox(root, env={**os.environ, "ONETOOL_STATE": str(root / "state"), "CI": "", **env})
+        self.adopt()
+
+    def adopt(self, **words: Any) -> None:
+        def ask(question: Any = "") -> Any:
+            """Ask."""
+            self.count += 1
+            return self.gives(self.count)
+
+        self.box.adopt(ask)
+
+    def ask(self, question: Any = "", mode: str | None = None) -> ToolResult:
+        with self.box.ot.replay(self.file, mode=mode):
+            return self.box.call("nb.ask", {"question": question})
+
+
+Open = Callable[..., Bench]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Open]:
+    made: list[Toolbox] = []
+    folder = tmp_path / ".onetool"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "secrets.yaml").write_text(json.dumps({"KEY": SECRET}), encoding="utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+
+    def make(**env: str) -> Bench:
+        opened = Bench(tmp_path, env)
+        made.append(opened.box)
+        return opened
+
+    yield make
+    for box in made:
+        box.close()
+
+
+def test_the_first_time_is_recorded_and_answered_after(bench: Open) -> None:
+    first, second = bench(), bench()
+    assert first.ask("a").data == {"number": 1}
+
+    again = second.ask("a")
+
+    assert again.data == {"number": 1}
+    assert again.meta["replayed"] is True
+    assert second.count == 0
+    assert second.box.log.count_of("nb.ask")[0] == 2, "an answered call is a call, and logged"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["text\n  of lines \n\n", "a: b # c", "2026-01-01", "~", "...\n---\n", b"\x00\xff", (1, {2}), 1e20, 1e-7,
+     float("-inf"), datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), pd.DataFrame({"a": [1], "b": ["x"]}),
+     {1: None}, "x" * 2_000_000],
+    ids=lambda value: f"{type(value).__name__}",
+)  # fmt: skip
+def test_values_come_back_as_they_were(bench: Open, value: Any) -> None:
+    made = bench()
+    made.gives = lambda number: value
+    made.ask("a")
+    back = made.ask("a", mode="replay").data
+    assert type(back) is type(value)
+    assert back.equals(value) if isinstance(value, pd.DataFrame) else back == value
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.recursive(st.text() | st.floats(allow_nan=False) | st.integers() | st.none(), lambda inner: st.lists(inner)))
+def test_any_text_survives_the_file(value: Any) -> None:
+    entry = Entry("a.b", "k", None, "v", "now", 1.0, result=encode(value))
+    written = cassette_text.write(entry)
+    assert written.endswith("\n...\n")
+    assert decode(yaml.safe_load(written)["result"]) == value
+
+
+def test_the_file_is_readable_and_in_order(bench: Open) -> None:
+    made = bench()
+    made.gives = lambda number: "line one\nline two\n"
+    made.ask("hello")
+    text = made.file.read_text(encoding="utf-8")
+    assert text.startswith("# A cassette of onetool_ipy")
+    document = next(yaml.safe_load_all(text))
+    assert list(document) == ["of", "key", "args", "version", "recorded", "ms", "result"]
+    assert document["of"] == "nb.ask"
+    assert document["args"] == {"question": "hello"}
+    assert "result: |\n  line one\n  line two\n" in text
+
+
+def test_the_same_call_again_takes_the_next_answer(bench: Open) -> None:
+    first, second = bench(), bench()
+    with first.box.ot.replay(first.file):
+        for _ in range(3):
+            first.box.call("nb.ask")
+    with second.box.ot.replay(first.file, mode="replay"):
+        numbers = [second.box.call("nb.ask").data["number"] for _ in range(3)]
+        more = second.box.call("nb.ask")
+    assert numbers == [1, 2, 3]
+    assert more.error is not None
+    assert "was recorded 3 times with these arguments, and is asked for again" in more.error.message
+    with second.box.ot.replay(first.file):
+        assert [second.box.call("nb.ask").data["number"] for _ in range(4)] == [1, 2, 3, 1]
+
+
+def test_a_miss_says_what_to_do(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+    miss = made.ask("b", mode="replay")
+    assert miss.error is not None
+    assert miss.error.message.startswith("'nb.ask' was not recorded with these arguments. Only '")
+    assert "Run it once where there is a network" in miss.error.hint
+    with made.box.ot.replay(made.file, mode="replay"):
+        other = made.box.call("time.now")
+        wrong = made.box.call("nb.ask", {"nope": 1})
+        nowhere = made.box.call("no.where")
+    assert other.error is not None
+    assert "'time.now' was not recorded." in other.error.message
+    assert wrong.error is not None
+    assert wrong.error.code == "invalid_args"
+    assert nowhere.error is not None
+    assert nowhere.error.code == "tool_not_found"
+    assert made.count == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "mode"),
+    [({}, "auto"), ({"CI": "true"}, "replay"), ({"CI": "false"}, "auto"), ({"ONETOOL_REPLAY": "replay"}, "replay"),
+     ({"CI": "1", "ONETOOL_REPLAY": "auto"}, "auto")],
+)  # fmt: skip
+def test_ci_and_the_environment_choose_the_mode(bench: Open, env: dict[str, str], mode: str) -> None:
+    bench().ask("a")
+    made = bench(**env)
+    with made.box.ot.replay(made.file) as cassette:
+        assert cassette.mode == mode
+    with pytest.raises(UsageProblem, match="No mode 'often' of replay"):
+        made.box.ot.replay(made.file, mode="often")
+
+
+def test_without_a_file_only_replay_is_refused_and_makes_none(bench: Open) -> None:
+    made = bench()
+    with pytest.raises(UsageProblem, match="There is no cassette"):
+        made.ask("a", mode="replay")
+    assert not made.file.exists()
+    assert made.box.replays.active is None
+
+
+def test_a_changed_tool_makes_its_answers_stale(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+
+    def ask(question: Any = "", depth: int = 1) -> Any:
+        """Ask."""
+        return "live"
+
+    made.box.adopt(ask)
+    for mode in ("auto", "replay"):
+        stale = made.ask("a", mode=mode)
+        assert stale.error is not None
+        assert "'nb.ask' has changed since its answer was recorded" in stale.error.message
+        assert "mode='refresh'" in stale.error.hint
+    assert made.ask("a", mode="refresh").data == "live"
+    assert made.ask("a", mode="replay").data == "live"
+
+
+def test_a_refresh_replaces_what_is_asked_and_keeps_the_rest(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+    made.ask("b")
+    made.ask("a", mode="refresh")
+    assert made.ask("a", mode="replay").data == {"number": 3}
+    assert made.ask("b", mode="replay").data == {"number": 2}
+    assert made.file.read_text(encoding="utf-8").count("of: nb.ask") == 2
+
+
+def test_a_refresh_that_is_killed_loses_nothing(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+    made.ask("b")
+    made.box.ot.replay(made.file, mode="refresh").begin()
+    made.box.call("nb.ask", {"question": "a"})
+    other = bench()
+    assert other.ask("a", mode="replay").data == {"number": 3}
+    assert other.ask("b", mode="replay").data == {"number": 2}
+
+
+def test_secrets_are_masked_in_arguments_and_results(bench: Open) -> None:
+    made = bench()
+    made.gives = lambda number: {"token": SECRET, "list": [f"x {SECRET}"]}
+    assert made.ask({"key": SECRET}).data["token"] == SECRET, "who records gets the true value"
+    assert SECRET not in made.file.read_text(encoding="utf-8")
+    assert "0123456789" not in made.file.read_text(encoding="utf-8")
+    assert made.ask({"key": SECRET}, mode="replay").data == {"token": "***", "list": ["x ***"]}
+
+
+def test_a_secret_in_bytes_is_not_recorded_and_said(bench: Open) -> None:
+    made = bench()
+    made.gives = lambda number: SECRET.encode() + b"\x00"
+    with pytest.warns(UserWarning, match="'nb.ask' was not recorded"):
+        made.ask("a")
+    text = made.file.read_text(encoding="utf-8")
+    assert "not_recorded" in text
+    import base64
+
+    assert base64.b64encode(SECRET.encode())[:20].decode() not in text
+
+
+def test_what_cannot_be_recorded_is_said_and_runs_live_again(bench: Open) -> None:
+    made = bench()
+    thing = object()
+    made.gives = lambda number: thing
+    with pytest.warns(UserWarning, match="it holds a builtins.object"):
+        assert made.ask("a").data is thing
+    refused = made.ask("a", mode="replay")
+    assert refused.error is not None
+    assert "could not be recorded: it holds a builtins.object" in refused.error.message
+    with pytest.warns(UserWarning, match="not recorded"):
+        assert made.ask("a").data is thing
+    with pytest.warns(UserWarning, match="in its arguments"):
+        made.ask(thing)
+    no = made.ask(thing, mode="replay")
+    assert no.error is not None
+    assert "its arguments cannot be recorded" in no.error.message
+
+
+def test_a_failure_of_the_tool_is_played_as_the_same_failure(bench: Open) -> None:
+    made = bench()
+
+    def fail(number: int) -> Any:
+        raise KeyError("nothing there")
+
+    made.gives = fail
+    live, played = made.ask("a"), made.ask("a", mode="replay")
+    assert live.error is not None
+    assert played.error is not None
+    assert played.error.to_dict() == live.error.to_dict()
+    assert made.count == 1
+    pack = made.box.pack("nb")
+    assert pack is not None
+    with made.box.ot.replay(made.file, mode="replay"), pytest.raises(KeyError, match="nothing there"):
+        pack.ask(question="a")
+
+
+def test_what_may_pass_and_what_never_began_is_not_recorded(bench: Open) -> None:
+    made = bench()
+
+    def fail(number: int) -> Any:
+        raise Unavailable("no network")
+
+    made.gives = fail
+    made.ask("a")
+    with made.box.ot.replay(made.file):
+        made.box.call("nb.ask", {"nope": 1})
+        made.box.call("no.where")
+    assert not made.file.exists()
+    made.gives = lambda number: "there"
+    assert made.ask("a").data == "there"
+
+
+def test_only_the_outermost_call_is_recorded_and_ot_never(bench: Open) -> None:
+    made = bench()
+
+    def outer() -> Any:
+        """Call another."""
+        return [made.box.call("nb.ask", {"question": "inner"}).data, str(made.box.ot.version())]
+
+    made.box.adopt(outer)
+    for _ in range(2):
+        with made.box.ot.replay(made.file) as cassette:
+            data = made.box.call("nb.outer").data
+            made.box.ot.tools()
+        assert data[0] == {"number": 1}
+        made.gives = lambda number: "changed"
+    assert cassette.played == 1
+    assert made.file.read_text(encoding="utf-8").count("of: ") == 1
+
+
+async def test_async_and_many_threads_share_a_cassette(bench: Open) -> None:
+    made = bench()
+    with made.box.ot.replay(made.file) as cassette:
+        await asyncio.gather(*(made.box.acall("nb.ask", {"question": i}) for i in range(20)))
+        threads = [threading.Thread(target=made.box.call, args=("nb.ask", {"question": -i})) for i in range(1, 20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert cassette.recorded == 39
+    with made.box.ot.replay(made.file, mode="replay"):
+        results = [made.box.call("nb.ask", {"question": i}) for i in range(-19, 20)]
+    assert all(result.ok for result in results)
+    assert made.count == 39
+
+
+def test_a_disabled_or_forbidden_tool_is_not_answered_for(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+    with made.box.ot.replay(made.file):
+        result = made.box.call("nb.ask", {"question": "a"}, allow=["time.*"])
+    assert result.error is not None
+    assert result.error.reason == "not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text[:-40], "has no end"),
+        (lambda text: text.replace("args:", "args: ]"), "line "),
+        (lambda text: text.replace("of: nb.ask", "of: 5"), "has the fields 'of' and 'key'"),
+        (lambda text: text.replace("ms:", "msx:"), "'msx' is no field"),
+        (lambda text: text.replace("result:", "failureX:"), "is no field"),
+        (lambda text: "- a list\n...\n" + text, "an answer is an object, not a list"),
+        (lambda text: "\x00" + text, "line 1"),
+    ],
+)
+def test_a_damaged_file_is_said_and_left_alone(bench: Open, damage: Any, said: str) -> None:
+    made = bench()
+    made.ask("a")
+    broken = damage(made.file.read_text(encoding="utf-8"))
+    made.file.write_text(broken, encoding="utf-8")
+    with pytest.raises(OneToolError, match=said) as caught:
+        made.ask("a")
+    assert "Nothing was changed" in caught.value.hint
+    assert made.file.read_text(encoding="utf-8") == broken
+    assert made.box.replays.active is None
+    assert made.box.call("nb.ask").ok
+
+
+def test_binary_data_is_no_cassette(bench: Open) -> None:
+    made = bench()
+    made.file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(OneToolError, match="no UTF-8"):
+        made.ask("a")
+
+
+def test_a_result_that_was_edited_badly_is_said(bench: Open) -> None:
+    made = bench()
+    made.gives = lambda number: b"data"
+    made.ask("a")
+    text = made.file.read_text(encoding="utf-8")
+    made.file.write_text(text.replace("ZGF0YQ==", "ZGF0Y"), encoding="utf-8")
+    result = made.ask("a")
+    assert result.error is not None
+    assert "cannot be read back" in result.error.message
+
+
+def test_a_disk_that_cannot_be_written_costs_the_record_not_the_result(bench: Open) -> None:
+    made = bench()
+    made.file = made.file.parent / ".onetool" / "onetool.yaml" / "in" / "the-way.yaml"
+    with pytest.warns(UserWarning, match="a part of the path is not a folder"):
+        assert made.ask("a").data == {"number": 1}
+
+
+def test_comments_and_deleted_answers_are_fine(bench: Open) -> None:
+    made = bench()
+    made.ask("a")
+    made.ask("b")
+    text = made.file.read_text(encoding="utf-8")
+    first_end = text.index("...\n") + 4
+    made.file.write_text("# mine\n\n" + text[first_end:] + "# end\n", encoding="utf-8")
+    assert made.ask("b", mode="replay").data == {"number": 2}
+    assert made.ask("a").data == {"number": 3}
+
+
+def test_other_answers_are_recorded_by_kind_and_key(tmp_path: Path) -> None:
+    """For what is no tool's: the replies of a model."""
+    asked: list[int] = []
+
+    def produce() -> Any:
+        asked.append(1)
+        return {"text": "hello", "tokens": (1, 2)}
+
+    key = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    for _ in range(2):
+        cassette = Cassette(tmp_path / "model.yaml")
+        assert cassette.answer("model", key, produce, version="1") == {"text": "hello", "tokens": (1, 2)}
+    assert len(asked) == 1
+    with pytest.raises(NotRecorded):
+        Cassette(tmp_path / "model.yaml", mode="replay").answer("model", {"model": "other"}, produce)
+    with pytest.raises(OneToolError, match="has changed since"):
+        Cassette(tmp_path / "model.yaml").answer("model", key, produce, version="2")
+
+
+def test_no_cassette_costs_no_import(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, onetool_ipy\n"
+        "box = onetool_ipy.open_toolbox()\n"
+        "box.call('time.now')\n"
+        "print([m for m in sys.modules if 'cassette' in m or 'faithful' in m or m == 'yaml'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_cassettes_end_with_their_toolbox(bench: Open) -> None:
+    made = bench()
+    made.box.ot.replay(made.file).begin()
+    made.box.close()
+    assert made.box.replays.active is None
+
+
+def test_an_inner_cassette_answers_before_an_outer_one(bench: Open) -> None:
+    made = bench()
+    inner = made.file.with_name("inner.yaml")
+    with warnings.catch_warnings(), made.box.ot.replay(made.file) as outer:
+        warnings.simplefilter("error")
+        with made.box.ot.replay(inner):
+            made.box.call("nb.ask")
+        made.box.call("nb.ask")
+        assert outer.recorded == 1
+    assert inner.exists()

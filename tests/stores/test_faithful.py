@@ -1,0 +1,112 @@
+"""Kept values come back equal, in value and in type; what could not is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import pathlib
+import uuid
+import zoneinfo
+from collections import defaultdict, deque
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onetool_ipy.stores.faithful import Unfaithful, decode, encode
+
+ROME = zoneinfo.ZoneInfo("Europe/Rome")
+FRAME = pd.DataFrame(
+    {
+        "int": [1, 2, 3],
+        "str": ["x", None, "z"],
+        "float": [1.5, float("nan"), 2],
+        "time": pd.to_datetime(["2024-01-01", None, "2024-01-03"]),
+        "zoned": pd.date_range("2024", periods=3, tz="Europe/Berlin"),
+        "category": pd.Categorical(["u", "v", "u"], ordered=True),
+        "bool": [True, False, True],
+        "nullable": pd.array([1, None, 3], dtype="Int64"),
+        "object": [[1], {"a": (1, 2)}, None],
+        "delta": pd.to_timedelta([1, 2, 3], unit="s"),
+    },
+    index=pd.date_range("2024-01-01", periods=3, name="day"),
+)
+VALUES: list[Any] = [
+    None, True, 1, 2**200, 2**20_000, 1.5, float("inf"), "text", "ä\n ", "\ud800", b"\x00\xff", bytearray(b"x"),
+    (1, (2,)), {1, "a"}, frozenset({1}), deque([1, 2]), {1: "a", (1, 2): "b"}, {"$type": "mine"},
+    {"a": [1, {"b": None}]},
+    datetime.datetime(2026, 1, 2, 3, 4, 5, 6),  # noqa: DTZ001 - without a zone
+    datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+    datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ROME, fold=1), datetime.date(2026, 1, 2), datetime.time(1, 2),
+    datetime.timedelta(-1, 2, 3), decimal.Decimal("1.10"), uuid.UUID(int=5), 1 + 2j, pathlib.Path("a/b"),
+    np.int64(3), np.float32(1.5), np.bool_(True), np.arange(6).reshape(2, 3), np.arange(5000.0), np.array(["a", "bb"]),
+    np.array(["2020", "NaT"], dtype="M8[D]"), np.array([None, {"a": 1}], dtype=object),
+    pd.Timestamp("2024-01-01T00:00:00.123456789"), pd.Timestamp("2024", tz="Asia/Tokyo"), pd.NaT, pd.NA,
+    pd.Timedelta(5, "s"), FRAME, FRAME["str"], FRAME.index, pd.DataFrame(), pd.Series([1], name=("a", 1)),
+    pd.DataFrame([[1, 2]], columns=["a", "a"]), FRAME.set_index(["int", "str"]), pd.RangeIndex(3, 9, 2, name="n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}")
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    back = decode(json.loads(json.dumps(encode(value))))
+
+    assert type(back) is type(value)
+    if isinstance(value, pd.DataFrame):
+        pd.testing.assert_frame_equal(back, value, check_exact=True)
+    elif isinstance(value, pd.Series):
+        pd.testing.assert_series_equal(back, value, check_exact=True)
+    elif isinstance(value, pd.Index):
+        pd.testing.assert_index_equal(back, value, exact=True)
+    elif isinstance(value, np.ndarray):
+        assert back.dtype == value.dtype
+        np.testing.assert_array_equal(back, value)
+    else:
+        assert back is value or back == value
+    if isinstance(value, datetime.datetime) and not isinstance(value, pd.Timestamp) and value is not pd.NaT:
+        assert (back.tzinfo, back.fold) == (value.tzinfo, value.fold)
+
+
+def _endless() -> Any:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+class Own:
+    """A class that nobody can know when it is read back."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), Own(), (n for n in ()), _endless(), defaultdict(int), type("Text", (str,), {})("x"), len, Own,
+     np.zeros(1, dtype=[("a", "i4")]), pd.Series(pd.period_range("2020", periods=2)), [1, {"a": Own()}]],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_could_not_come_back_is_refused(value: Any) -> None:
+    with pytest.raises(Unfaithful):
+        encode(value)
+
+
+@pytest.mark.parametrize(
+    "data", [{"$type": "os.system"}, {"$type": "bytes", "value": "%"}, {"$type": "UUID", "value": 1}]
+)
+def test_a_form_that_nobody_wrote_is_an_error_and_runs_nothing(data: Any) -> None:
+    with pytest.raises(Unfaithful):
+        decode(data)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_any_plain_value_comes_back(value: Any) -> None:
+    assert decode(json.loads(json.dumps(encode(value)))) == value
