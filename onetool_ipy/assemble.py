@@ -175,10 +175,10 @@ def _working_directory() -> Path:
 def _pack_files(config: Config) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
-    from onetool_ipy.sources.outline_cache import OutlineCache
+    from onetool_ipy.sources.outline_cache import FILE, OutlineCache
     from onetool_ipy.sources.pack_files import PackFiles
 
-    cache = OutlineCache(config.paths.state / "cache" / "packs.json")
+    cache = OutlineCache(config.paths.state / "cache" / FILE)
     return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache)
 
 

@@ -118,7 +118,7 @@ def _lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFac
 def lab(_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """JupyterLab from the installed wheel; pictures of a failed test go to build/failures."""
     yield _lab
-    if request.node.stash.get(_FAILED, False):
+    if request.node.stash.get(FAILED, False):
         _lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
     _lab.close_notebooks()
 
@@ -130,10 +130,10 @@ def pytest_runtest_makereport(
     """Let fixtures know whether their test failed."""
     report = yield
     if report.failed:
-        item.stash[_FAILED] = True
+        item.stash[FAILED] = True
     return report
 
 
 _HOME: pytest.StashKey[Path] = pytest.StashKey()
-_FAILED: pytest.StashKey[bool] = pytest.StashKey()
+FAILED: pytest.StashKey[bool] = pytest.StashKey()
 _MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()

@@ -21,15 +21,16 @@ from typing import Any
 from onetool_ipy._version import __version__
 from onetool_ipy.config.document import Document, Fault, Packed
 
-__all__ = ["cache_key", "fetch", "store"]
+__all__ = ["FORMAT", "cache_key", "fetch", "store"]
 
-_FORMAT = 2
+FORMAT = 2
+"""In the name of each file, so that versions of this package with other formats do not meet in it."""
 _MAX_BYTES = 64 * 1024 * 1024
 
 
 def cache_key(files: Mapping[str, bytes]) -> str:
     """One key for these files by name and content."""
-    digest = hashlib.sha256(f"{_FORMAT} {__version__}".encode())
+    digest = hashlib.sha256(f"{FORMAT} {__version__}".encode())
     for name in sorted(files):
         digest.update(f"\n{name} {len(files[name])}\n".encode())
         digest.update(files[name])

@@ -128,7 +128,7 @@ def _version(look: Look) -> int:
     found = look.file.data.get("version", 1)
     if found != 1 or isinstance(found, bool):
         message = f"{quoted(found)} is not a version this release knows."
-        look.file.complain("version", message, "Write 1.")
+        look.file.complain("version", message, "Update onetool-ipy, or write 1.")
     return 1
 
 
@@ -242,6 +242,8 @@ def _snippet_section(file: File) -> str:
 def _snippet_look(file: File, get: Get, section: str) -> Look:
     look = Look(file, get)
     known = ("snippets", "version")
+    if section:
+        _version(look)
     for key in file.data if section else ():
         if key not in known:
             look.unknown(key, key, known)

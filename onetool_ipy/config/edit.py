@@ -23,7 +23,7 @@ def allow_host(paths: Paths, host: str) -> Path | None:
     """Allow HTTP tools to reach a host; None where they may already. Makes `onetool.yaml` where there is none."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
-    before = _parse(file, text)
+    before = _known(file, text)
     section = before.get("http") or {}
     known = section.get("allowed_hosts") or [] if isinstance(section, dict) else None
     if not isinstance(known, list):
@@ -44,7 +44,7 @@ def add_server(paths: Paths, name: str, data: dict[str, Any]) -> Path:
     """Add an MCP server to `servers:`; one of that name is never replaced. Makes `onetool.yaml` where there is none."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
-    before = _parse(file, text)
+    before = _known(file, text)
     known = before.get("servers") or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
@@ -169,6 +169,17 @@ def _read(file: Path) -> str:
         return ""
     except (OSError, UnicodeError) as exc:
         raise UsageProblem(f"'{file}' cannot be read: {exc}.", hint="Mend it first.") from exc
+
+
+def _known(file: Path, text: str) -> dict[str, Any]:
+    """What stands in `onetool.yaml`; one of another version is not ours to change."""
+    found = _parse(file, text)
+    if found.get("version", 1) != 1:
+        raise UsageProblem(
+            f"'{file}' has version '{found['version']}', which this release does not know, and is not changed.",
+            hint="Update onetool-ipy, or change the file by hand.",
+        )
+    return found
 
 
 def _parse(file: Path, text: str) -> dict[str, Any]:

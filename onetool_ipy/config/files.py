@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from onetool_ipy.config.cache import cache_key, fetch, store
+from onetool_ipy.config.cache import FORMAT, cache_key, fetch, store
 from onetool_ipy.config.check import check_prompts, check_settings
 from onetool_ipy.config.document import Document, NotYaml
 from onetool_ipy.config.notes import File, Notes
@@ -130,7 +130,7 @@ def _documents(contents: Mapping[str, bytes], key: str, paths: Paths, shown: str
 
 def _cache_place(paths: Paths) -> Path:
     name = hashlib.sha256(str(paths.config_file or paths.onetool_dir).encode("utf-8", "replace"))
-    return paths.state / "cache" / f"config-{name.hexdigest()[:12]}.json"
+    return paths.state / "cache" / f"config-{name.hexdigest()[:12]}.{FORMAT}.json"
 
 
 def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:

@@ -26,6 +26,11 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
         raise UsageProblem(f"'{file}' cannot be read: {exc}", hint="Mend it first.") from exc
     if not isinstance(known, dict):
         raise UsageProblem(f"'{file}' holds no snippets by name.", hint="Mend it first.")
+    if isinstance(version := known.get("version", 1), int) and version != 1:
+        raise UsageProblem(
+            f"'{file}' has version '{version}', which this release does not know, and is not changed.",
+            hint="Update onetool-ipy, or change the file by hand.",
+        )
     nested = known.get("snippets") if isinstance(known.get("snippets"), dict) else None
     if snippet.name in (known if nested is None else nested):
         raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or take another name.")

@@ -107,9 +107,7 @@ class Executor:
             raise
         return self._leave(trip, entered, result, began)
 
-    def _trip(
-        self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
-    ) -> Trip:
+    def _trip(self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None) -> Trip:
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name

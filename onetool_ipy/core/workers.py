@@ -2,8 +2,9 @@
 
 They start at first need, are reused, leave after a while without work, and never keep the process alive. A call past
 its limit is given up: its late result is dropped, `Abandoned` is thrown into its thread (Python code ends by it; a call
-into C ends when it ends), and it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit run at once, others wait their
-turn: so never more than that many can be left behind. After a fork the child starts its own.
+into C ends when it ends), and it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit
+run at once, others wait their turn: so never more than that many can be left behind. After a fork the child starts its
+own.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Workers:
         if self._pid != os.getpid():
             return
         with self._lock:
+            self._is_closed = True
             for worker in self._idle:
                 worker.inbox.put(None)
             self._idle.clear()
@@ -124,7 +126,7 @@ class Workers:
             if self._waiting[lane]:
                 self._start(self._waiting[lane].popleft(), worker)
                 return True
-            if len(self._idle) >= _MAX_IDLE:
+            if self._is_closed or len(self._idle) >= _MAX_IDLE:
                 return False
             self._idle.append(worker)
             return True
@@ -151,6 +153,7 @@ class Workers:
             self._reset()
         self._given_up.require_room()
         with self._lock:
+            self._is_closed = False
             if len(self._busy[task.lane]) < _MOST[task.lane]:
                 self._start(task)
             else:
@@ -166,6 +169,7 @@ class Workers:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
+        self._is_closed = False
         self._idle: list[_Worker] = []
         self._busy: dict[Lane, set[_Worker]] = {lane: set() for lane in _MOST}
         self._waiting: dict[Lane, deque[Task]] = {lane: deque() for lane in _MOST}

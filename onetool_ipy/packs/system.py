@@ -14,9 +14,7 @@ __all__ = ["Clock", "packs"]
 Clock = Callable[[], datetime.datetime]
 
 
-def packs(
-    clock: Clock, working: Callable[[], str] = os.getcwd
-) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
+def packs(clock: Clock, working: Callable[[], str] = os.getcwd) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
     """The packs with their functions; `clock` gives the time as an aware UTC datetime, `working` the working folder."""
 
     @mark(read_only=True, tags=("time",))

@@ -14,9 +14,12 @@ from typing import Any
 from onetool_ipy._version import __version__
 from onetool_ipy.sources.outline import Outline
 
-__all__ = ["OutlineCache"]
+__all__ = ["FILE", "OutlineCache"]
 
-_FORMAT = f"2 {__version__}"
+_NUMBER = 2
+FILE = f"packs.{_NUMBER}.json"
+"""Named by the format, so that versions of this package with other formats do not meet in it."""
+_FORMAT = f"{_NUMBER} {__version__}"
 _MAX_BYTES = 64 * 1024 * 1024
 
 

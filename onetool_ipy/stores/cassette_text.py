@@ -1,11 +1,12 @@
 """The text of a cassette: YAML documents, one per answer, and back. Pure but for `read`, which opens the file.
 
 Written to be read by people and compared by git: keys in one order, texts of several lines as blocks. A file that is
-damaged in one place is refused as a whole, with the line: it is never written to, so nothing is lost.
+damaged in one place, or of a later format, is refused as a whole: it is never written to, so nothing is lost.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,12 @@ from onetool_ipy.stores.files import StoreError
 
 __all__ = ["HEAD", "Damaged", "Entry", "in_force", "read", "write"]
 
-HEAD = "# A cassette of onetool_ipy (ot.replay): what calls gave, in order. Delete an answer to record it anew.\n"
+_FORMAT = 1
+HEAD = (
+    f"# A cassette of onetool_ipy (ot.replay, format {_FORMAT}): what calls gave, in order."
+    " Delete an answer to record it anew.\n"
+)
+_HEAD = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0-9]{1,9})\)")
 _END = "...\n"
 _FIELDS = ("of", "key", "args", "version", "recorded", "ms", "replaces", "not_recorded", "failure", "result")
 
@@ -67,6 +73,7 @@ def read(path: Path) -> list[Entry]:
         raise _damaged(path, f"it is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
     except OSError as exc:
         raise StoreError.of(path, exc, doing="read") from exc
+    _require_known(path, text)
     found: list[Entry] = []
     line, lines = 1, text.split("\n")
     while line <= len(lines):
@@ -89,6 +96,14 @@ def in_force(entries: Sequence[Entry]) -> list[Entry]:
     last = {entry.key: place for place, entry in enumerate(entries) if entry.replaces}
     kept = [e for place, e in enumerate(entries) if place >= last.get(e.key, 0)]
     return [entry._replace(replaces=False) for entry in kept]
+
+
+def _require_known(path: Path, text: str) -> None:
+    """Refuse what a later version wrote; a file without a number is of the first format."""
+    found = _HEAD.match(text)
+    if found is not None and int(found[1]) > _FORMAT:
+        why = f"it has format {found[1]}, which is newer than this version knows"
+        raise Damaged(path, why, doing="read the cassette", hint="Nothing was changed. Update onetool-ipy to use it.")
 
 
 def _has_data(document: str) -> bool:

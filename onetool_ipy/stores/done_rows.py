@@ -1,6 +1,6 @@
 """Rows that are done: what a tool gave for which arguments, so that a long run goes on where it was stopped.
 
-One file per tool as it is (name, schema, code), to which every process that runs rows appends one line per row, with
+One file per tool as it is (name, schema, code) and per format, to which every process that runs rows appends one line per row, with
 one write, before the row counts as done: a kill loses at most the row that is under way. Values are kept by
 `faithful`, in JSON; a row whose value cannot be kept, or holds a secret, is not, and is simply called again.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,11 +20,13 @@ from typing import Any, NamedTuple
 from onetool_ipy.stores.faithful import Unfaithful, decode, encode
 from onetool_ipy.stores.files import StoreError, append
 
-__all__ = ["KEEP_S", "Done", "DoneRows", "keys_of"]
+__all__ = ["KEEP_S", "Done", "DoneRows", "keys_of", "place_of"]
 
 KEEP_S = 7 * 24 * 3600.0
 """How long a row counts as done."""
 
+_FORMAT = 1
+_NUMBERED = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _PER_DROP = 10_000
 
 
@@ -147,6 +150,11 @@ class DoneRows:
             return None
 
 
+def place_of(folder: Path, name: str) -> Path:
+    """The file of a tool; its name ends in the format, so that versions of this package do not meet in it."""
+    return folder / f"{name}.{_FORMAT}.jsonl"
+
+
 def keys_of(rows: Iterable[dict[str, Any]]) -> list[str]:
     """A key for each row's arguments; the second row with the same ones has another. "" for what has none."""
     seen: dict[str, int] = {}
@@ -181,8 +189,13 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _prune(folder: Path, own: Path) -> None:
-    """Remove files to which nobody has added for long; never raises."""
+    """Remove files to which nobody has added for long, but none of a later format; never raises."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.path != str(own) and time.time() - entry.stat().st_mtime > 2 * KEEP_S:
+            if entry.path != str(own) and not _is_newer(entry.name) and time.time() - entry.stat().st_mtime > 2 * KEEP_S:
                 os.unlink(entry.path)
+
+
+def _is_newer(name: str) -> bool:
+    found = _NUMBERED.search(name)
+    return found is not None and int(found[1]) > _FORMAT

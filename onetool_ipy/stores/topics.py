@@ -27,6 +27,9 @@ _OURS = frozenset(("onetool.yaml", "prompts.yaml", "secrets.yaml", "snippets.yam
 _OUR_FOLDERS = frozenset(("tools", "bundles"))
 _LOCK = ".notify"
 _START, _END = b"---\n", b"\n...\n"
+_FORMAT = 1
+_NUMBERED = re.compile(rb"# onetool_ipy topics, format ([0-9]{1,9})\b")
+"""How a later format has to begin; files of the first one have no such line."""
 _BLOCK = 1 << 20
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
@@ -148,6 +151,7 @@ def _add(path: Path, data: bytes) -> None:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise StoreError(path, "it is not a plain file")
+        _require_known(fd, path)
         size = _cut_torn(fd)
         data = _separator(fd, size) + data
         try:
@@ -162,6 +166,13 @@ def _add(path: Path, data: bytes) -> None:
         raise StoreError.of(path, exc) from exc
     finally:
         os.close(fd)
+
+
+def _require_known(fd: int, path: Path) -> None:
+    found = _NUMBERED.match(_read(fd, 0, 80))
+    if found is not None and int(found[1]) > _FORMAT:
+        why = f"it has format {int(found[1])}, which is newer than this version knows"
+        raise StoreError(path, why, hint="Update onetool-ipy, or give the topic another file.")
 
 
 def _separator(fd: int, size: int) -> bytes:

@@ -531,10 +531,10 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
     path = project.write("tools/geo.py", GOOD)
     box = project.open()
     box.close()
-    assert not list(project.root.glob("state/**/packs.json")), "what was written a moment ago is not trusted yet"
+    assert not list(project.root.glob("state/**/packs.2.json")), "what was written a moment ago is not trusted yet"
     assert _until(lambda: time.time() - path.stat().st_ctime > 0.15)
     project.open().close()
-    (cache,) = project.root.glob("state/**/packs.json")
+    (cache,) = project.root.glob("state/**/packs.2.json")
 
     code = (
         "import sys, onetool_ipy\n"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core import current
+from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.faces.ipython import transform
 from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.ipython.namespace import Later, Names
@@ -43,6 +45,7 @@ class Extension:
         self.typing = Typing(shell)
         self.panels = PanelComms(shell, lambda: self.box)
         self._box: Toolbox | None = None
+        self._opening = ForkLock()
         self._last: LastFailure | None = None
         self._cells: Cells | None = None
         self._screens: JobScreens | None = None
@@ -51,18 +54,24 @@ class Extension:
 
     @property
     def box(self) -> Toolbox:
-        """The toolbox of this shell, opened when it is first needed."""
+        """The toolbox of this shell, opened when it is first needed: by a cell, or by a panel while a cell runs."""
         if self._box is None:
-            from onetool_ipy.assemble import open_leniently
-
-            current.expect(None)
-            self._box = open_leniently()
-            self._box.dress = self.last.dress
-            self._box.on_adopt = self._adopted
-            self._box.on_reload = self.offer
-            self._box.screens = Later(self._open_screens, "screens")
-            self._watch(self._box)
+            with self._opening.mine():
+                if self._box is None:
+                    self._box = self._open()
         return self._box
+
+    def _open(self) -> Toolbox:
+        from onetool_ipy.assemble import open_leniently
+
+        current.expect(None)
+        box = open_leniently()
+        box.dress = self.last.dress
+        box.on_adopt = self._adopted
+        box.on_reload = self.offer
+        box.screens = Later(self._open_screens, "screens")
+        self._watch(box)
+        return box
 
     @property
     def last(self) -> LastFailure:
@@ -79,7 +88,7 @@ class Extension:
 
         self._cells = box.watch = Cells(self.shell, box.workers, box.mask)
         box.jobs.listen = self._screen
-        if self._is_in_cell:
+        if self._is_in_cell and threading.current_thread() is threading.main_thread():
             self._cells.before_cell()
 
     def _screen(self, call: ToolCall) -> JobListener | None:
@@ -122,6 +131,9 @@ class Extension:
         self.shell.events.unregister("pre_run_cell", self._before_cell)
         self.shell.events.unregister("post_run_cell", self._after_cell)
         self._after_cell(None)
+        for each in (self._cells, self._screens):
+            if each is not None:
+                each.ticker.stop()
         self.names.withdraw()
         _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)

@@ -49,11 +49,13 @@ class Interrupts:
 
     def end(self) -> None:
         """The cell has ended: the handler before ours is back."""
-        before, self._before, self._struck, self._task = self._before, None, None, None
+        self._struck, self._task = None, None
+        before = self._before
         if before is None or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGINT) == self._struck_by:
             signal.signal(signal.SIGINT, before)
+        self._before = None  # only now: an interrupt may have come between
 
     def seen(self, exc: BaseException, name: str, after_s: float) -> BaseException:
         """What a cell is to show of the exception that stopped a call: a KeyboardInterrupt of one line."""

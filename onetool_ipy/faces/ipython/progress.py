@@ -238,15 +238,22 @@ class Ticker:
         self._watched: list[Ticked] = []
         self._pid = getpid()
         self._is_on = False
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Look no more, now."""
+        self._watched.clear()
+        self._stopped.set()
 
     def watch(self, what: Ticked) -> None:
         """Look at this too, until it says that it is over."""
         if self._pid != getpid():
-            self._pid, self._is_on, self._watched = getpid(), False, []
+            self._pid, self._is_on, self._watched, self._stopped = getpid(), False, [], threading.Event()
         self._watched.append(what)
         if self._is_on:
             return
         self._is_on = True
+        self._stopped.clear()
         try:
             self._workers.submit(self._run, "own")
         except OneToolError:  # no room: too many calls were given up
@@ -256,10 +263,9 @@ class Ticker:
             raise
 
     def _run(self) -> None:
-        rest = threading.Event()
         try:
             while self._watched:
-                rest.wait(_TICK_S)
+                self._stopped.wait(_TICK_S)
                 now = monotonic()
                 for what in tuple(self._watched):
                     if not what.tick(now) and what in self._watched:

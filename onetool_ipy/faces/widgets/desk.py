@@ -106,9 +106,9 @@ class Desk:
         asked, kind, payload = message.get("id"), message["kind"], message.get("payload")
         given = payload if isinstance(payload, dict) else {}
         if kind in self._slow:
-            self._box.background.submit(lambda: asyncio.to_thread(self._answer, asked, self._slow[kind], given))
+            self._box.background.submit(lambda: asyncio.to_thread(self.answer, asked, self._slow[kind], given))
         else:
-            self._answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
+            self.answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
 
     def close(self) -> None:
         """Let go; jobs under way are given up. May be called twice."""
@@ -118,9 +118,10 @@ class Desk:
             job.cancel()
         self._jobs.clear()
 
-    def _answer(self, asked: Any, answer: Callable[[Json], Any], payload: Json) -> None:
+    def answer(self, asked: Any, answer: Callable[[Json], Any], payload: Any) -> None:
+        """Send what `answer` gives to the question `asked`, or what it refuses."""
         try:
-            value = answer(payload)
+            value = answer(payload if isinstance(payload, dict) else {})
         except OneToolError as exc:
             said = self._box.mask(f"{exc.message} {exc.hint}".strip())
             self._send({"id": asked, "error": {"message": said}})

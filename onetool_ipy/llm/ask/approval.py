@@ -3,7 +3,8 @@
 A tool that is not read-only needs a yes; a server's own word that it is counts only where the server is trusted. An
 approval holds for a tool as it was: it carries a fingerprint of the tool's words and schema, and a changed tool asks
 again. "Always" lasts as long as the toolbox. For `ask.approve` of the settings the fingerprints are kept in the state
-directory, those first seen; naming a tool in `approve=` takes it as it is now.
+directory, those first seen; naming a tool in `approve=` takes it as it is now. A file of a later format allows nothing
+and is not written to.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?
 _WRITING = {"ot.stats": "output"}
 """Tools that read, unless they are given this argument."""
 _GAP = re.compile(r" {4,}")
+_FORMAT = 1
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
 
@@ -91,7 +93,7 @@ class Approvals:
     def given(self, specs: Sequence[ToolSpec], approve: Sequence[str], place: Path) -> dict[str, str]:
         """What the person's own `approve=` allows: these tools as they are now."""
         named = {spec.name: fingerprint(spec) for spec in specs if names.allowed(spec.name, approve)}
-        known = _read(place)
+        known = _read(place) or {}
         anew = {name: mark for name, mark in named.items() if name in known and known[name] != mark}
         if anew:
             _write(place, {**known, **anew})
@@ -105,8 +107,7 @@ class Approvals:
         before = {*filter(None, (given.get(spec.name), self._always.get(spec.name)))}
         if mark in before:
             return "allowed"
-        if names.allowed(spec.name, settled):
-            known = _read(place)
+        if names.allowed(spec.name, settled) and (known := _read(place)) is not None:
             if spec.name not in known:
                 _write(place, {**known, spec.name: mark})
             if known.get(spec.name, mark) == mark and not before:
@@ -183,12 +184,17 @@ def _escaped(char: str) -> str:
     return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
 
 
-def _read(place: Path) -> dict[str, str]:
+def _read(place: Path) -> dict[str, str] | None:
+    """The fingerprints; None where a later version wrote them. Without a `format` the names stand at the top."""
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    number = found.get("format") if isinstance(found, dict) else None
+    if isinstance(number, int) and number > _FORMAT:
+        return None
+    marks = found.get("tools") if number == _FORMAT else found
+    return {str(k): str(v) for k, v in marks.items()} if isinstance(marks, dict) else {}
 
 
 def _write(place: Path, marks: Mapping[str, str]) -> None:
@@ -196,6 +202,9 @@ def _write(place: Path, marks: Mapping[str, str]) -> None:
     try:
         files.make_folder(place.parent)
         with files.locked(place):
-            files.write_whole(place, json.dumps({**_read(place), **marks}, indent=1).encode("utf-8"))
+            known = _read(place)
+            if known is not None:
+                text = json.dumps({"format": _FORMAT, "tools": {**known, **marks}}, indent=1)
+                files.write_whole(place, text.encode("utf-8"))
     except OneToolError:
         return

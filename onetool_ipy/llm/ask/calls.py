@@ -147,12 +147,12 @@ class Runner:
         spec = self._desk.registry.find(name)
         if spec is None or not (self._is_allowed(name) or self._offering.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
-        if spec.disabled:
-            return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
         try:
             spec = self._live(spec)
         except CallFailure as exc:  # it cannot be loaded, so it cannot run either
             return self._refused(call, name, exc)
+        if spec.disabled:
+            return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
         return _Plan(call, name, spec, mark=approval.fingerprint(spec))
 
     def _is_allowed(self, name: str) -> bool:

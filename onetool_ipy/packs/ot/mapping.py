@@ -114,7 +114,7 @@ class _Run:
     ) -> None:
         from onetool_ipy.sdk.row_calls import Pace
         from onetool_ipy.stores import signs
-        from onetool_ipy.stores.done_rows import DoneRows, keys_of
+        from onetool_ipy.stores.done_rows import DoneRows, keys_of, place_of
 
         self._desk = desk
         self._spec = spec
@@ -125,7 +125,7 @@ class _Run:
         self._task = task if per_minute is None or _is_here(engine) else task._replace(retries=0)
         self._keys = keys_of(rows)
         self._found: list[Row | None] = [None] * len(rows)
-        path = desk.config.paths.state / "maps" / f"{_plain(spec.name)}-{signs.of_code(spec)}.jsonl"
+        path = place_of(desk.config.paths.state / "maps", f"{_plain(spec.name)}-{signs.of_code(spec)}")
         self._done: DoneRows = DoneRows(path, mask=desk.mask, now=lambda: desk.now().timestamp())
         self._fresh = fresh
         self._count = self._failed = self._unkept = self._resumed = 0

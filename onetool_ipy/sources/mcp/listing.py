@@ -1,7 +1,7 @@
 """A server's own list of tools -> ToolSpecs; what cannot be one is a Problem and costs no other.
 
 Also what is remembered of a list on disk, so that help and Tab work before the server runs: JSON without secrets, one
-file per server and definition. Pure but for `Shelf`. Nothing here needs mcp.
+file per server, definition and format. Pure but for `Shelf`. Nothing here needs mcp.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Shelf:
         return 0 <= time.time() - when < _FAILURE_S
 
     def _path(self, definition: ServerDefinition) -> Path:
-        return self._folder / f"{definition.fingerprint(self._mask)}.json"
+        return self._folder / f"{definition.fingerprint(self._mask)}.{_VERSION}.json"
 
 
 def _holds(path: Path, data: bytes) -> bool:

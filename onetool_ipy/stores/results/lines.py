@@ -5,7 +5,7 @@
 `data` is UTF-8 text as it was; lines end at `\\n` only. `index` holds, for every block of 8 KiB, the number of
 newlines before it, so that any line is found with two small reads and any position has a line number, for 0.1 % of
 the size. `meta` is JSON, `tail` the sizes, a checksum of index and meta, and a mark. All of it is written in one go and
-never changes, so a file that does not end in a good tail is damaged, and says so.
+never changes, so a file that does not end in a good tail is damaged, and says so. The mark ends in the format.
 
 In answers a line longer than 16 KiB is cut and its true length told; one answer holds at most 32 MiB.
 """
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.config.value import Value
 from onetool_ipy.stores.files import Draft, StoreError
 
-__all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "Outline", "show"]
+__all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "NewerResult", "Outline", "show"]
 
 MAX_LINE_BYTES = 16 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -37,7 +37,8 @@ _BLOCK = 8 * 1024
 _PAGE = 20 * 1024
 _MAX_PAGE = 1024 * 1024
 _TAIL = struct.Struct("<QQII8s")
-_MARK = b"OTLINES1"
+_MARKS = b"OTLINES"
+_MARK = _MARKS + b"1"
 _NEWLINE = b"\n"
 
 
@@ -46,6 +47,14 @@ class DamagedResult(StoreError):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(path, f"the stored result is damaged ({what})", doing="read", hint="Call the tool again.")
+
+
+class NewerResult(StoreError):
+    """A stored result in the format of a later version; it is left to that one."""
+
+    def __init__(self, path: Path) -> None:
+        why = "a later version stored this result in a format that this one does not know"
+        super().__init__(path, why, doing="read", hint="Update onetool-ipy, or call the tool again.")
 
 
 class LineWriter:
@@ -217,6 +226,8 @@ class LineFile(io.FileIO):
         if found.st_size < _TAIL.size:
             raise DamagedResult(self.path, "it is too short")
         size, index_size, meta_size, check, mark = _TAIL.unpack(self._read(found.st_size - _TAIL.size, _TAIL.size))
+        if mark != _MARK and mark.startswith(_MARKS):
+            raise NewerResult(self.path)
         if mark != _MARK or size + index_size + meta_size + _TAIL.size != found.st_size:
             raise DamagedResult(self.path, "its end is missing")
         body = self._read(size, index_size + meta_size)

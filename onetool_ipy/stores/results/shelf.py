@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.files import StoreError, sweep
-from onetool_ipy.stores.results.lines import LineFile
+from onetool_ipy.stores.results.lines import LineFile, NewerResult
 
 __all__ = ["HandleExpired", "HandleNotFound", "Shelf", "is_handle", "new_handle"]
 
@@ -146,10 +146,12 @@ class Shelf:
         for one in left:
             if total <= self._max_bytes:
                 break
-            if one.handle != keep:
+            if one.handle == keep:
+                continue
+            total -= one.size
+            if not self._is_newer(one):
                 self.bury(one.handle, "evicted")
                 gone.add(one.handle)
-                total -= one.size
         self._newest_rank = max([self._newest_rank, *(one.rank for one in left)])
         self._clear_tombstones(now_ns)
         return len(gone)
@@ -191,8 +193,20 @@ class Shelf:
         try:
             with LineFile(self.path(one.handle)) as file:
                 return int(file.outline.meta["expires"]) <= now_ns
+        except NewerResult:
+            return False
         except (StoreError, KeyError, ValueError):
             return one.rank + 86_400 * _SECOND <= now_ns
+
+    def _is_newer(self, one: Stored) -> bool:
+        """Whether a later version stored it, and has to remove it."""
+        try:
+            LineFile(self.path(one.handle)).close()
+        except NewerResult:
+            return True
+        except StoreError:
+            return False
+        return False
 
     def _entries(self, suffix: str) -> Iterator[os.DirEntry[str]]:
         try:

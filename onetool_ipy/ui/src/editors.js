@@ -25,6 +25,7 @@ class Field {
   constructor(name, { isRequired, node }, parent, changed) {
     this.name = name;
     this.isRequired = isRequired;
+    this.only = isRequired && node.kind === 'enum' && node.choices.length === 1 ? node.choices[0] : NOTHING;
     this.pointer = `${parent}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
     this.error = h('div.otx-error', { role: 'alert', id: uid('error'), hidden: true });
     this.editor = editorOf(name, node, this.pointer, changed, this.error.id);
@@ -268,6 +269,11 @@ class Group {
     for (const field of this.fields) field.set(Object.hasOwn(given, field.name) ? given[field.name] : NOTHING);
   }
 
+  /** Fill in what can be nothing else, such as the word that tells the branches of a union apart. */
+  fix() {
+    for (const field of this.fields) if (field.only !== NOTHING) field.set(field.only);
+  }
+
   showErrors(errors, left) {
     for (const field of this.fields) field.showErrors(errors, left);
   }
@@ -337,6 +343,7 @@ class Union {
     this.select.value = at;
     this.editor = at === '' ? null : editorOf(this.name, this.node.branches[Number(at)].node, this.pointer, this.changed, this.errorId);
     this.editor?.element.setAttribute('aria-label', this.name);
+    this.editor?.fix?.();
     fill(this.body, this.editor?.element);
   }
 

@@ -188,7 +188,9 @@ def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
     ready.execute("%unload_ext onetool_ipy")
 
     assert time.monotonic() - began < 10
-    assert ready.evaluate("[j.result(1).error.reason for j in (j0, j1, j2)]") == "['cancelled', 'cancelled', 'cancelled']"
+    assert (
+        ready.evaluate("[j.result(1).error.reason for j in (j0, j1, j2)]") == "['cancelled', 'cancelled', 'cancelled']"
+    )
     for job in jobs:
         assert kept(job.outcome)[0].split(" · ")[2] != "queued" or job.wait_for_output("cancel", even_after_end=True)
     assert "Split" not in ready.evaluate("__import__('sys').stdout")

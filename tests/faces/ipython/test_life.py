@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -118,7 +119,9 @@ def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
     kernel.execute(TOOLS + FORK)
     here = {name: kernel.evaluate(f"({code})") for name, code in WAYS.items()}
     kernel.execute("job = box.start('nb.nap', {'s': 1})")
-    there = {name: kernel.execute(f"print(in_child(lambda: {code}))").stdout.splitlines()[-1] for name, code in WAYS.items()}
+    there = {
+        name: kernel.execute(f"print(in_child(lambda: {code}))").stdout.splitlines()[-1] for name, code in WAYS.items()
+    }
 
     assert there == here
     assert {name: kernel.evaluate(f"({code})") for name, code in WAYS.items()} == here
@@ -157,7 +160,10 @@ def test_multiprocessing_by_fork_works_and_harms_nothing(kernel: Kernel) -> None
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute("import multiprocessing\ndef work(n): return shop.price(item=str(n)) + n")
     kernel.execute("shop.price(item='first')")
-    code = "with multiprocessing.get_context('fork').Pool(3) as pool: print(pool.map(work, range(30)) == [n + 1.0 for n in range(30)])"
+    code = """
+with multiprocessing.get_context("fork").Pool(3) as pool:
+    print(pool.map(work, range(30)) == [n + 1.0 for n in range(30)])
+"""
 
     assert kernel.execute(code, timeout=60).stdout == "True\n"
     assert kernel.execute("ot.stats(tool='shop.price')['total_calls']").result_text == "31"
@@ -208,20 +214,18 @@ def cycle():
 """
 
 
-@pytest.mark.parametrize("cycles", [60, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("cycles", [40, pytest.param(1000, marks=pytest.mark.soak)])
 def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
     """Nothing of ours is left: objects, threads, files, and all that was registered with IPython."""
     write_pack(kernel.cwd)
     kernel.execute(CYCLES + "\nfor _ in range(10): cycle()\nbefore = counted()", timeout=60)
     kernel.execute(f"for _ in range({cycles}): cycle()", timeout=600)
 
-    ours = "[t.name for t in threading.enumerate() if t.name.startswith('onetool')]"
-    until = time.monotonic() + 30
-    while kernel.evaluate(ours) != "[]":
-        assert time.monotonic() < until, kernel.evaluate(ours)
-    kernel.execute("after = counted()")
-    grown = kernel.evaluate("{k: (before[k], after[k]) for k in after if after[k] > before[k] + (30 if k == 'ours' else 0)}")
-    assert grown == "{}"
+    grown = "{k: (before[k], n) for k, n in counted().items() if n > before[k] + (30 if k == 'ours' else 0)}"
+    until = time.monotonic() + 45  # ipykernel lets go of the sockets of threads that have ended every 10 s
+    while kernel.evaluate(grown) != "{}":
+        assert time.monotonic() < until, kernel.evaluate(grown)
+        threading.Event().wait(0.5)
 
 
 def test_an_idle_kernel_uses_no_time(kernel: Kernel) -> None:
@@ -230,7 +234,7 @@ def test_an_idle_kernel_uses_no_time(kernel: Kernel) -> None:
     kernel.execute(TOOLS)
     kernel.execute("nb.count(n=8); await nb.anap.aio(s=0.1)", allow_stdin=True)
     kernel.execute("%tool nb.count n=2 --bg\n%tool nb.nap s=0 --timeout 5\nnb.batch(s=0)")
-    ours = "[t for t in threading.enumerate() if t.name.startswith('onetool') and t.name != 'onetool-loop']"
+    ours = "[t for t in threading.enumerate() if t.name == 'onetool-worker']"
     until = time.monotonic() + 20
     while kernel.evaluate(ours) != "[]":
         assert time.monotonic() < until, kernel.evaluate(ours)

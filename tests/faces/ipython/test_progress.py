@@ -128,9 +128,18 @@ def test_a_secret_in_progress_is_masked(kernel: Kernel) -> None:
     assert "hunter2" not in str(outcome.displays)
 
 
+BAD = """
+@tool
+def bad():
+    "Bad."
+    time.sleep(0.7)
+    1 / 0
+nb.bad()"""
+
+
 @pytest.mark.parametrize(
-    ("code", "end"), [("nb.count(n=8); 1 / 0", "8/8 done"), ("@tool\ndef bad():\n    'Bad.'\n    time.sleep(.7)\n    1/0\nnb.bad()", "failed")]
-)  # fmt: skip
+    ("code", "end"), [("nb.count(n=8); 1 / 0", "8/8 done"), (BAD, "failed")], ids=["done", "failed"]
+)
 def test_the_line_says_how_it_ended(ready: Kernel, code: str, end: str) -> None:
     assert kept(watched(ready, code, allow_errors=True))[0].endswith(end)
 
@@ -145,7 +154,9 @@ def test_many_calls_are_one_line(ready: Kernel) -> None:
 
 
 def test_a_task_left_behind_shows_in_its_own_cell(ready: Kernel) -> None:
-    first = ready.start_execute("task = asyncio.ensure_future(nb.anap.aio(s=1.0)); await asyncio.sleep(0)", allow_stdin=True)
+    first = ready.start_execute(
+        "task = asyncio.ensure_future(nb.anap.aio(s=1.0)); await asyncio.sleep(0)", allow_stdin=True
+    )
     first.wait()
 
     second = watched(ready, "later = asyncio.ensure_future(nb.anap.aio(s=1.0)); nb.count(n=8)")

@@ -40,7 +40,6 @@ class Server:
             [
                 *(sys.executable, "-X", "dev", "-W", "default", "-m", "jupyter_server"),
                 f"--ServerApp.jpserver_extensions={_ONLY_OURS}",
-                "--ServerApp.allow_unauthenticated_access=False",
                 "--no-browser",
                 "--allow-root",
                 "--ServerApp.ip=127.0.0.1",
@@ -48,7 +47,7 @@ class Server:
                 f"--ServerApp.base_url={self.base_url}",
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
-                *flags,
+                *(flags or ("--ServerApp.allow_unauthenticated_access=False",)),
             ],
             cwd=folder,
             env={

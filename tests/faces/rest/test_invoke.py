@@ -308,7 +308,7 @@ def test_ten_slow_invokes_do_not_hold_up_the_server(server: Server, api: Api, up
 
 
 def test_a_client_that_leaves_cancels_its_call(server: Server, api: Api, upstream: Upstream) -> None:
-    request = http_tool(f"http://{upstream.host}/slow", timeoutMs=60_000)["http"]
+    request = http_tool(f"http://{upstream.host}/slow", timeoutMs=600_000)["http"]
     place = api.tool(api.bundle(), "slow", "/slow", http=request)
     client = server.anyone(headers={"Authorization": f"token {server.token}"}).__enter__()
     leaving = Api(client, api.folder, api.project, upstream)

@@ -264,7 +264,7 @@ def test_approve_of_the_settings_holds_until_the_tool_changes_also_after_a_resta
     Changing(first, traces)
     assert ask(first) == [None]
     (kept,) = (tmp_path / "state").rglob("approvals.json")
-    assert list(json.loads(kept.read_text(encoding="utf-8"))) == ["srv.send"]
+    assert list(json.loads(kept.read_text(encoding="utf-8"))["tools"]) == ["srv.send"]
 
     second = make_box(settings)
     changed = Changing(second, traces)

@@ -1,0 +1,312 @@
+"""The tool browser in a real JupyterLab, driven by what a person can see, click and type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.e2e.screens import Screens, choose, find, serious, tools
+from tests.harness.lab import Lab
+
+pytestmark = pytest.mark.browser
+
+GO_ON = "go_on.set()"
+HOLD = "go_on.clear()"
+
+
+@pytest.fixture(scope="module")
+def screens(_lab: Lab) -> Iterator[Screens]:
+    """One notebook for the whole file."""
+    opened = Screens(_lab)
+    yield opened
+    opened.notebook.close()
+
+
+@pytest.fixture(scope="module")
+def _browser(screens: Screens) -> Locator:
+    return screens.open()
+
+
+@pytest.fixture
+def browser(_browser: Locator, screens: Screens, request: pytest.FixtureRequest) -> Iterator[Locator]:
+    """The open browser, with nothing in its search."""
+    find(_browser, "")
+    yield _browser
+    screens.picture(request)
+    assert screens.notebook.page_errors == []
+
+
+def test_a_tool_is_found_by_a_typo_and_its_letters_are_marked(browser: Locator) -> None:
+    first = find(browser, "loacte")
+
+    expect(first).to_contain_text("nb.locate")
+    expect(first.locator("mark").first).to_be_visible()
+    expect(browser.locator(".otx-total")).to_contain_text("of")
+
+
+def test_filters_by_pack_source_and_tag_hold_together(browser: Locator) -> None:
+    find(browser, "a")
+    browser.get_by_label("Tag").select_option("draw")
+    expect(tools(browser)).to_have_count(1)
+    expect(tools(browser)).to_contain_text("nb.draw")
+
+    browser.get_by_label("Tag").select_option("")
+    packs = browser.get_by_role("navigation", name="Packs")
+    packs.get_by_role("button", name="fs").click()
+    find(browser, "")
+    expect(tools(browser).first).to_contain_text("fs.")
+    packs.get_by_role("button", name="All").click()
+
+
+def test_a_nested_form_with_a_union_is_filled_and_run(browser: Locator) -> None:
+    choose(browser, "nb.draw")
+    form = browser.locator(".otx-form")
+    form.get_by_label("title").fill("A plan")
+    shape = form.locator(".otx-union").first
+    shape.locator("select").first.select_option(label="kind: box")
+    for name, value in (("width", "3"), ("height", "4")):
+        shape.get_by_label(name, exact=False).fill(value)
+    form.get_by_role("button", name="+ Add to labels").click()
+    form.get_by_label("labels, item 1").fill("first")
+
+    browser.get_by_role("button", name="Run", exact=True).click()
+    result = browser.locator(".otx-viewer")
+    expect(result).to_contain_text("ok")
+    result.get_by_role("tab", name="Raw").click()
+    expect(result).to_contain_text('"width": 3')
+    browser.get_by_role("tab", name="JSON").click()
+    typed = json.loads(browser.get_by_label("Arguments as JSON").input_value())
+    assert typed == {
+        "drawing": {"title": "A plan", "shape": {"kind": "box", "width": 3, "height": 4}, "labels": ["first"]}
+    }
+
+
+def test_wrong_arguments_are_said_at_their_field(browser: Locator) -> None:
+    choose(browser, "nb.locate")
+    form = browser.locator(".otx-form")
+    form.get_by_label("limit").fill("many")
+
+    browser.get_by_role("button", name="Run", exact=True).click()
+
+    expect(form.locator(".otx-field", has_text="limit").locator(".otx-error")).to_contain_text("integer")
+    expect(form.get_by_label("limit")).to_have_attribute("aria-invalid", "true")
+    form.get_by_label("limit").fill("")
+    form.get_by_label("address").fill("Ring 1, Wien")
+    browser.get_by_role("button", name="Run", exact=True).click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("5 rows")
+
+
+def test_a_slow_tool_shows_progress_and_is_cancelled(browser: Locator, screens: Screens) -> None:
+    screens.notebook.execute(HOLD)
+    choose(browser, "nb.slow")
+    browser.get_by_label("n", exact=True).fill("3")
+    browser.get_by_role("button", name="Run", exact=True).click()
+
+    progress = browser.locator(".otx-progress")
+    expect(progress).to_contain_text("3 of 3 · counting")
+    expect(browser.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    browser.get_by_role("button", name="Cancel", exact=True).click()
+
+    expect(browser.locator(".otx-failure")).to_contain_text("cancelled")
+    expect(progress).to_have_text("")
+    expect(browser.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    screens.notebook.execute(GO_ON)
+
+
+def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, screens: Screens) -> None:
+    screens.notebook.execute(HOLD)
+    choose(browser, "nb.slow")
+    for name in ("one", "two"):
+        browser.get_by_label("n", exact=True).fill("2")
+        browser.get_by_label("name").fill(name)
+        browser.get_by_role("button", name="Run", exact=True).click()
+        expect(browser.locator(".otx-progress")).to_contain_text(f"counting {name}")
+    choose(browser, "nb.quick")
+    browser.get_by_label("text").fill("meanwhile")
+    browser.get_by_role("button", name="Run", exact=True).click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("said meanwhile")
+    others = browser.get_by_role("group", name="Other calls").locator(".otx-run-line")
+    expect(others).to_have_count(2)
+
+    screens.notebook.execute(GO_ON)
+    expect(others.nth(0)).to_contain_text("ok")
+    expect(others.nth(1)).to_contain_text("ok")
+    others.nth(0).get_by_role("button", name="nb.slow", exact=True).click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("told after 2 one")
+    expect(browser.get_by_label("name")).to_have_value("one")
+    others.nth(0).get_by_role("button", name="Put").click()
+    expect(others).to_have_count(0)
+
+
+def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, screens: Screens) -> None:
+    screens.notebook.execute("town = 'Graz'")
+    choose(browser, "nb.locate")
+    browser.get_by_label("address").fill('=town')
+    browser.get_by_label("limit").fill("2")
+    browser.get_by_label("country").select_option(label="DE")
+    browser.get_by_role("button", name="Run", exact=True).click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("2 rows")
+    expect(browser.locator(".otx-viewer")).to_contain_text("Graz")
+    browser.get_by_role("tab", name="Code").click()
+
+    given = []
+    for kind in ("%tool", "Python"):
+        browser.get_by_role("button", name=f"Copy as {kind}").click()
+        expect(browser.locator(".otx-snippet", has_text=kind).get_by_role("status")).to_have_text("copied")
+        copied = screens.clipboard()
+        screens.notebook.execute(f"given = {copied}")
+        given.append(screens.value("getattr(given, 'data', given)"))
+    assert given[0] == given[1]
+    assert "'address': 'Graz', 'country': 'DE'" in given[0]
+
+
+def test_a_list_field_takes_a_variable_of_the_notebook(browser: Locator, screens: Screens) -> None:
+    screens.notebook.execute("rows = list(range(321))")
+    choose(browser, "nb.size")
+    browser.get_by_role("button", name="rows: take a notebook variable").click()
+    field = browser.get_by_label("rows, a notebook variable")
+    field.press_sequentially("=")
+    expect(browser.locator("datalist option[value='=rows']")).to_have_count(1)
+    field.press_sequentially("rows")
+    field.press("Control+Enter")
+
+    expect(browser.locator(".otx-viewer")).to_contain_text("321")
+    field.fill("=missing")
+    expect(browser.locator(".otx-form .otx-error:visible")).to_contain_text("no 'missing'")
+
+
+def test_history_favourites_and_stored_results(browser: Locator) -> None:
+    choose(browser, "nb.quick")
+    browser.get_by_label("text").fill("for later")
+    browser.get_by_label("text").press("Control+Enter")
+    expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
+    choose(browser, "nb.lines")
+    browser.get_by_label("n", exact=True).fill("5000")
+    browser.get_by_role("button", name="Run", exact=True).click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("5,000 lines")
+
+    browser.get_by_role("tab", name="History").click()
+    past = browser.locator(".otx-past", has_text="for later").first
+    past.get_by_role("button", name="Run nb.quick again").click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
+    past.get_by_role("button", name="Edit the call of nb.quick").click()
+    expect(browser.get_by_label("text")).to_have_value("for later")
+
+    browser.get_by_role("tab", name="Results").click()
+    browser.get_by_role("button", name="Open the result of nb.lines").first.click()
+    expect(browser.locator(".otx-viewer")).to_contain_text("line 3 of the text")
+
+    browser.get_by_role("tab", name="Tools", exact=True).click()
+    find(browser, "quick")
+    browser.get_by_role("button", name="nb.quick: favourite").first.click()
+    find(browser, "")
+    expect(tools(browser).first).to_contain_text("nb.quick")
+    browser.get_by_role("button", name="★ Favourites").click()
+    expect(tools(browser)).to_have_count(1)
+    browser.get_by_role("navigation", name="Packs").get_by_role("button", name="All").click()
+
+
+def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(browser: Locator, screens: Screens) -> None:
+    before = screens.cells()
+    keys = screens.page.keyboard
+    browser.locator(".otx-total").click()
+    search = browser.get_by_role("combobox", name="Search tools")
+    search.focus()
+    keys.type("quick")
+    expect(tools(browser).first).to_contain_text("nb.quick")
+    keys.press("ArrowDown")
+    keys.press("ArrowUp")
+    keys.press("Enter")
+    expect(browser.get_by_label("text")).to_be_focused()
+    keys.press("Control+A")
+    keys.type("by keys: d d a b")
+    keys.press("Control+Enter")
+    expect(browser.locator(".otx-viewer")).to_contain_text("said by keys: d d a b")
+    keys.press("Escape")
+    expect(search).to_be_focused()
+    keys.press("Escape")
+    expect(search).to_have_value("")
+    keys.press("?")
+    expect(browser.get_by_role("note", name="Keys")).to_be_visible()
+    keys.press("Escape")
+    expect(browser.get_by_role("note", name="Keys")).to_be_hidden()
+
+    for target in (search, browser.get_by_role("tab", name="History"), browser.get_by_role("button", name="Run", exact=True)):
+        target.focus()
+        for key in ("d", "d", "a", "b", "x", "m", "Shift+Enter", "Shift+M", "Control+S", "0", "0"):
+            keys.press(key)
+    browser.get_by_role("button", name="Run", exact=True).focus()
+    keys.press("/")
+    expect(search).to_be_focused()
+    assert screens.cells() == before
+    expect(screens.page.locator(".jp-Dialog")).to_have_count(0)
+
+
+def test_dark_and_light_are_followed_live_and_axe_finds_nothing_serious(browser: Locator, screens: Screens) -> None:
+    choose(browser, "nb.draw")
+    browser.get_by_role("button", name="Run", exact=True).click()
+    colours = []
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        screens.theme(theme)
+        expect(browser.get_by_role("heading", name="nb.draw")).to_be_visible()
+        colours.append(browser.evaluate("element => getComputedStyle(element).backgroundColor"))
+        assert serious(screens, ".otx") == []
+    assert colours[0] != colours[1]
+
+
+def test_360_pixels_are_enough(browser: Locator, screens: Screens) -> None:
+    screens.page.set_viewport_size({"width": 480, "height": 900})
+    screens.notebook.command("application:toggle-left-area")
+    screens.page.wait_for_function("() => document.querySelector('.otx-browser').clientWidth <= 400")
+    choose(browser, "nb.quick")
+    browser.get_by_label("text").fill("small")
+    browser.get_by_label("text").press("Control+Enter")
+    expect(browser.locator(".otx-viewer")).to_contain_text("said small")
+    assert browser.evaluate("element => element.scrollWidth <= element.clientWidth")
+    expect(tools(browser).first).to_be_hidden()
+    browser.get_by_role("button", name="‹ All tools").click()
+    expect(tools(browser).first).to_be_visible()
+    screens.page.set_viewport_size({"width": 1280, "height": 1000})
+    screens.notebook.command("application:toggle-left-area")
+
+
+def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None:
+    """A cell that runs does not stop the browser: JupyterLab carries its messages past the cell."""
+    screens.notebook.execute(HOLD)
+    screens.page.evaluate(
+        """() => {
+          const { model } = window.jupyterapp.shell.currentWidget.content;
+          model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source: 'go_on.wait(60); print("the cell went on")' });
+          window.jupyterapp.shell.currentWidget.content.activeCellIndex = model.cells.length - 1;
+          window.onetoolRun = window.jupyterapp.commands.execute('notebook:run-cell');
+        }"""
+    )
+    screens.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+    )
+    choose(browser, "nb.quick")
+    browser.get_by_label("text").fill("past the cell")
+    browser.get_by_label("text").press("Control+Enter")
+    expect(browser.locator(".otx-viewer")).to_contain_text("said past the cell")
+    choose(browser, "nb.locate")
+    screens.page.evaluate(
+        """async () => {
+          const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+          await kernel.interrupt();
+          await window.onetoolRun;
+        }"""
+    )
+    screens.notebook.execute(GO_ON)
+
+
+def test_a_restart_of_the_kernel_is_said(browser: Locator, screens: Screens) -> None:
+    """The last one: nothing works after it, and the browser says why."""
+    screens.notebook.restart_kernel()
+
+    expect(browser.get_by_role("alert").first).to_contain_text("The kernel was restarted")
+    find(browser, "quick").click()
+    expect(browser.locator(".otx-detail")).to_contain_text("The kernel was restarted")
+

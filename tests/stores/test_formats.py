@@ -1,0 +1,366 @@
+"""Every file we keep has a format: one of a later version is never written to, one of an earlier version still serves.
+
+Each test uses a whole toolbox, as a person does who has two versions of this package in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.config.edit import add_server, allow_host
+from onetool_ipy.config.save import save_snippet
+from onetool_ipy.core.errors import Conflict, UsageProblem
+from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.snippets import Snippet
+from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.sources.mcp.definition import ServerDefinition
+from onetool_ipy.sources.mcp.listing import Listing, Shelf
+from onetool_ipy.stores.done_rows import KEEP_S
+from onetool_ipy.stores.files import StoreError
+
+NEWER = b'{"format": 99, "version": 99, "whatever": ["it", "is"]}\n'
+PACK = 'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'
+
+
+class Home:
+    """A project with its state, that one may open again and again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / ".onetool"
+        self.folder.mkdir()
+        self.set("")
+        self.now = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+        self._open: list[Toolbox] = []
+
+    def set(self, settings: str) -> None:
+        (self.folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
+
+    def open(self) -> Toolbox:
+        env = {"ONETOOL_STATE": str(self.root / "state"), "CI": ""}
+        self._open.append(open_toolbox(self.root, env=env, clock=lambda: self.now))
+        return self._open[-1]
+
+    def found(self, pattern: str) -> Path:
+        """The one file of the project's state that is named so."""
+        (path,) = (self.root / "state").rglob(pattern)
+        return path
+
+    def close(self) -> None:
+        for box in self._open:
+            box.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path)
+    yield made
+    made.close()
+
+
+def said(box: Toolbox, path: Path) -> str:
+    return " ".join(str(problem) for problem in box.problems() if problem.where == str(path))
+
+
+# --- the call log ---------------------------------------------------------------------------------
+
+
+def test_a_newer_call_log_is_left_alone_and_said(home: Home) -> None:
+    box = home.open()
+    box.call("time.now")
+    box.log.fold()
+    path = home.found("calls.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    before = path.read_bytes()
+
+    again = home.open()
+    again.call("time.now")
+    again.log.fold()
+
+    assert again.log.usage().total_calls >= 1
+    assert path.read_bytes() == before
+    assert "later version" in said(again, path)
+
+
+def test_a_newer_part_of_the_call_log_is_left_alone_and_said(home: Home) -> None:
+    box = home.open()
+    box.call("time.now")
+    box.log.fold()
+    part = home.found("calls.db").with_name("calls-99-7-000000000000.jsonl")
+    part.write_bytes(NEWER)
+
+    box.call("time.now")
+    box.log.fold()
+
+    assert box.log.usage().total_calls == 2
+    assert part.read_bytes() == NEWER
+    assert "later version" in said(box, part)
+
+
+def test_lines_of_an_earlier_format_are_counted(home: Home) -> None:
+    box = home.open()
+    box.call("time.now")
+    box.close()
+    (path,) = (home.root / "state").rglob("calls-1-*.jsonl")
+    path.rename(path.with_name(path.name.replace("calls-1-", "calls-0-")))
+
+    assert home.open().log.usage().total_calls == 1
+
+
+# --- stored results -------------------------------------------------------------------------------
+
+
+def _make_newer(path: Path) -> bytes:
+    path.write_bytes(path.read_bytes()[:-1] + b"9")
+    return path.read_bytes()
+
+
+def test_a_newer_result_is_neither_read_nor_removed(home: Home) -> None:
+    home.set("output: {max_store_bytes: 5000}")
+    box = home.open()
+    handle = box.results.put("one\ntwo")
+    path = home.found(f"{handle}.lines")
+    before = _make_newer(path)
+
+    again = home.open()
+    with pytest.raises(StoreError, match="a later version stored this result") as caught:
+        again.results.query(handle)
+    assert caught.value.path == path
+    assert str(again.ot.result(handle=handle)).startswith("Error: ")
+    assert again.results.list() == []
+    for _ in range(3):  # over the quota
+        mine = again.results.put("x" * 3000)
+    home.now += timedelta(days=40)
+    again.results.reap()
+
+    assert path.read_bytes() == before, "what has expired is for the later version to remove"
+    assert not path.with_name(f"{mine}.lines").exists()
+
+
+def test_a_result_in_the_way_of_damage_is_still_removed(home: Home) -> None:
+    box = home.open()
+    handle = box.results.put("one\ntwo")
+    path = home.found(f"{handle}.lines")
+    path.write_bytes(path.read_bytes()[:-8] + b"NONSENSE")
+
+    home.now += timedelta(days=40)
+    box.results.reap()
+
+    assert not path.exists()
+
+
+# --- topics, cassettes, maps ----------------------------------------------------------------------
+
+
+def test_a_newer_topic_file_is_refused_and_an_unnumbered_one_is_added_to(home: Home) -> None:
+    home.set('topics: [{pattern: "new", file: new.yaml}, {pattern: "old", file: old.yaml}]')
+    newer, older = home.folder / "new.yaml", home.folder / "old.yaml"
+    text = b"# onetool_ipy topics, format 2\n---\nts: 1\nbody: torn"
+    newer.write_bytes(text)
+    older.write_bytes(b'---\nts: 2026-01-01\ntopic: "old"\nmessage: "first"\n...\n')
+    box = home.open()
+
+    answer = str(box.ot.notify(topic="new", message="x"))
+
+    assert answer.startswith("Error: ")
+    assert str(newer) in answer
+    assert "format 2" in answer
+    assert newer.read_bytes() == text
+    assert box.ot.notify(topic="old", message="x") == "OK: old -> old.yaml"
+    assert older.read_bytes().count(b"message: ") == 2
+
+
+def test_a_newer_cassette_is_refused_and_an_unnumbered_one_answers(home: Home) -> None:
+    box = home.open()
+    file = home.root / "calls.yaml"
+    with box.ot.replay(file):
+        first = box.call("time.now").data
+    text = file.read_text(encoding="utf-8")
+    assert ", format 1)" in text.splitlines()[0]
+
+    file.write_text(text.replace(", format 1)", ")"), encoding="utf-8")
+    home.now += timedelta(hours=1)
+    with box.ot.replay(file, mode="replay"):
+        assert box.call("time.now").data == first
+    newer = text.replace("format 1", "format 2").encode()
+    file.write_bytes(newer)
+    for mode in ("auto", "replay", "refresh"):
+        with pytest.raises(StoreError, match="format 2, which is newer") as caught, box.ot.replay(file, mode=mode):
+            box.call("time.now")
+        assert caught.value.path == file
+    assert file.read_bytes() == newer
+
+
+def test_rows_of_a_newer_format_are_left_alone(home: Home) -> None:
+    box = home.open()
+    assert box.ot.map("tools.echo", ["a", "b"])["ok"].all()
+    path = home.found("maps/*.1.jsonl")
+    newer = path.with_name(path.name.replace(".1.jsonl", ".2.jsonl"))
+    older = path.with_name("x.jsonl")
+    for file in (newer, older):
+        file.write_bytes(NEWER)
+        _age(file, 3 * KEEP_S)
+
+    frame = home.open().ot.map("tools.echo", ["a", "b", "c"])
+
+    assert frame.attrs["onetool"]["resumed"] == 2
+    assert newer.read_bytes() == NEWER
+    assert not older.exists(), "files to which nobody adds any more are removed"
+
+
+def _age(path: Path, seconds: float) -> None:
+    when = path.stat().st_mtime - seconds
+    os.utime(path, (when, when))
+
+
+# --- bundles --------------------------------------------------------------------------------------
+
+
+def test_newer_bundles_and_switches_are_left_alone_and_said(home: Home) -> None:
+    box = home.open()
+    bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="my-api", display_name="My API")
+    tool = {"type": "go", "goTool": {"func": "tools.echo"}, "description": "Say it."}
+    kept = box.bundles.put_tool(bundle.bundle_id, "say", "1", tool)
+    builtin = next(one for one in box.bundles.list_bundles().items if one.slug == "time")
+    box.bundles.patch_bundle(builtin.bundle_id, enabled=False)
+    root = home.folder / "bundles"
+    files = [
+        root / bundle.bundle_id / "bundle.json",
+        root / bundle.bundle_id / f"{kept.tool_id}.json",
+        root / "builtins.json",
+    ]
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b'"format": 1', b'"format": 99'))
+    before = [file.read_bytes() for file in files]
+
+    again = home.open()
+    for refused in (
+        lambda: again.bundles.patch_bundle(bundle.bundle_id, enabled=False),
+        lambda: again.bundles.put_bundle(bundle.bundle_id, slug="my-api", display_name="Mine"),
+        lambda: again.bundles.patch_bundle(builtin.bundle_id, enabled=True),
+    ):
+        with pytest.raises(Conflict, match="format 99"):
+            refused()
+    again.bundles.reap()
+
+    assert [file.read_bytes() for file in files] == before
+    assert all("format 99" in said(again, file) for file in files)
+    assert again.call("time.now").ok
+
+
+# --- small files ----------------------------------------------------------------------------------
+
+
+def test_newer_favourites_are_left_alone_and_a_plain_list_is_taken_over(tmp_path: Path) -> None:
+    file = tmp_path / "favourites.json"
+    file.write_bytes(NEWER)
+    favourites = Favourites(file)
+    assert favourites.names() == []
+    with pytest.raises(StoreError, match="a later version wrote it") as caught:
+        favourites.set("time.now", is_on=True)
+    assert caught.value.path == file
+    assert file.read_bytes() == NEWER
+
+    file.write_text('["fs.read_file"]', encoding="utf-8")
+    assert favourites.names() == ["fs.read_file"]
+    assert favourites.set("time.now", is_on=True) == ["fs.read_file", "time.now"]
+    assert json.loads(file.read_bytes()) == {"format": 1, "tools": ["fs.read_file", "time.now"]}
+
+
+def test_newer_approvals_allow_nothing_and_plain_ones_are_taken_over(home: Home) -> None:
+    def reason(box: Toolbox) -> str | None:
+        spec = ToolSpec(name="a.send", description="Send.", parameters={"type": "object"}, run=lambda args: "sent")
+        box.registry.register(spec)
+        answer = box.ask("Go", model=ScriptedModel([("a.send", {}), "ok"]))
+        error = answer.calls[0].result.error
+        return None if error is None else error.reason
+
+    home.set("ask: {approve: [a.send]}")
+    assert reason(home.open()) is None
+    path = home.found("approvals.json")
+    data = json.loads(path.read_bytes())
+    assert data["format"] == 1
+
+    path.write_text(json.dumps({**data["tools"], "b.old": "0"}), encoding="utf-8")
+    assert reason(home.open()) is None
+    path.write_text(json.dumps({"a.send": "another"}), encoding="utf-8")
+    assert reason(home.open()) == "not_approved", "an old file is believed, too"
+    path.write_bytes(NEWER)
+    assert reason(home.open()) == "not_approved"
+    assert path.read_bytes() == NEWER
+
+
+@pytest.mark.parametrize("pattern", ["cache/config-*.2.json", "cache/packs.2.json"])
+def test_caches_of_other_formats_stand_beside_ours(home: Home, pattern: str) -> None:
+    (home.folder / "tools").mkdir()
+    pack = home.folder / "tools" / "geo.py"
+    pack.write_text(PACK, encoding="utf-8")
+    _age(pack, 60)
+    _until_trusted(lambda: home.open().close(), home, pattern)
+    path = home.found(pattern)
+    beside = [path.with_name(path.name.replace(".2.json", f".{number}.json")) for number in (1, 3)]
+    for other in beside:
+        other.write_bytes(NEWER)
+    path.write_bytes(NEWER)  # and in the place of our own it is as good as none
+
+    box = home.open()
+
+    assert box.call("geo.locate", {"place": "Lisbon"}).data == "Lisbon"
+    assert [other.read_bytes() for other in beside] == [NEWER, NEWER]
+
+
+def _until_trusted(act: Callable[[], None], home: Home, pattern: str) -> None:
+    """What was changed within the last tick of the disk's clock is not kept yet."""
+    for _ in range(2000):
+        act()
+        if list((home.root / "state").rglob(pattern)):
+            return
+    raise AssertionError(f"no {pattern}")
+
+
+def test_remembered_lists_of_servers_stand_beside_ours(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, str)
+    definition = ServerDefinition(name="srv", where="here", type="stdio", command="x")
+    shelf.put(definition, Listing(about="ours"))
+    (path,) = tmp_path.glob("*.1.json")
+    newer = path.with_name(path.name.replace(".1.json", ".2.json"))
+    newer.write_bytes(NEWER)
+
+    shelf.put(definition, Listing(about="ours, again"))
+
+    assert shelf.get(definition) == Listing(about="ours, again")
+    assert newer.read_bytes() == NEWER
+
+
+# --- the user's own files -------------------------------------------------------------------------
+
+
+def test_a_newer_configuration_is_said_and_not_added_to(home: Home) -> None:
+    paths = home.open().config.paths
+    main, snippets = home.folder / "onetool.yaml", home.folder / "snippets.yaml"
+    main.write_text("version: 2\nhttp: {allowed_hosts: []}\n", encoding="utf-8")
+    snippets.write_text("version: 2\nsnippets:\n  a: {body: '1'}\n", encoding="utf-8")
+    before = main.read_bytes(), snippets.read_bytes()
+
+    for act in (
+        lambda: allow_host(paths, "api.example.com"),
+        lambda: add_server(paths, "srv", {"command": "x"}),
+        lambda: save_snippet(paths, Snippet(name="b", body="2")),
+    ):
+        with pytest.raises(UsageProblem, match="has version '2', which this release does not know"):
+            act()
+
+    assert (main.read_bytes(), snippets.read_bytes()) == before
+    main.write_text("version: 1\n", encoding="utf-8")
+    assert any("version: '2' is not a version this release knows" in str(one) for one in home.open().problems())
