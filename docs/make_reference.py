@@ -22,7 +22,9 @@ from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.faces.cli import _parser
 from onetool_ipy.faces.ipython import commands
+from onetool_ipy.faces.ipython.ask import USAGE as ASK_USAGE
 from onetool_ipy.faces.ipython.commands.pages import FLAGS, USAGE
+from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from onetool_ipy.proxies import OtProxy
 from onetool_ipy.toolbox import Toolbox
@@ -62,7 +64,8 @@ def _configuration() -> Iterator[str]:
     for name in settings.Settings.fields():
         kind = next((each for each in sections.values() if isinstance(top.get(name), each)), None)
         if kind is not None:
-            rows = [(f"`{name}.{key}`", _default(_defaults(kind).get(key))) for key in kind.fields()]
+            keys = [key for key in kind.fields() if key != "named"]  # the models themselves, which have names of yours
+            rows = [(f"`{name}.{key}`", _default(_defaults(kind).get(key))) for key in keys]
             yield f"### `{name}`\n\n{_paragraph(kind.__doc__)}"
             yield _table(("key", "default"), rows)
     for title, keys in (
@@ -101,8 +104,13 @@ def _magics() -> Iterator[str]:
     yield (
         "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body, "
         "`%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an alias, a tool or a "
-        "snippet. `%ask` and `%%ask` ask a model."
+        "snippet."
     )
+    yield "### `%ask`\n\n```text\n" + ASK_USAGE + "\n```"
+    yield "### `%config OneTool`"
+    traits = sorted(OneTool.class_traits(config=True).items())
+    rows = [(f"`OneTool.{name}`", f"`{trait.default_value}`", trait.help) for name, trait in traits]
+    yield _table(("setting", "default", "means"), rows)
 
 
 def _groups() -> dict[str, Any]:
@@ -184,9 +192,14 @@ def _errors() -> Iterator[str]:
             importlib.import_module(module.name)
     rows = []
     for kind in sorted(_family(OneToolError), key=lambda each: each.__name__):
-        facts = [getattr(kind, name, None) for name in ("code", "reason", "status")]
-        rows.append((f"`{kind.__name__}`", *(f"`{fact}`" if fact else "" for fact in facts), _line(kind.__doc__)))
+        facts = [_fact(getattr(kind, name, None)) for name in ("code", "reason", "status")]
+        rows.append((f"`{kind.__name__}`", *facts, _line(kind.__doc__)))
     yield _table(("class", "code", "reason", "HTTP", "means"), rows)
+
+
+def _fact(value: Any) -> str:
+    """What a class says of all its exceptions; a property is each one's own."""
+    return f"`{value}`" if value and isinstance(value, (str, int)) else ""
 
 
 def _family(kind: type) -> set[type]:

@@ -1,16 +1,45 @@
-"""The README's session runs as written, in a real kernel."""
+"""The README and the pages in docs/ are true: what can run runs, what can be loaded loads, every link leads somewhere."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
+
+import onetool_ipy
+from onetool_ipy import open_toolbox
+from onetool_ipy.faces.cli import _parser
 from tests.harness.kernel import Kernel
 from tests.harness.surroundings import ROOT
 
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MOST_LINES = 400
+MOST_BYTES = 120_000
+"""Of a picture: whoever clones the repository gets them all."""
+
+
+def blocks(page: Path, language: str) -> Iterator[str]:
+    for found in re.finditer(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        yield found[1]
+
+
+def everywhere(language: str) -> list[Any]:
+    """The blocks of all pages, as parameters that say where they are from."""
+    found = [(page.stem, block) for page in PAGES for block in blocks(page, language)]
+    return [pytest.param(block, id=f"{name}-{number}") for number, (name, block) in enumerate(found)]
+
 
 def test_the_ten_lines_run_in_a_fresh_notebook(kernel: Kernel) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = re.search(r"<!-- session.*?-->\n```python\n(.*?)```", text, re.DOTALL)
+    block = re.search(r"<!-- session.*?-->\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert block is not None
     lines = block[1].splitlines()
     assert len(lines) <= 10
@@ -20,3 +49,155 @@ def test_the_ten_lines_run_in_a_fresh_notebook(kernel: Kernel) -> None:
     assert "fs.read_file(path: str" in shown[2]
     assert "timestamp" in shown[3]
     assert shown[-2:] == ["5", "5"]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page, "python"))], ids=lambda page: page.stem)
+def test_the_python_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block that begins with `# .onetool/...` is that file; every tool in it can be called."""
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page, "python"):
+        if block.startswith("%load_ext"):
+            continue  # the test above
+        if place := re.match(r"# (\.onetool/\S+)\n", block):
+            file = tmp_path / place[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block, encoding="utf-8")
+            with open_toolbox() as box:
+                assert not box.problems()
+                assert file.stem in box.registry.packs()
+        else:
+            exec(compile(block, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("block", everywhere("yaml"))
+def test_yaml_is_a_configuration_without_a_problem(block: str, tmp_path: Path) -> None:
+    file = tmp_path / ".onetool" / "onetool.yaml"
+    file.parent.mkdir()
+    file.write_text(block, encoding="utf-8")
+    names = dict.fromkeys(re.findall(r"\$\{(\w+)\}|key: (\w+)", block), "")
+    secrets = {name: "a-value-of-yours" for pair in names for name in pair if name}
+
+    with open_toolbox(file, env=secrets) as box:
+        assert not box.config.problems
+
+
+@pytest.mark.parametrize("block", everywhere("json"))
+def test_json_is_a_tool_that_can_be_stored(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".onetool").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with open_toolbox() as box:
+        bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="my-api", display_name="My API")
+        tool = box.bundles.put_tool(bundle.bundle_id, "one", "1", json.loads(block))
+        assert tool.available, tool.reason
+
+
+@pytest.mark.parametrize("block", everywhere("console"))
+def test_commands_are_as_the_command_line_takes_them(block: str) -> None:
+    for line in block.splitlines():
+        assert line.startswith("$ onetool-ipy "), line
+        _parser().parse_args(shlex.split(line)[2:])  # which leaves by SystemExit for what it does not take
+
+
+def test_the_makefile_has_every_target_that_is_named() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+        assert named <= targets, page.name
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in [*PAGES, *NOTEBOOKS]:
+        for target in _links(_words(page)):
+            path, _, part = target.partition("#")
+            place = (page.parent / path) if path else page
+            assert place.exists(), f"{page.name}: {target}"
+            if part and place.suffix == ".md":
+                assert part in _anchors(place), f"{page.name}: {target}"
+
+
+def test_readme_is_readable_and_its_pictures_are_small() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < MOST_LINES
+    pictures = {ROOT / target for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)}
+    assert pictures
+    for picture in pictures:
+        assert picture.stat().st_size < MOST_BYTES, picture.name
+    kept = set((ROOT / "docs" / "screens").iterdir())
+    assert kept == pictures, "a picture that nobody shows"
+
+
+def test_nothing_one_may_start_from_is_left_out() -> None:
+    """Scripts, the entry point group, notebooks, pages, rooms of the package."""
+    text = README.read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for script in project["scripts"]:
+        assert f"`{script} " in text
+    for group in {"onetool_ipy.packs", *project.get("entry-points", {})}:
+        assert group in text
+    for notebook in NOTEBOOKS:
+        assert notebook.name in text, "the README names every notebook"
+    for page in PAGES[1:]:
+        assert f"]({page.relative_to(ROOT).as_posix()}" in text
+    house = text[text.index("## How it is built") :]
+    package = ROOT / "onetool_ipy"
+    rooms = [path for path in package.iterdir() if path.is_dir() and path.name not in ("__pycache__", "labextension")]
+    for path in rooms:
+        assert f"\n  {path.name}/ " in house
+    for path in package.glob("[a-z]*.py"):
+        assert path.name in house
+    for path in rooms:
+        for inner in path.iterdir():
+            if inner.is_dir() and list(inner.glob("*.py")) and inner.name not in ("__pycache__", "commands"):
+                assert f"{inner.name}/" in house, f"{path.name}/{inner.name} is not in the picture of the house"
+
+
+def test_the_tour_names_every_notebook() -> None:
+    words = _words(ROOT / "notebooks" / "index.ipynb")
+    for notebook in NOTEBOOKS:
+        assert notebook.name == "index.ipynb" or f"]({notebook.name})" in words
+
+
+def test_the_version_is_one_everywhere() -> None:
+    from onetool_ipy.faces.rest.document import openapi
+    from onetool_ipy.faces.rest.routes import PROJECT, ROUTES
+
+    version = onetool_ipy.__version__
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == version
+    assert f"Version {version} " in README.read_text(encoding="utf-8")
+    lock = json.loads((ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
+    assert {lock["version"], lock["packages"][""]["version"]} == {version}
+    assert f"'{version}'" in (ROOT / "labextension" / "src" / "version.ts").read_text(encoding="utf-8")
+    assert openapi(ROUTES, PROJECT)["info"]["version"] == version
+    with open_toolbox() as box:
+        assert box.ot.version() == version
+
+
+def _words(page: Path) -> str:
+    if page.suffix != ".ipynb":
+        return page.read_text(encoding="utf-8")
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def _links(text: str) -> Iterator[str]:
+    bare = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", bare)):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as GitHub names them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_yaml_blocks_are_yaml_at_all() -> None:
+    """The loader of ours is stricter than YAML; what we show others must be plain YAML, too."""
+    for page in PAGES:
+        for block in blocks(page, "yaml"):
+            assert isinstance(yaml.safe_load(block), dict)

@@ -3,7 +3,7 @@
  * test, import, delete. Everything shown is text; what the server refuses stands at its field.
  */
 
-import type { IBundle, ITool, Rest } from './rest';
+import type { IBundle, IImported, ITool, Rest } from './rest';
 import { RestError } from './rest';
 import { ToolForm } from './toolform';
 import { fill, h, show } from './ui/dom.js';
@@ -13,7 +13,7 @@ export class BundlesView {
     private readonly rest: Rest,
     private readonly options: { onChanged: () => void }
   ) {
-    this._notice = show(h('div.otx-notice', { role: 'alert' }), false);
+    this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
     this._editor = show(h('div.onetool-Bundles-editor'), false);
     const bar = h(
@@ -23,7 +23,8 @@ export class BundlesView {
       h('button.otx-small', { type: 'button', onclick: () => this._askImport() }, 'Import OpenAPI'),
       h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Look again', 'aria-label': 'Look again' }, '↻')
     );
-    this.element = h('div.onetool-Bundles', null, bar, this._notice, this._editor, this._list);
+    const place = h('div.otx-quiet.onetool-Bundles-project', { title: this.project }, `Project: ${this.project.split('/').filter(Boolean).pop() ?? 'the folder of this server'}`);
+    this.element = h('div.onetool-Bundles', null, bar, place, this._notice, this._editor, this._list);
     void this.load();
   }
 
@@ -38,39 +39,41 @@ export class BundlesView {
       const bundles = await this.rest.bundles();
       bundles.sort((a, b) => Number(a.isBuiltIn) - Number(b.isBuiltIn) || a.slug.localeCompare(b.slug));
       this._bundles = bundles;
-      fill(this._list, bundles.map(bundle => this._bundle(bundle)));
+      const open = bundles.filter(bundle => this._opened.has(bundle.slug));
+      const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
+      fill(this._list, bundles.map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
     });
   }
 
   /** Begin a new HTTP tool. */
   create(): void {
-    this._edit(new ToolForm(this.rest, { bundles: this._bundles, onSaved: () => this._saved(), onClosed: () => this._close() }));
+    this._edit(new ToolForm(this.rest, { bundles: this._bundles, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
   }
 
   close(): void {
     this._isClosed = true;
   }
 
-  private _bundle(bundle: IBundle): HTMLElement {
-    const tools = h('div.onetool-Bundles-tools', { hidden: true });
+  private _bundle(bundle: IBundle, known: ITool[] | null): HTMLElement {
+    const tools = show(h('div.onetool-Bundles-tools'), known !== null);
+    this._fillTools(bundle, tools, known);
+    const open = async (): Promise<void> => {
+      const isOpen = tools.hidden;
+      toggle.setAttribute('aria-expanded', String(isOpen));
+      show(tools, isOpen);
+      this._opened[isOpen ? 'add' : 'delete'](bundle.slug);
+      if (isOpen) {
+        await this._try(async () => this._fillTools(bundle, tools, await this.rest.tools(bundle.bundleID)));
+      }
+    };
     const toggle = h(
       'button.otx-toggle',
-      {
-        type: 'button',
-        'aria-expanded': 'false',
-        onclick: async () => {
-          const isOpen = tools.hidden;
-          show(tools, isOpen);
-          toggle.parentElement.setAttribute('aria-expanded', String(isOpen));
-          if (isOpen) {
-            await this._openTools(bundle, tools);
-          }
-        }
-      },
+      { type: 'button', 'aria-expanded': String(known !== null), onclick: open },
       h('strong', null, bundle.slug),
-      bundle.isBuiltIn ? h('span.otx-chip', null, 'built in') : null
+      bundle.isBuiltIn ? h('span.otx-chip', null, 'built in') : null,
+      bundle.isEnabled ? null : h('span.otx-chip', null, 'off')
     );
-    const remove = bundle.isBuiltIn ? null : this._twice('Delete', `Delete the bundle ${bundle.slug}`, () => this.rest.deleteBundle(bundle.bundleID));
+    const remove = bundle.isBuiltIn ? null : this._twice(`Delete the bundle ${bundle.slug}`, () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
@@ -80,67 +83,67 @@ export class BundlesView {
     );
   }
 
-  private async _openTools(bundle: IBundle, box: HTMLElement): Promise<void> {
-    await this._try(async () => {
-      const tools = await this.rest.tools(bundle.bundleID);
-      fill(box, tools.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-quiet', null, 'No tool in it yet.'));
-    });
+  private _fillTools(bundle: IBundle, box: HTMLElement, tools: ITool[] | null): void {
+    fill(box, tools?.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-quiet', null, 'No tool in it yet.'));
   }
 
   private _tool(bundle: IBundle, tool: ITool): HTMLElement {
-    const edit = () =>
-      this._edit(new ToolForm(this.rest, { bundles: this._bundles, bundle, tool, onSaved: () => this._saved(), onClosed: () => this._close() }));
+    const edit = (): void =>
+      this._edit(new ToolForm(this.rest, { bundles: this._bundles, bundle, tool, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
+    const calls = tool.callCount ? ` · ${tool.callCount} calls` : '';
     return h(
       'div.onetool-Tool',
       { data: { slug: tool.slug, version: tool.version } },
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version)), h('div.otx-tool-said', null, tool.available ? tool.description : (tool.reason ?? 'not available'))),
+      h(
+        'div.otx-tool-text',
+        null,
+        h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version), tool.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]),
+        h('div.otx-tool-said', { title: tool.description }, tool.available ? `${tool.description}${calls}` : (tool.reason ?? 'not available'))
+      ),
+      tool.type === 'http' ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
       this._switch(`${tool.slug} ${tool.version}`, tool.isEnabled, isOn => this.rest.switchTool(tool, isOn)),
-      tool.type === 'http' ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug}`, onclick: edit }, 'Edit') : null,
-      tool.isBuiltIn ? null : this._twice('Delete', `Delete ${tool.slug} ${tool.version}`, () => this.rest.deleteTool(tool))
+      tool.isBuiltIn ? null : this._twice(`Delete ${tool.slug} ${tool.version}`, () => this.rest.deleteTool(tool))
     );
   }
 
   /** A switch that shows what the server has, also when it refuses. */
   private _switch(label: string, isOn: boolean, set: (isOn: boolean) => Promise<unknown>): HTMLElement {
-    const box = h('input', { type: 'checkbox', role: 'switch', 'aria-label': label, title: isOn ? 'on' : 'off' }) as HTMLInputElement;
+    const box = h('input', { type: 'checkbox', role: 'switch', 'aria-label': label, title: isOn ? 'Switch off' : 'Switch on' }) as HTMLInputElement;
     box.checked = isOn;
     box.addEventListener('change', async () => {
-      const wanted = box.checked;
-      if (await this._try(() => set(wanted))) {
+      box.disabled = true;
+      const isSet = await this._try(() => set(box.checked));
+      if (isSet) {
         this.options.onChanged();
+        await this.load();
       } else {
-        box.checked = !wanted;
+        box.checked = isOn;
+        box.disabled = false;
       }
     });
     return box;
   }
 
   /** A button that is pressed twice: no dialog, and nothing is deleted by a slip. */
-  private _twice(word: string, label: string, act: () => Promise<unknown>): HTMLElement {
+  private _twice(label: string, act: () => Promise<unknown>): HTMLElement {
     let isSure = false;
-    const button = h(
-      'button.otx-small',
-      {
-        type: 'button',
-        'aria-label': label,
-        onclick: async () => {
-          if (!isSure) {
-            isSure = true;
-            fill(button, 'Sure?');
-            return;
-          }
-          if (await this._try(act)) {
-            this.options.onChanged();
-          }
-          await this.load();
-        },
-        onblur: () => {
-          isSure = false;
-          fill(button, word);
-        }
-      },
-      word
-    );
+    const ask = (isAsked: boolean): void => {
+      isSure = isAsked;
+      button.setAttribute('aria-label', isAsked ? `${label}: press again` : label);
+      fill(button, isAsked ? 'Sure?' : '×');
+    };
+    const press = async (): Promise<void> => {
+      if (!isSure) {
+        ask(true);
+      } else if (await this._try(act)) {
+        this.options.onChanged();
+        await this.load();
+      } else {
+        ask(false);
+      }
+    };
+    const button = h('button.otx-small', { type: 'button', title: 'Delete', onclick: press, onblur: () => ask(false) });
+    ask(false);
     return button;
   }
 
@@ -148,15 +151,16 @@ export class BundlesView {
     const source = h('textarea.otx-input', { rows: 4, placeholder: 'Paste an OpenAPI 3 document (JSON), or its address', 'aria-label': 'OpenAPI document or address', spellcheck: 'false' });
     const slug = h('input.otx-input', { type: 'text', placeholder: 'my-api', 'aria-label': 'Name of the bundle', spellcheck: 'false' });
     const said = h('div.otx-error', { role: 'alert', hidden: true });
-    const run = async () => {
-      const text = source.value.trim();
+    const run = async (): Promise<void> => {
+      show(said, false);
       try {
-        const document = text.startsWith('{') ? JSON.parse(text) : text;
-        const { tools } = await this.rest.importOpenapi(document, slug.value.trim());
+        const text = source.value.trim();
+        const made = await this.rest.importOpenapi(text.startsWith('{') ? JSON.parse(text) : text, slug.value.trim());
         this._close();
-        show(fill(this._notice, `${tools.length} tools imported.`), true);
+        this._opened.add(made.bundle.slug);
         this.options.onChanged();
         await this.load();
+        this._say(importWords(made));
       } catch (error) {
         show(fill(said, (error as Error).message), true);
       }
@@ -177,9 +181,15 @@ export class BundlesView {
     show(fill(this._editor), false);
   }
 
-  private async _saved(): Promise<void> {
+  private async _saved(name: string): Promise<void> {
+    this._opened.add(name.split('.')[0]);
     this.options.onChanged();
     await this.load();
+    this._say([`Saved. Call it: %tool ${name}`]);
+  }
+
+  private _say(lines: string[]): void {
+    show(fill(this._notice, lines.map(line => h('div', null, line))), true);
   }
 
   private async _try(work: () => Promise<unknown>): Promise<boolean> {
@@ -191,7 +201,7 @@ export class BundlesView {
       return true;
     } catch (error) {
       const said = error instanceof RestError && error.status === 403 && this.project ? `${error.message} (${this.project})` : (error as Error).message;
-      show(fill(this._notice, said), true);
+      this._say([said]);
       return false;
     }
   }
@@ -201,4 +211,17 @@ export class BundlesView {
   private readonly _editor: HTMLElement;
   private _bundles: IBundle[] = [];
   private _isClosed = false;
+  private readonly _opened = new Set<string>();
+}
+
+/** What came of an import, and what is still to do. */
+function importWords({ bundle, tools, hosts, secrets, notes }: IImported): string[] {
+  const lines = [`${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`];
+  if (hosts?.length) {
+    lines.push(`They call ${hosts.join(', ')}: see that http.allowed_hosts in onetool.yaml has it.`);
+  }
+  if (secrets?.length) {
+    lines.push(`They need in secrets.yaml: ${secrets.map(secret => secret.name).join(', ')}.`);
+  }
+  return [...lines, ...(notes ?? []).slice(0, 5)];
 }

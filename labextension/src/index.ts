@@ -9,9 +9,10 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import type { IDisposable } from '@lumino/disposable';
 import { Widget } from '@lumino/widgets';
 
+import { toolNames } from './calls';
 import { toolsIcon } from './icon';
-import { insertCode, runCurrent } from './insert';
-import { PANEL_ID, ToolsPanel } from './panel';
+import type { Link } from './link';
+import { downServers, PANEL_ID, ToolsPanel } from './panel';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'Tools';
@@ -49,6 +50,7 @@ function activate(
   const item = statusBar ? addStatus(panel, statusBar, () => app.shell.activateById(PANEL_ID)) : null;
   void follow(registry, settings => {
     choices.isOn = settings.palette;
+    void choices.refresh();
     item?.setHidden(!settings.statusBar);
     if (settings.openAtStart && shell) {
       shell.activateById(PANEL_ID);
@@ -69,14 +71,14 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Put a cell with the tool browser into the notebook, and run it',
     isEnabled: () => panel.notebook !== null,
     execute: async () => {
-      if (panel.notebook && (await ready(panel))) {
-        await insertCode(panel.notebook, 'ot.browser()');
-        await runCurrent(panel.notebook);
+      if (await ready(panel)) {
+        await panel.seat?.insert('ot.browser()', true);
       }
     }
   });
   app.commands.addCommand('onetool:new-http', {
     label: 'New HTTP tool',
+    isEnabled: () => panel.notebook !== null,
     execute: () => {
       open();
       panel.newHttpTool();
@@ -88,25 +90,19 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     isEnabled: () => panel.notebook !== null,
     execute: async args => {
       const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
-      if (tool && panel.notebook) {
-        await insertCode(panel.notebook, await callOf(panel, tool));
-        panel.notebook.activate();
-        if (args.run === true) {
-          await runCurrent(panel.notebook);
-        }
+      if (tool) {
+        await panel.seat?.insertTool(tool, args.run === true);
       }
       return tool;
     }
   });
-  const save = (what: 'snippet' | 'tool', hint: string, code: (name: string, source: string) => string): void => {
+  for (const what of ['snippet', 'tool'] as const) {
     app.commands.addCommand(`onetool:save-${what}`, {
       label: `Save cell as ${what}`,
       isEnabled: () => panel.notebook?.content.activeCell?.model.type === 'code',
-      execute: () => saveCell(panel, what, hint, code)
+      execute: () => saveCell(panel, what)
     });
-  };
-  save('snippet', 'Name of the snippet', (name, source) => `%%snippet ${name} --save\n${source}`);
-  save('tool', 'Name of the pack that its functions go to', (name, source) => `%%tool --save ${name}\n${source}`);
+  }
 }
 
 /** Load the extension into the kernel where it is not yet. */
@@ -122,36 +118,42 @@ async function ready(panel: ToolsPanel): Promise<boolean> {
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const { items } = (await panel.link?.transport?.request('entries')) ?? { items: [] };
-  const names: string[] = items.map((item: { name: string }) => item.name);
+  const names = (await ready(panel)) ? await toolNames(panel.link, MOST_IN_PALETTE) : [];
   if (!names.length) {
-    Notification.info('No tools are known: load onetool_ipy in the notebook first.');
+    Notification.info('No tools are known yet.');
     return null;
   }
   return (await InputDialog.getItem({ title: 'Insert a call of', items: names, editable: true })).value;
 }
 
-/** The line that calls a tool, with its required arguments to fill in. */
-async function callOf(panel: ToolsPanel, tool: string): Promise<string> {
-  const found = await panel.link?.transport?.request('tool', { name: tool }).catch(() => null);
-  const required: string[] = found?.parameters?.required ?? [];
-  return ['%tool', tool, ...required.map(name => `${name}=`)].join(' ');
-}
-
-async function saveCell(panel: ToolsPanel, what: string, hint: string, code: (name: string, source: string) => string): Promise<void> {
-  const source = panel.notebook?.content.activeCell?.model.sharedModel.getSource() ?? '';
-  const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label: hint });
+async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<void> {
+  const { link, notebook } = panel;
+  const source = notebook?.content.activeCell?.model.sharedModel.getSource() ?? '';
+  const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack that its functions go to';
+  const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
   const name = value?.trim();
-  if (!name || !panel.link || !(await ready(panel))) {
+  if (!name || !link || !(await ready(panel))) {
     return;
   }
-  const said = /^\w+$/.test(name) ? await panel.link.run(code(name, source)) : `'${name}' is no name: use letters, digits and _.`;
-  if (said) {
-    Notification.error(said);
-  } else {
-    Notification.success(`Saved as ${what === 'snippet' ? '$' : ''}${name}.`);
+  try {
+    Notification.success(what === 'snippet' ? await saveSnippet(link, name, source) : await saveTool(link, name, source));
+    await link.refresh();
+  } catch (error) {
+    Notification.error((error as Error).message);
   }
-  await panel.link.refresh();
+}
+
+async function saveSnippet(link: Link, name: string, source: string): Promise<string> {
+  const said = /^[A-Za-z_]\w*$/.test(name) ? await link.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is no name: use letters, digits and _.`;
+  if (said) {
+    throw new Error(said);
+  }
+  return `Saved: call it with $${name}.`;
+}
+
+async function saveTool(link: Link, name: string, source: string): Promise<string> {
+  const { tools } = await link.transport!.request<{ tools: string[] }>('keepTool', { name, source });
+  return `Saved: ${tools.join(', ')}.`;
 }
 
 /** The tools in the command palette, as +pack.tool. */
@@ -164,11 +166,14 @@ class Choices {
   isOn = true;
 
   async refresh(): Promise<void> {
-    const turn = ++this._turn;
-    const transport = this.isOn && this.panel.link?.state === 'up' ? this.panel.link.transport : null;
-    const { items } = (await transport?.request('entries').catch(() => null)) ?? { items: [] };
-    const names: string[] = items.slice(0, MOST_IN_PALETTE).map((item: { name: string }) => item.name);
-    if (turn !== this._turn || names.join() === this._names.join()) {
+    const { link } = this.panel;
+    const mark = this.isOn && link?.state === 'up' ? (link.about?.mark ?? '') : '';
+    if (mark === this._mark) {
+      return;
+    }
+    this._mark = mark;
+    const names = mark ? await toolNames(link, MOST_IN_PALETTE) : [];
+    if (mark !== this._mark || names.join() === this._names.join()) {
       return;
     }
     this._names = names;
@@ -183,7 +188,7 @@ class Choices {
     }
   }
 
-  private _turn = 0;
+  private _mark = '';
   private _names: string[] = [];
   private readonly _items: IDisposable[] = [];
 }
@@ -192,12 +197,14 @@ function addStatus(panel: ToolsPanel, statusBar: IStatusBar, onClick: () => void
   const item = new Widget({ node: document.createElement('button') });
   item.addClass('onetool-Status');
   item.node.addEventListener('click', onClick);
-  item.node.setAttribute('aria-label', 'Tools');
   const draw = (): void => {
     const about = panel.link?.about;
-    const down = Object.values(about?.servers ?? {}).filter(state => state === 'disconnected').length;
-    item.node.textContent = about ? `${about.tools} tools${down ? ` · ${down} servers down` : ''}` : '';
-    item.node.title = about ? 'Tools of this notebook; click to see them' : '';
+    const down = downServers(about ?? null).length;
+    const words = about ? `${about.tools} tools${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    item.node.textContent = words;
+    item.node.title = 'Tools of this notebook; click to see them';
+    item.node.setAttribute('aria-label', words ? `Tools: ${words}` : 'Tools');
+    item.node.hidden = !words;
   };
   panel.updated.connect(draw);
   statusBar.registerStatusItem('onetool-ipy:status', { item, align: 'left', rank: 200 });

@@ -46,9 +46,7 @@ export function acceptTools(panel: NotebookPanel, onDrop: (tool: string) => void
     }
     over(event);
     const at = panel.content.widgets.findIndex(cell => cell.node.contains(event.target as Node));
-    if (at >= 0) {
-      panel.content.activeCellIndex = at;
-    }
+    panel.content.activeCellIndex = at < 0 ? panel.content.widgets.length - 1 : at;
     onDrop(event.dataTransfer!.getData(DRAGGED));
   };
   node.addEventListener('dragover', over, true);

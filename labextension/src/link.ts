@@ -141,7 +141,7 @@ export class Link {
     }
     if (kernel.supportsSubshells) {
       const made = await kernel.requestCreateSubshell({}).done.catch(() => null);
-      const id = made?.content.status === 'ok' ? made.content.subshell_id : null;
+      const id = made?.content.subshell_id ?? null;
       if (turn !== this._turn) {
         endSubshell(kernel, id);
         return;
@@ -226,7 +226,7 @@ export class Link {
     }
   }
 
-  private _onMessage(_: ISessionContext, heard: KernelMessage.IIOPubMessage): void {
+  private _onMessage(_: ISessionContext, heard: KernelMessage.IMessage): void {
     if (KernelMessage.isCommMsgMsg(heard) && heard.content.comm_id === this._comm) {
       this._transport?.receive(heard.content.data as Record<string, unknown>);
     } else if (KernelMessage.isCommCloseMsg(heard) && heard.content.comm_id === this._comm) {

@@ -1,6 +1,6 @@
 /**
- * The side panel: the tools of the kernel of the notebook in front, the bundles of its project,
- * and what is wrong. Owns which notebook it looks at, and one browser per kernel's line.
+ * The side panel: the tools of the kernel of the notebook in front, the bundles of its project, and what is wrong.
+ * Owns which notebook it looks at, and which of the three it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -8,17 +8,26 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { BundlesView } from './bundles';
 import { toolsIcon } from './icon';
-import { insertCode } from './insert';
-import { Link } from './link';
+import type { IAbout, Link } from './link';
 import { Rest } from './rest';
+import { Seat } from './seat';
 import { fill, h, show } from './ui/dom.js';
-import { createBrowser, type IBrowser } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
 type View = 'tools' | 'bundles' | 'problems';
+const VIEWS: [View, string][] = [
+  ['tools', 'Tools'],
+  ['bundles', 'Bundles'],
+  ['problems', 'Problems']
+];
+
+const SAID: Record<string, string> = {
+  other: 'This kernel is not Python; it has no tools.',
+  opening: 'Asking the kernel …',
+  missing: 'onetool_ipy is not loaded in this kernel.'
+};
 
 export class ToolsPanel extends Widget {
   constructor(
@@ -32,197 +41,218 @@ export class ToolsPanel extends Widget {
     this.title.icon = toolsIcon;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
-    this._tabs = h(
-      'div.otx-tabs',
-      { role: 'tablist', 'aria-label': 'Tools' },
-      (['tools', 'bundles', 'problems'] as View[]).map(view =>
-        h('button.otx-tab', { type: 'button', role: 'tab', data: { view }, onclick: () => this.look(view) }, view[0].toUpperCase() + view.slice(1))
-      )
-    );
     this._status = h('div.onetool-Panel-status', { role: 'status' });
-    this._tools = h('div.onetool-Panel-tools');
-    this._bundlesBox = h('div.onetool-Panel-bundles');
-    this._problems = h('div.onetool-Panel-problems');
-    this.node.append(h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._tabs, this._status, this._tools, this._bundlesBox, this._problems));
-    tracker.currentChanged.connect(this._follow, this);
-    this._follow(tracker, tracker.currentWidget);
+    this._tabs = h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views', onkeydown: (event: KeyboardEvent) => this._onKey(event) });
+    for (const [view, title] of VIEWS) {
+      const id = `${PANEL_ID}-${view}`;
+      const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.look(view) }, title);
+      const box = h(`div.onetool-Panel-view.onetool-Panel-${view}`, { role: 'tabpanel', id, 'aria-labelledby': `${id}-tab`, tabindex: '-1' });
+      this._tabs.append(tab);
+      this._boxes[view] = box;
+    }
+    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._tabs, this._status, Object.values(this._boxes));
+    this.node.append(inner);
+    tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
+    this._follow(tracker.currentWidget);
     this.look('tools');
   }
 
-  /** Emitted when the panel looks at another kernel, or knows more of it. */
+  /** Emitted when the panel looks at another notebook, or knows more of its kernel. */
   readonly updated = new Signal<this, void>(this);
 
   get link(): Link | null {
-    return this._link;
+    return this._seat?.link ?? null;
   }
 
   get notebook(): NotebookPanel | null {
-    return this._notebook;
+    return this._seat?.notebook ?? null;
+  }
+
+  get seat(): Seat | null {
+    return this._seat;
   }
 
   look(view: View): void {
     this._view = view;
     for (const tab of Array.from(this._tabs.children) as HTMLElement[]) {
-      tab.setAttribute('aria-selected', String(tab.dataset.view === view));
+      const isOn = tab.dataset.view === view;
+      tab.setAttribute('aria-selected', String(isOn));
+      tab.tabIndex = isOn ? 0 : -1;
     }
-    show(this._tools, view === 'tools');
-    show(this._bundlesBox, view === 'bundles');
-    show(this._problems, view === 'problems');
-    if (view === 'bundles') {
-      this._openBundles();
+    for (const [each, box] of Object.entries(this._boxes)) {
+      show(box, each === view);
     }
-  }
-
-  /** Show a tool's form. */
-  async openTool(name: string): Promise<void> {
-    this.look('tools');
-    await this._browser?.open(name);
+    this._drawBundles();
   }
 
   /** Begin a new HTTP tool. */
   newHttpTool(): void {
     this.look('bundles');
-    this._bundles?.create();
+    this._seat?.bundles.create();
   }
 
   override dispose(): void {
-    this._leave();
+    for (const seat of this._seats.values()) {
+      seat.close();
+    }
+    this._seats.clear();
     Signal.clearData(this);
     super.dispose();
   }
 
-  private _follow(_: INotebookTracker, notebook: NotebookPanel | null): void {
-    if (notebook === this._notebook) {
+  protected override onActivateRequest(): void {
+    (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement | null)?.focus();
+  }
+
+  private _follow(notebook: NotebookPanel | null): void {
+    if (notebook === this.notebook && this._seat) {
       return;
     }
-    this._leave();
-    this._notebook = notebook;
-    if (notebook) {
-      this._link = new Link(notebook.sessionContext);
-      this._link.changed.connect(this._draw, this);
-    }
+    this._seat = notebook ? (this._seats.get(notebook) ?? this._take(notebook)) : null;
+    fill(this._boxes.tools, this._seat?.tools);
+    fill(this._boxes.bundles);
     this._draw();
   }
 
-  private _leave(): void {
-    this._closeBrowser();
-    this._bundles?.close();
-    this._bundles = null;
-    this._link?.dispose();
-    this._link = null;
-    this._notebook = null;
-  }
-
-  private _closeBrowser(): void {
-    this._browser?.close();
-    this._browser = null;
-    this._browserOf = null;
-    fill(this._tools);
+  private _take(notebook: NotebookPanel): Seat {
+    const seat = new Seat(notebook, this.server);
+    this._seats.set(notebook, seat);
+    seat.changed.connect(() => {
+      if (seat === this._seat) {
+        this._draw();
+      }
+    });
+    notebook.disposed.connect(() => {
+      this._seats.delete(notebook);
+      seat.close();
+    });
+    return seat;
   }
 
   private _draw(): void {
-    const link = this._link;
-    const state = link?.state ?? 'none';
-    this._drawStatus(state);
-    if (link && state === 'up' && link.transport && this._browserOf !== link.transport) {
-      this._closeBrowser();
-      this._browserOf = link.transport;
-      this._browser = createBrowser(link.transport, {
-        isSmall: true,
-        onInsert: code => void this._insert(code.tool),
-        onDrag: (name, event) => this._drag(name, event)
-      });
-      this._tools.append(this._browser.element);
+    if (this.isDisposed) {
+      return;
     }
-    if (state === 'missing' || state === 'none' || state === 'other') {
-      this._closeBrowser();
-    }
+    this._drawStatus();
     this._drawProblems();
-    if (this._view === 'bundles') {
-      this._openBundles();
+    this._drawBundles();
+    if (this.link?.state === 'up' && this._serverVersion === null) {
+      void this._askServer();
     }
     this.updated.emit();
   }
 
-  private _drawStatus(state: string): void {
-    const link = this._link;
-    const said: Record<string, string> = {
-      none: this._notebook ? 'This notebook has no kernel.' : 'Open a notebook to see its tools.',
-      other: 'This kernel is not Python; it has no tools.',
-      opening: 'Asking the kernel …',
-      missing: 'onetool_ipy is not loaded in this kernel.'
-    };
+  private _drawStatus(): void {
+    const state = this.link?.state ?? 'none';
     if (state === 'missing') {
-      const button = h('button.otx-run', { type: 'button', onclick: () => this._load(button) }, 'Load it');
-      fill(this._status, said.missing, ' ', button);
-    } else if (state === 'up') {
-      const about = link?.about;
-      const notes: (string | null)[] = [
-        link?.isBusy ? 'busy: what you see is the last known state' : null,
-        about && about.version !== VERSION ? `the kernel has onetool_ipy ${about.version}, this panel is of ${VERSION}` : null
-      ];
-      fill(this._status, notes.filter(Boolean).join(' · '));
-    } else {
-      fill(this._status, said[state]);
+      const button = h('button.otx-run', { type: 'button', onclick: () => void this._load(button) }, 'Load it');
+      show(fill(this._status, h('p', null, SAID.missing), button), true);
+      return;
     }
-    show(this._status, this._status.textContent !== '');
+    const notes = state === 'up' ? this._notes() : [this.notebook ? (SAID[state] ?? 'This notebook has no kernel.') : 'Open a notebook to see its tools.'];
+    if (state === 'opening' && this.link?.isBusy) {
+      notes[0] = 'The kernel is busy; its tools are shown when it is free.';
+    }
+    if (this._status.textContent !== notes.join('')) {
+      fill(this._status, notes.map(note => h('p', null, note)));
+    }
+    show(this._status, notes.length > 0);
+  }
+
+  private _notes(): string[] {
+    const version = this.link?.about?.version;
+    const notes = this.link?.isBusy ? ['A cell is running: you see the last known state.'] : [];
+    if (version && version !== VERSION) {
+      notes.push(`The kernel has onetool_ipy ${version}, this panel is of ${VERSION}: install the same version for both.`);
+    } else if (version && this._serverVersion && version !== this._serverVersion) {
+      notes.push(`The kernel has onetool_ipy ${version}, the server ${this._serverVersion}: restart the one that was updated.`);
+    }
+    return notes;
+  }
+
+  private async _askServer(): Promise<void> {
+    this._serverVersion = '';
+    this._serverVersion = await new Rest(this.server, '').version().catch(() => '');
+    if (this._serverVersion) {
+      this._drawStatus();
+    }
   }
 
   private async _load(button: HTMLButtonElement): Promise<void> {
     button.disabled = true;
-    const said = await this._link?.load();
+    fill(button, 'Loading …');
+    const said = await this.link?.load();
     if (said) {
-      fill(this._status, h('div.otx-failure', { role: 'alert' }, said));
+      show(fill(this._status, h('div.otx-failure', { role: 'alert' }, said, h('p', null, 'Install it for this kernel: %pip install onetool-ipy'))), true);
     }
   }
 
   private _drawProblems(): void {
-    const about = this._link?.about;
-    const tab = this._tabs.querySelector('[data-view="problems"]') as HTMLElement;
-    const down = Object.entries(about?.servers ?? {}).filter(([, state]) => state === 'disconnected');
-    const count = (about?.problems.length ?? 0) + down.length;
-    tab.textContent = count ? `Problems (${count})` : 'Problems';
-    if (!about || !count) {
-      fill(this._problems, h('p.otx-quiet', null, about ? 'Nothing is wrong.' : 'Nothing is known yet.'));
+    const about = this.link?.about ?? null;
+    const down = downServers(about);
+    const count = about?.problems.length ?? 0;
+    fill(this._tabs.querySelector('[data-view="problems"]')!, count ? `Problems (${count})` : 'Problems');
+    const shown = JSON.stringify([about?.problems, about?.servers]);
+    if (shown === this._shownProblems) {
       return;
     }
+    this._shownProblems = shown;
+    const again = h('button.otx-small', { type: 'button', onclick: () => void this.link?.refresh() }, 'Look again');
+    const servers = Object.entries(about?.servers ?? {});
     fill(
-      this._problems,
-      about.problems.map(problem => h('div.otx-failure', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.otx-quiet', null, problem.hint) : null)),
-      down.map(([name]) => h('div.otx-quiet', null, `The server ${name} is not connected; it starts with its first call.`))
+      this._boxes.problems,
+      !about ? h('p.otx-quiet', null, 'Nothing is known: the kernel has not said yet how it is.') : null,
+      about && !count ? h('p.otx-quiet', null, 'Nothing is wrong.') : null,
+      (about?.problems ?? []).map(problem =>
+        h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
+      ),
+      servers.length ? h('h3', null, 'MCP servers') : null,
+      servers.map(([name, { state, reason }]) =>
+        h(
+          'div.onetool-Server',
+          null,
+          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-bad' : 'span.otx-chip', null, state === 'disconnected' && !reason ? 'not started' : state),
+          h('strong', null, name),
+          h('span.otx-quiet', null, reason || (state === 'disconnected' ? 'starts with its first call' : ''))
+        )
+      ),
+      about ? again : null
     );
   }
 
-  private _openBundles(): void {
-    const project = this._link?.about?.project ?? '';
-    if (this._bundles && this._bundles.project === project) {
+  private _drawBundles(): void {
+    if (this._view !== 'bundles') {
       return;
     }
-    this._bundles?.close();
-    this._bundles = new BundlesView(new Rest(this.server, project), { onChanged: () => void this._browser?.load() });
-    fill(this._bundlesBox, this._bundles.element);
-  }
-
-  private async _insert(code: string): Promise<void> {
-    if (this._notebook) {
-      await insertCode(this._notebook, code);
-      this._notebook.activate();
+    const element = this._seat?.bundles.element ?? h('p.otx-quiet', null, 'Open a notebook to see the bundles of its project.');
+    if (this._boxes.bundles.firstChild !== element && (this._seat || !this._boxes.bundles.firstChild)) {
+      fill(this._boxes.bundles, element);
     }
   }
 
-  private _drag(name: string, event: DragEvent): void {
-    event.dataTransfer?.setData('text/plain', `%tool ${name} `);
+  private _onKey(event: KeyboardEvent): void {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      const at = VIEWS.findIndex(([view]) => view === this._view);
+      this.look(VIEWS[(at + step + VIEWS.length) % VIEWS.length][0]);
+      (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement).focus();
+    }
   }
 
   private readonly _tabs: HTMLElement;
   private readonly _status: HTMLElement;
-  private readonly _tools: HTMLElement;
-  private readonly _bundlesBox: HTMLElement;
-  private readonly _problems: HTMLElement;
+  private readonly _boxes = {} as Record<View, HTMLElement>;
+  private readonly _seats = new Map<NotebookPanel, Seat>();
+  private _seat: Seat | null = null;
   private _view: View = 'tools';
-  private _notebook: NotebookPanel | null = null;
-  private _link: Link | null = null;
-  private _browser: IBrowser | null = null;
-  private _browserOf: unknown = null;
-  private _bundles: BundlesView | null = null;
+  private _serverVersion: string | null = null;
+  private _shownProblems = '';
+}
+
+/** Servers that were needed and did not come up. */
+export function downServers(about: IAbout | null): string[] {
+  return Object.entries(about?.servers ?? {})
+    .filter(([, { state, reason }]) => state === 'disconnected' && reason)
+    .map(([name]) => name);
 }

@@ -3,6 +3,8 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+const NO_API = 'This server does not have the REST API of onetool_ipy: install onetool-ipy where JupyterLab runs, and restart it.';
+
 /** An answer that says no; `details` may hold what is wrong with each field. */
 export class RestError extends Error {
   constructor(
@@ -42,11 +44,25 @@ export interface ITool {
   callCount: number;
 }
 
+export interface IImported {
+  bundle: IBundle;
+  tools: ITool[];
+  hosts?: string[];
+  secrets?: { name: string }[];
+  notes?: string[];
+}
+
 export class Rest {
   constructor(
     private readonly settings: ServerConnection.ISettings,
     readonly project: string
   ) {}
+
+  /** The version of the package in the server. */
+  async version(): Promise<string> {
+    const { info } = await this.send<{ info: { version: string } }>('GET', 'openapi.json');
+    return info.version;
+  }
 
   async bundles(): Promise<IBundle[]> {
     return this._all<IBundle>('tools/bundles', { includeDisabled: 'true', pageSize: '256' });
@@ -84,7 +100,7 @@ export class Rest {
     return this.send('POST', 'tools/test', { tool: draft, args });
   }
 
-  importOpenapi(document: unknown, slug: string): Promise<{ bundle: IBundle; tools: ITool[] }> {
+  importOpenapi(document: unknown, slug: string): Promise<IImported> {
     return this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug } });
   }
 
@@ -102,6 +118,9 @@ export class Rest {
     const answer = await response.json().catch(() => null);
     if (response.ok && answer?.ok !== false) {
       return answer as T;
+    }
+    if (answer === null && response.status === 404) {
+      throw new RestError(NO_API, 404, '', []);
     }
     const error = answer?.error ?? {};
     throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', error.details ?? []);

@@ -14,7 +14,7 @@ interface IOptions {
   bundles: IBundle[];
   bundle?: IBundle;
   tool?: ITool;
-  onSaved: () => void;
+  onSaved: (name: string) => void;
   onClosed: () => void;
 }
 
@@ -138,22 +138,42 @@ export class ToolForm {
       return;
     }
     try {
-      const bundle = this.options.bundles.find(each => each.slug === given.bundle) ?? (await this.rest.putBundle(newId(), { slug: given.bundle, displayName: given.bundle, description: '', isEnabled: true }));
+      const bundle = await this._bundle(String(given.bundle));
+      if (!bundle) {
+        return;
+      }
       await this.rest.putTool(bundle.bundleID, given.tool, given.version, this._record());
       this._form.showErrors([]);
       this.options.onClosed();
-      this.options.onSaved();
+      this.options.onSaved(`${given.bundle}.${given.tool}`);
     } catch (error) {
       this._refused(error as Error);
     }
   }
 
+  /** The bundle of this name, made where there is none; null where it cannot be. */
+  private async _bundle(slug: string): Promise<IBundle | null> {
+    const known = this.options.bundles.find(each => each.slug === slug);
+    if (known) {
+      return known;
+    }
+    try {
+      const made = await this.rest.putBundle(newId(), { slug, displayName: slug, description: '', isEnabled: true });
+      this.options.bundles.push(made);
+      return made;
+    } catch (error) {
+      this._form.showErrors([{ pointer: '/bundle', message: (error as Error).message }]);
+      return null;
+    }
+  }
+
+  /** Show what is refused where it belongs: the server's words begin with the field they are about. */
   private _refused(error: Error): void {
-    const details = error instanceof RestError ? error.details : [];
-    const texts = details.length ? details.map(detail => `${detail.pointer ?? ''} ${detail.message ?? ''}`.trim()) : [error.message];
-    const placed = texts.map(text => ({ pointer: PLACES.find(([pattern]) => pattern.test(text))?.[1] ?? '', message: text }));
-    const isPair = error instanceof RestError && error.status === 409;
-    this._form.showErrors(placed.map(each => (isPair && !each.pointer ? { ...each, pointer: '/version' } : each)));
+    const isTaken = error instanceof RestError && error.status === 409;
+    const details = error instanceof RestError && error.details.length ? error.details : error.message.split('; ').map(message => ({ pointer: '', message }));
+    const placed = details.map(({ pointer, message }) => ({ pointer: placeOf(`${pointer} ${message}`, isTaken), message }));
+    this._form.showErrors(placed);
+    (this._form.element.querySelector('[aria-invalid="true"]') as HTMLElement | null)?.focus();
   }
 
   private readonly _form: IForm;
@@ -162,6 +182,12 @@ export class ToolForm {
   private readonly _said: HTMLElement;
   private _argForm: IForm | null = null;
   private _schema = '';
+}
+
+function placeOf(text: string, isTaken: boolean): string {
+  const place = (part: string): string | undefined => PLACES.find(([pattern]) => pattern.test(part))?.[1];
+  const field = /^[\s/']*([A-Za-z][\w./]*)/.exec(text)?.[1] ?? '';
+  return place(field) ?? place(text) ?? (isTaken ? '/version' : '');
 }
 
 function valuesOf(bundle: IBundle, tool: ITool): Record<string, unknown> {

@@ -1,8 +1,8 @@
 """Rows that are done: what a tool gave for which arguments, so that a long run goes on where it was stopped.
 
-One file per tool as it is (name, schema, code) and per format, to which every process that runs rows appends one line per row, with
-one write, before the row counts as done: a kill loses at most the row that is under way. Values are kept by
-`faithful`, in JSON; a row whose value cannot be kept, or holds a secret, is not, and is simply called again.
+One file per tool as it is (name, schema, code) and per format, to which every process that runs rows appends one line
+per row, with one write, before the row counts as done: a kill loses at most the row that is under way. Values are kept
+by `faithful`, in JSON; a row whose value cannot be kept, or holds a secret, is not, and is simply called again.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ def _prune(folder: Path, own: Path) -> None:
     """Remove files to which nobody has added for long, but none of a later format; never raises."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.path != str(own) and not _is_newer(entry.name) and time.time() - entry.stat().st_mtime > 2 * KEEP_S:
+            is_old = time.time() - entry.stat().st_mtime > 2 * KEEP_S
+            if is_old and entry.path != str(own) and not _is_newer(entry.name):
                 os.unlink(entry.path)
 
 

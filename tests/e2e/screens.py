@@ -6,6 +6,7 @@ Not a test. Everything goes through the page: clicks, keys, and what is to be re
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.conftest import FAILED
 from tests.harness.lab import Lab, Notebook
 from tests.harness.surroundings import ROOT
 
-__all__ = ["AXE", "SETUP", "Screens", "choose", "find", "serious", "tools"]
+__all__ = ["AXE", "SETUP", "Screens", "choose", "field", "find", "press_run", "serious", "tools"]
 
 AXE = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -172,6 +173,16 @@ def choose(screen: Locator, name: str) -> None:
     expect(first).to_contain_text(name)
     first.click()
     expect(screen.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
+def field(screen: Locator, name: str) -> Locator:
+    """The input, choice or box of a form's field, by the name that stands above it."""
+    own = screen.page.locator(".otx-name", has_text=re.compile(f"^{name}$"))
+    return screen.locator(".otx-field").filter(has=own).last.locator("input, select, textarea").first
+
+
+def press_run(screen: Locator) -> None:
+    screen.get_by_role("button", name="Run", exact=True).click()
 
 
 def serious(screens: Screens, selector: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """`python -m tests.faults.calling FOLDER COUNT`: interrupts at chance moments during every kind of call and write.
 
-In this one process, with the handler of signals, the watching and the drawing that a notebook has. A timer sends the
-signal of Ctrl-C; where it does not stop the work, a second one follows. Prints a JSON object: per kind how many landed
-and how long control took to come back; and what was wrong afterwards.
+In this one process, with the handler of interrupts and the watching that a notebook has, but nothing is drawn. A timer
+calls that handler as Ctrl-C would; where it does not stop the work, a second one follows a second later. Prints a JSON
+object: per kind how many landed and how long control took to come back; and what was wrong afterwards.
 """
 
 from __future__ import annotations

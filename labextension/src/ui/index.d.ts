@@ -27,7 +27,7 @@ export interface IBrowser {
 }
 
 export interface IBrowserOptions {
-  onInsert?: ((code: ICode) => void) | null;
+  onInsert?: ((code: ICode, isRun: boolean) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;
   isSmall?: boolean;
 }

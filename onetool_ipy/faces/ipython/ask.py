@@ -25,7 +25,7 @@ from onetool_ipy.llm.ask.desk import Watch
 from onetool_ipy.llm.ask.shown import bundle
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FLAGS", "Asking", "as_python"]
+__all__ = ["FLAGS", "USAGE", "Asking", "as_python"]
 
 FLAGS: Mapping[str, OptionKind] = {
     "--model": "text",
@@ -47,7 +47,7 @@ _ARGUMENTS = {
     "--approve": "approve",
     "--session": "session",
 }
-_USAGE = """\
+USAGE = """\
 %ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
 %%ask [flags]              the same with the cell's text as the prompt
 %ask tool:NAME {json}      run one tool, without a model
@@ -86,7 +86,7 @@ class Asking:
         with self._remembered():
             given, prompt = _read(line, cell)
             if given.get("--help") or (not prompt and "--distil" not in given):
-                return Page(_USAGE)
+                return Page(USAGE)
             answer = self._last_answer() if not prompt else self._ask(prompt, given)
             if given.get("--distil"):
                 self._distil(answer)

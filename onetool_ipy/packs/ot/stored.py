@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.match import contains
 from onetool_ipy.packs.ot.catalog import INFO
@@ -17,6 +18,12 @@ __all__ = ["Lines", "Stored"]
 
 class Lines(Record):
     """Lines of a stored result, shown with their numbers."""
+
+    handle: str
+
+    def view(self) -> Any:
+        """Open the whole result in the viewer."""
+        return current.require().ot.view(self.handle)
 
     def _repr_html_(self) -> str:
         first = self["offset"]
@@ -53,7 +60,9 @@ class Stored:
             ot.result(handle="k3f9a2", search="error")
         """
         found = self._desk.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
-        return Lines(found)
+        shown = Lines(found)
+        shown.handle = handle
+        return shown
 
     @mark(read_only=True)
     @worded

@@ -1,6 +1,6 @@
 // The tool browser: packs, tools, one tool; history and stored results beside them. It owns the layout and the keys,
 // and asks the transport for everything it shows.
-import { debounced, fill, h, show } from './dom.js';
+import { debounced, fill, h, keepFocus, show } from './dom.js';
 import { Detail } from './detail.js';
 import { ToolList } from './list.js';
 import { Runs } from './runs.js';
@@ -16,17 +16,18 @@ const KEYS = [
 ];
 const SLOW_MS = 2500;
 
-/** `{element, close(), open(name, args)}`. `onInsert(code)` is for those who have a notebook to put a call into. */
+/** `{element, close(), open(name, args)}`. `onInsert(code, isRun)` and
+ * `onDrag(name, event)` are for those who have a notebook to put a call into. */
 export function createBrowser(transport, options = {}) {
   return new Browser(transport, options);
 }
 
 class Browser {
-  constructor(transport, { onInsert = null, isSmall = false } = {}) {
+  constructor(transport, { onInsert = null, onDrag = null, isSmall = false } = {}) {
     Object.assign(this, { transport, filters: { pack: '', source: '', tag: '', isFavourite: false }, view: 'tools' });
     this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
     this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
-    this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters) });
+    this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters), onDrag });
     this.build(isSmall);
     this.undo = [transport.on('lost', event => this.lost(event.reason)), transport.on('changed', debounced(300, () => this.load()))];
     this.watching = setInterval(() => this.watch(), 1000);
@@ -43,7 +44,7 @@ class Browser {
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
-    this.views = h('div.otx-tabs', { role: 'tablist', 'aria-label': 'What to look at' }, [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']].map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.look(kind) }, title)));
+    this.views = h('div.otx-tabs', { role: 'tablist', 'aria-label': 'What to look at' }, [['tools', isSmall ? 'All' : 'Tools'], ['history', 'History'], ['results', 'Results']].map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.look(kind) }, title)));
     this.back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.leave() }, '‹ All tools');
     this.empty = h('div.otx-empty', null, h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'), h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more'));
     this.right = h('div.otx-right', null, this.back, this.empty, show(this.detail.element, false));
@@ -58,6 +59,7 @@ class Browser {
       h('div.otx-body', null, this.packs, this.left, this.right)
     );
     this.element.addEventListener('keydown', event => this.key(event));
+    this.letFocusGo = keepFocus(this.element);
     this.look('tools');
   }
 
@@ -100,6 +102,7 @@ class Browser {
 
   find() {
     if (this.view !== 'tools') this.look('tools');
+    this.element.classList.remove('otx-opened');
     return this.refresh();
   }
 
@@ -274,6 +277,7 @@ class Browser {
 
   close() {
     clearInterval(this.watching);
+    this.letFocusGo();
     for (const undo of this.undo) undo();
     this.runs.close();
     this.detail.close();

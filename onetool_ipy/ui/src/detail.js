@@ -48,8 +48,8 @@ export class Detail {
   told(run) {
     if (run !== this.run || !this.tool) return;
     const isBusy = run !== null && !run.result;
+    if (!isBusy && document.activeElement === this.cancelButton) this.runButton.focus();
     show(this.cancelButton, isBusy);
-    this.cancelButton.disabled = isBusy && run.isStopping;
     this.drawProgress(isBusy ? run : null);
     this.allow();
     if (run?.result) {
@@ -61,7 +61,8 @@ export class Detail {
   /** A second press of Run does nothing while the same call runs; another call may run beside it. */
   allow() {
     const isBusy = this.run !== null && !this.run.result;
-    this.runButton.disabled = isBusy && JSON.stringify(this.run.args) === JSON.stringify(this.args);
+    this.isHeld = isBusy && JSON.stringify(this.run.args) === JSON.stringify(this.args);
+    this.runButton.setAttribute('aria-disabled', String(this.isHeld)); // `disabled` would lose the focus
   }
 
   drawProgress(run) {
@@ -89,10 +90,11 @@ export class Detail {
     this.tabs = h('div.otx-tabs', { role: 'tablist' }, TABS.map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.tab(kind) }, title)));
     this.runButton = h('button.otx-run', { type: 'button', title: 'Ctrl-Enter', onclick: () => this.start() }, 'Run');
     this.cancelButton = h('button.otx-small', { type: 'button', hidden: true, onclick: () => this.cancel() }, 'Cancel');
-    this.insertButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook', onclick: () => this.insert() }, 'Insert') : null;
+    this.insertButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook', onclick: () => this.insert(false) }, 'Insert') : null;
+    this.cellButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook, and run it there', onclick: () => this.insert(true) }, 'Insert and run') : null;
     this.progress = h('div.otx-progress', { role: 'status', 'aria-live': 'polite' });
     this.resultBox = show(h('div.otx-result', null, this.viewer.element), false);
-    fill(this.element, this.title(), this.words(), this.tabs, Object.values(this.panes), h('div.otx-actions', null, this.runButton, this.cancelButton, this.insertButton, this.progress), this.resultBox);
+    fill(this.element, this.title(), this.words(), this.tabs, Object.values(this.panes), h('div.otx-actions', null, this.runButton, this.cancelButton, this.insertButton, this.cellButton, this.progress), this.resultBox);
     this.tab('form');
     show(this.runButton, !tool.disabled);
   }
@@ -193,7 +195,7 @@ export class Detail {
   }
 
   async start() {
-    if (!this.tool || this.tool.disabled || this.runButton.disabled) return;
+    if (!this.tool || this.tool.disabled || this.isHeld) return;
     if (this.isReadable === false) {
       this.tab('json');
       return;
@@ -201,7 +203,7 @@ export class Detail {
     this.check.stop();
     const { tool, args } = this;
     const answer = await this.checkNow();
-    if (!answer || tool !== this.tool || this.runButton.disabled) return;
+    if (!answer || tool !== this.tool || this.isHeld) return;
     if (answer.errors.length) {
       if (this.panes.code.hidden === false) this.tab('form');
       this.element.querySelector('[aria-invalid="true"]')?.focus();
@@ -214,9 +216,10 @@ export class Detail {
     if (this.run) this.runs.cancel(this.run);
   }
 
-  async insert() {
+  /** Put the call into the notebook; one that cannot be right is not run there. */
+  async insert(isRun) {
     const answer = await this.checkNow();
-    if (answer) this.onInsert(answer.code);
+    if (answer && !(isRun && answer.errors.length)) this.onInsert(answer.code, isRun);
   }
 
   /** Show a stored result here. */

@@ -63,6 +63,33 @@ export function debounced(wait, fn) {
   return call;
 }
 
+/**
+ * Keep the focus inside when what had it goes away: else the next key would go to the notebook, which deletes cells by
+ * single letters. Someone who clicks elsewhere takes the focus along. Gives back what ends that.
+ */
+export function keepFocus(root) {
+  let isOutside = true;
+  const pressed = event => {
+    isOutside = !root.contains(event.target);
+  };
+  const left = event => {
+    if (event.relatedTarget || isOutside) return;
+    queueMicrotask(() => requestAnimationFrame(() => {
+      const { activeElement } = document;
+      const isLost = !activeElement || activeElement === document.body || activeElement.contains(root);
+      if (isLost && !isOutside && root.isConnected && document.hasFocus()) root.focus({ preventScroll: true });
+    }));
+  };
+  const entered = () => {
+    isOutside = false;
+  };
+  document.addEventListener('pointerdown', pressed, true);
+  root.addEventListener('focusin', entered);
+  root.addEventListener('focusout', left);
+  root.tabIndex = -1;
+  return () => document.removeEventListener('pointerdown', pressed, true);
+}
+
 /** An id that no other element of the page has. */
 export function uid(stem) {
   uid.last = (uid.last ?? 0) + 1;

@@ -33,7 +33,7 @@ class Field {
     const said = node.schema.description;
     const label = h(
       'label.otx-label',
-      { for: this.editor.id },
+      { for: this.editor.isMany ? null : this.editor.id },
       h('span.otx-name', null, name),
       isRequired ? h('span.otx-required', { title: 'required', 'aria-label': 'required' }, '*') : null,
       h('span.otx-type', null, typeText(node))
@@ -196,10 +196,11 @@ class Null {
 class List {
   constructor({ name, node, pointer, changed }) {
     this.id = uid('list');
+    this.isMany = true;
     Object.assign(this, { name, node, pointer, changed, rows: [], whole: NOTHING });
     this.body = h('div.otx-rows');
     this.add = h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append(true) }, `+ Add to ${name}`);
-    this.element = h('div.otx-list', null, this.body, this.add);
+    this.element = h('div.otx-list', { role: 'group', 'aria-label': name }, this.body, this.add);
   }
 
   append(isByHand, value = NOTHING) {
@@ -255,6 +256,7 @@ class List {
 class Group {
   constructor({ name, node, pointer, changed }) {
     this.id = uid('group');
+    this.isMany = true;
     this.fields = node.fields.map(field => new Field(field.name, field, pointer, changed));
     this.element = h('fieldset.otx-group', { id: this.id, 'aria-label': name }, this.fields.map(field => field.element));
   }
@@ -283,9 +285,10 @@ class Group {
 class Pairs {
   constructor({ name, node, pointer, changed }) {
     this.id = uid('pairs');
+    this.isMany = true;
     Object.assign(this, { name, node, pointer, changed, rows: [] });
     this.body = h('div.otx-rows');
-    this.element = h('div.otx-list', null, this.body, h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append('', NOTHING, true) }, `+ Add to ${name}`));
+    this.element = h('div.otx-list', { role: 'group', 'aria-label': name }, this.body, h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append('', NOTHING, true) }, `+ Add to ${name}`));
   }
 
   append(key, value, isByHand) {

@@ -1,6 +1,6 @@
 // The face of the module. `render` is what anywidget calls; the side panel uses the parts themselves.
 import { createBrowser } from './browser.js';
-import { h } from './dom.js';
+import { h, keepFocus } from './dom.js';
 import { Transport } from './transport.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
@@ -44,13 +44,14 @@ function viewerOf(transport, options) {
   const notice = h('div.otx-notice', { role: 'alert', hidden: true });
   const element = h('div.otx.otx-alone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element);
   element.addEventListener('keydown', event => event.stopPropagation());
+  const letFocusGo = keepFocus(element);
   const say = message => {
     notice.textContent = message;
     notice.hidden = false;
   };
   transport.request('open', options).then(viewer.show, error => say(error.message));
   const undo = transport.on('lost', event => say(event.reason));
-  return { element, close: () => (undo(), viewer.close()) };
+  return { element, close: () => (undo(), letFocusGo(), viewer.close()) };
 }
 
 /** Hear of the kernel's end, as JupyterLab's manager of widgets tells it. */

@@ -8,8 +8,8 @@ const ROW = 44;
 const MOST = 500;
 
 export class ToolList {
-  constructor({ onChoose, onStar, search }) {
-    Object.assign(this, { onChoose, onStar, search, items: [], all: [], index: null, chosen: -1, turn: 0, id: `otx-tools-${Math.random().toString(36).slice(2)}` });
+  constructor({ onChoose, onStar, search, onDrag = null }) {
+    Object.assign(this, { onChoose, onStar, search, onDrag, items: [], all: [], index: null, chosen: -1, turn: 0, id: `otx-tools-${Math.random().toString(36).slice(2)}` });
     this.list = new Windowed({
       rowHeight: ROW,
       label: 'Tools',
@@ -73,8 +73,9 @@ export class ToolList {
 
   row(item, at) {
     const isStarred = this.favourites.has(item.name);
-    const star = h(isStarred ? 'button.otx-star.otx-on' : 'button.otx-star', {
-      type: 'button', tabindex: '-1', title: isStarred ? 'No longer a favourite' : 'Make it a favourite', 'aria-label': `${item.name}: favourite`, 'aria-pressed': String(isStarred),
+    // For the mouse only; a tool's own page has a button for everyone.
+    const star = h(isStarred ? 'span.otx-star.otx-on' : 'span.otx-star', {
+      'aria-hidden': 'true', title: isStarred ? 'No longer a favourite' : 'Make it a favourite',
       onclick: event => {
         event.stopPropagation();
         this.onStar(item.name, !isStarred);
@@ -82,7 +83,7 @@ export class ToolList {
     }, isStarred ? '★' : '☆');
     const row = h(
       'div.otx-tool',
-      { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick: () => this.choose(at, true) },
+      { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), draggable: this.onDrag ? 'true' : null, ondragstart: this.onDrag ? event => this.onDrag(item.name, event) : null, onclick: () => this.choose(at, true) },
       h('div.otx-tool-text', null, h('div.otx-tool-name', null, marked(item.name, spans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null), h('div.otx-tool-said', null, item.summary)),
       star
     );

@@ -1,5 +1,5 @@
 // The usage view: calls over time, latency, failures per tool, what was saved; for a period and a tool.
-import { fill, h, show, svg } from './dom.js';
+import { fill, h, keepFocus, show, svg } from './dom.js';
 import { duration, number } from './viewer.js';
 
 const WIDE = 360;
@@ -19,6 +19,7 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   const refresh = h('button.otx-small', { type: 'button', onclick: () => load({}) }, 'Refresh');
   const element = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' }, h('div.otx-head', null, periods, tools, refresh), notice, totals, charts, table);
   element.addEventListener('keydown', event => event.stopPropagation());
+  const letFocusGo = keepFocus(element);
 
   async function load(change) {
     Object.assign(asked, change);
@@ -44,7 +45,7 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
 
   const undo = transport.on('lost', event => show(fill(notice, event.reason), true));
   load({});
-  return { element, close: undo };
+  return { element, close: () => (undo(), letFocusGo()) };
 }
 
 function figure(title, picture, legend = null) {

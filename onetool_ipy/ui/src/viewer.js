@@ -197,6 +197,7 @@ class TablePane {
     this.head = h('div.otx-table-head', { role: 'row' });
     this.count = h('span.otx-quiet', { role: 'status' });
     this.list = new Windowed({ rowHeight: ROW, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
+    this.list.element.setAttribute('role', 'table');
     this.list.spacer.prepend(this.head);
     this.list.element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW + 42}px`;
     const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
@@ -225,6 +226,7 @@ class TablePane {
       this.widths = widthsOf(answer.columns, answer.rows);
       this.drawHead();
       fill(this.count, answer.total === this.result.rows ? `${number(answer.total)} rows` : `${number(answer.total)} of ${number(this.result.rows)} rows`);
+      this.list.element.setAttribute('aria-rowcount', String(answer.total + 1));
       this.list.reset(answer.total, answer.rows);
     } catch (error) {
       if (turn === this.turn) fill(this.count, error.message);
@@ -252,7 +254,7 @@ class TablePane {
   }
 
   row(cells, at) {
-    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', null, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: `width:${this.widths[i]}ch` }, cell)));
+    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', { role: 'rowheader' }, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: `width:${this.widths[i]}ch` }, cell)));
   }
 
   close() {
@@ -317,7 +319,7 @@ class TreePane {
 class ImagePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
-    this.element = h('div.otx-pane.otx-image', null, h('span.otx-quiet', null, '…'));
+    this.element = h('div.otx-pane.otx-image', { tabindex: '0', role: 'group', 'aria-label': 'Image' }, h('span.otx-quiet', null, '…'));
   }
 
   async start() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def upstream(_upstream: Upstream) -> Upstream:
     _upstream.seen.clear()
     _upstream.release.clear()
     _upstream.gone.clear()
+    _upstream.waiting = threading.Semaphore(0)
     return _upstream
 
 
