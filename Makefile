@@ -5,7 +5,7 @@
 #   make check      ruff, mypy --strict, import-linter
 #   make soak       every test with full counts, on every Python >= 3.11 that is found (hours)
 #   make bench      our speed against the peers', side by side, in .venv-bench
-#   make shots      screenshots of notebook and panel into build/shots
+#   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #
@@ -62,6 +62,7 @@ bench: .venv-bench/.bench
 
 shots: $(VENV)/.test browser
 	$(BIN)/python -m tests.e2e.shots build/shots
+	$(BIN)/python -m tests.e2e.pictures docs/screens
 
 build-lab: $(NODE_MODULES)
 	cd labextension && npm run build

@@ -1,4 +1,4 @@
-"""The README and the pages in docs/ are true: what can run runs, what can be loaded loads, every link leads somewhere."""
+"""The README and the pages in docs/ are true: what can run runs, what can be loaded loads, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOST_BYTES = 120_000
 
 
 def blocks(page: Path, language: str) -> Iterator[str]:
-    for found in re.finditer(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-        yield found[1]
+    text = page.read_text(encoding="utf-8")
+    yield from re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def everywhere(language: str) -> list[Any]:

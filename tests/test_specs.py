@@ -62,4 +62,4 @@ def test_unknown_and_missing_scenarios_are_seen() -> None:
 
     assert coverage.unknown == {"003/Tool Lookup/Get tool by nmae": ("tests/some.py::test_it",)}
     assert "003/Tool Lookup/Get tool by name" in coverage.missing_required
-    assert "003/Provider Format Conversion/Convert to OpenAI format" not in coverage.missing_required
+    assert "003/Provider Format Conversion/Convert to OpenAI format" in coverage.missing_required

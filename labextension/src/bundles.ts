@@ -97,7 +97,7 @@ export class BundlesView {
       h(
         'div.otx-tool-text',
         null,
-        h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version), tool.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]),
+        h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version)),
         h('div.otx-tool-said', { title: tool.description }, tool.available ? `${tool.description}${calls}` : (tool.reason ?? 'not available'))
       ),
       tool.type === 'http' ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,

@@ -5,7 +5,7 @@
 
 import type { IBundle, ITool, Rest } from './rest';
 import { RestError } from './rest';
-import { fill, h, show } from './ui/dom.js';
+import { fill, h } from './ui/dom.js';
 import { createForm, type IForm } from './ui/form.js';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD'];
@@ -64,13 +64,11 @@ export class ToolForm {
     this._form = createForm(schemaOf(!options.tool), { onChange: () => this._changed(), onSubmit: () => void this._save() });
     this._args = h('div');
     this._tested = h('div.onetool-Tested');
-    this._said = show(h('div.otx-error', { role: 'alert' }), false);
     this.element = h(
       'section.onetool-ToolForm',
       { 'aria-label': 'HTTP tool' },
       h('h3', null, options.tool ? `Edit ${options.tool.slug} as a new version` : 'New HTTP tool'),
       this._form.element,
-      this._said,
       h('h4', null, 'Try it'),
       this._args,
       h('div.otx-actions', null, h('button.otx-small', { type: 'button', onclick: () => void this._test() }, 'Test'), h('button.otx-run', { type: 'button', onclick: () => void this._save() }, 'Save'), h('button.otx-small', { type: 'button', onclick: options.onClosed }, 'Close')),
@@ -134,7 +132,7 @@ export class ToolForm {
     const given: Record<string, any> = this._form.value();
     const missing = ['bundle', 'tool', 'version', 'url'].filter(name => !given[name]);
     if (missing.length) {
-      this._form.showErrors(missing.map(name => ({ pointer: `/${name}`, message: 'is needed' })));
+      this._point(missing.map(name => ({ pointer: `/${name}`, message: 'It is needed.' })));
       return;
     }
     try {
@@ -162,7 +160,7 @@ export class ToolForm {
       this.options.bundles.push(made);
       return made;
     } catch (error) {
-      this._form.showErrors([{ pointer: '/bundle', message: (error as Error).message }]);
+      this._point([{ pointer: '/bundle', message: (error as Error).message }]);
       return null;
     }
   }
@@ -172,14 +170,20 @@ export class ToolForm {
     const isTaken = error instanceof RestError && error.status === 409;
     const details = error instanceof RestError && error.details.length ? error.details : error.message.split('; ').map(message => ({ pointer: '', message }));
     const placed = details.map(({ pointer, message }) => ({ pointer: placeOf(`${pointer} ${message}`, isTaken), message }));
-    this._form.showErrors(placed);
-    (this._form.element.querySelector('[aria-invalid="true"]') as HTMLElement | null)?.focus();
+    this._point(placed);
+  }
+
+  /** Show errors at their fields, and go to the first. */
+  private _point(errors: { pointer: string; message: string }[]): void {
+    this._form.showErrors(errors);
+    const first = this._form.element.querySelector('[aria-invalid="true"], .otx-error:not([hidden])') as HTMLElement | null;
+    first?.focus();
+    first?.scrollIntoView({ block: 'nearest' });
   }
 
   private readonly _form: IForm;
   private readonly _args: HTMLElement;
   private readonly _tested: HTMLElement;
-  private readonly _said: HTMLElement;
   private _argForm: IForm | null = null;
   private _schema = '';
 }

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.loop import outcome
 from onetool_ipy.core.model import Failure, ToolCall, ToolResult
 
 __all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
@@ -84,7 +85,7 @@ class Job:
         from concurrent.futures import CancelledError
 
         try:
-            found: ToolResult = self._running.future.result(timeout)
+            found: ToolResult = outcome(self._running.future, timeout)
         except CancelledError:
             return self._stopped()
         except TimeoutError:

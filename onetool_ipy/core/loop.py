@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,12 +22,23 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
 
-__all__ = ["GRACE_S", "MAX_ABANDONED", "Abandoned", "Background", "GivenUp", "Running", "throw_into", "too_late"]
+__all__ = [
+    "GRACE_S",
+    "MAX_ABANDONED",
+    "Abandoned",
+    "Background",
+    "GivenUp",
+    "Running",
+    "outcome",
+    "throw_into",
+    "too_late",
+]
 
 MAX_ABANDONED = 8
 GRACE_S = 0.3
 """How much longer than its limit an async tool is waited for, so that it can end by being cancelled."""
 
+_HEARS_S = 0.2
 _ANSWER_S = 0.15
 _CLOSE_S = 0.5
 
@@ -38,6 +50,24 @@ class Abandoned(BaseException):
 def too_late(limit_s: float | None) -> CallTimeout:
     """The failure of a call that ran past its limit."""
     return CallTimeout(f"No result within {limit_s or 0:g} s.", hint="Give it more time, or ask for less.")
+
+
+def outcome(future: Future[Any], timeout_s: float | None) -> Any:
+    """`future.result(timeout_s)` that hears of Stop at once.
+
+    A signal that comes in the moment before Python begins to wait is noticed at the end of the wait only: so the main
+    thread, which is the one to hear of it, waits a little at a time.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return future.result(timeout_s)
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = _HEARS_S if until is None else min(until - time.monotonic(), _HEARS_S)
+        try:
+            return future.result(max(left_s, 0))
+        except TimeoutError:
+            if future.done() or (until is not None and time.monotonic() >= until):
+                raise
 
 
 class GivenUp:
@@ -100,7 +130,7 @@ class Background:
         running = Running()
         try:
             self._submit(running, work, limit_s)
-            return running.future.result(None if limit_s is None else limit_s + GRACE_S)
+            return outcome(running.future, None if limit_s is None else limit_s + GRACE_S)
         except CancelledError:
             raise CallCancelled("The tool was cancelled.") from None
         except TimeoutError:

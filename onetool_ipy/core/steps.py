@@ -1,6 +1,7 @@
 """The standard steps around a call, one concern each. A step is a generator: before, the result, after.
 
-So far: `span`, one log record per call. Later rooms add theirs (call log, allow, approve, cache) in the same form.
+`span`, one log record per call, stands here; other rooms have theirs in the same form: the call log, replay, what a
+tool needs. Allow-list, arguments and limits are the executor's own.
 """
 
 from __future__ import annotations

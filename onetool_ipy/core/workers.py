@@ -18,7 +18,7 @@ from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.core.loop import MAX_ABANDONED, Abandoned, GivenUp, throw_into, too_late
+from onetool_ipy.core.loop import MAX_ABANDONED, Abandoned, GivenUp, outcome, throw_into, too_late
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -84,7 +84,7 @@ class Workers:
         task = Task(work, lane)
         try:
             self._submit(task)
-            return task.future.result(timeout_s)
+            return outcome(task.future, timeout_s)
         except TimeoutError:
             if task.future.done():
                 return task.future.result()  # it came at the last moment, or is the tool's own TimeoutError

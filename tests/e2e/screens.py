@@ -21,6 +21,7 @@ __all__ = ["AXE", "SETUP", "Screens", "choose", "field", "find", "press_run", "s
 
 AXE = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
 
+LOAD = "%load_ext onetool_ipy"
 SETUP = '''
 import base64, struct, threading, zlib
 from typing import Literal, TypedDict
@@ -108,8 +109,8 @@ _AXE_RUN = """async selector => {
 class Screens:
     """One notebook with SETUP run in it, and the screens that are opened there."""
 
-    def __init__(self, lab: Lab, *, setup: str = SETUP, viewport: tuple[int, int] = (1280, 1000)) -> None:
-        self.notebook: Notebook = lab.open_notebook(["%load_ext onetool_ipy", setup], name="screens", viewport=viewport)
+    def __init__(self, lab: Lab, *, setup: str = SETUP, load: str = LOAD, viewport: tuple[int, int] = (1280, 1000)) -> None:
+        self.notebook: Notebook = lab.open_notebook([load, setup], name="screens", viewport=viewport)
         self.page = self.notebook.page
         self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         for cell in range(2):

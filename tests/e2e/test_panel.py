@@ -1,20 +1,26 @@
-"""JupyterLab from the installed wheel in a real browser: the first call, and the side panel."""
+"""The side panel in a real JupyterLab from the installed wheel: the tools of the notebook in front.
+
+What a person does is done through the page: clicks, keys, drops. Cells are run by JupyterLab's own command.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from tests.harness.lab import Lab
+from tests.harness.lab import Lab, Notebook
 from tests.harness.wheel import Installed
 
 pytestmark = pytest.mark.browser
 
 LOAD = "%load_ext onetool_ipy"
-NOT_LOADED = f"load the extension: {LOAD}"
-COUNT = "from onetool_ipy.core.current import toolbox\nprint(len(toolbox().registry.list()))"
+NOT_LOADED = "onetool_ipy is not loaded in this kernel."
+BUSY = "A cell is running: you see the last known state."
 
 NEW_TOOL = """
 from onetool_ipy import tool
@@ -24,75 +30,174 @@ def twice(n: int) -> int:
     "Double a number."
     return 2 * n
 """
+SUBSHELLS = "import threading; print(sum(t.name.startswith('subshell-') for t in threading.enumerate()))"
 
 
-def test_wheel_gives_a_working_call_and_the_panel_counts_the_tools(lab: Lab, installed_wheel: Installed) -> None:
-    notebook = lab.open_notebook(["import onetool_ipy; print(onetool_ipy.__file__)", LOAD, "%tool time.now"])
+def tab(panel: Locator, name: str) -> None:
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name=name).click()
+
+
+def load(notebook: Notebook) -> Locator:
+    """Show the panel and load the extension with its button."""
     panel = notebook.show_panel()
-    expect(panel).to_contain_text("Tools")
+    panel.get_by_role("button", name="Load it").click()
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    return panel
+
+
+def sources(notebook: Notebook) -> list[str]:
+    """What stands in the cells."""
+    cells: list[str] = notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets.map(c => c.model.sharedModel.getSource())"
+    )
+    return cells
+
+
+def wait_for_cells(notebook: Notebook, expected: list[str]) -> None:
+    notebook.page.wait_for_function(
+        "wanted => JSON.stringify(window.jupyterapp.shell.currentWidget.content.widgets"
+        ".map(c => c.model.sharedModel.getSource())) === wanted",
+        arg=json.dumps(expected, separators=(",", ":")),
+    )
+
+
+def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, installed_wheel: Installed) -> None:
+    """From "not loaded" to a called tool, without a request to any other server."""
+    notebook = lab.open_notebook(["import onetool_ipy; print(onetool_ipy.__file__)", "%tool time.now", ""])
+    asked: list[str] = []
+    notebook.page.on("request", lambda request: asked.append(request.url))
+    panel = notebook.show_panel()
     expect(panel).to_contain_text(NOT_LOADED)
+    assert Path(notebook.run_cell(0)[0]["text"].strip()).is_relative_to(installed_wheel.prefix)
 
-    place = notebook.run_cell(0)[0]["text"].strip()
-    assert Path(place).is_relative_to(installed_wheel.prefix)
-    assert notebook.run_cell(1) == []
-    called = notebook.run_cell(2)
-    assert [output["output_type"] for output in called] != ["error"]
-    expect(notebook.output(2)).to_contain_text("iso")
+    load(notebook)
 
-    tools = int(notebook.execute(COUNT)[0]["text"])
-    assert tools >= 5
-    expect(panel).to_contain_text(f"tools: {tools}")
+    rows = panel.locator(".otx-tool")
+    expect(panel.locator(".otx-tool-name", has_text="fs.read_file")).to_be_visible()
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+    assert notebook.run_cell(0)[0]["output_type"] == "stream"  # and nothing of ours beside it
+    notebook.run_cell(1)
+    expect(notebook.output(1)).to_contain_text("iso")
+    panel.get_by_label("Search tools").fill("tme.nwo")  # two typos
+    expect(rows.first.locator(".otx-tool-name")).to_have_text("time.now")
+    rows.first.get_by_role("button", name="time.now: favourite").click()
+    panel.get_by_label("Search tools").fill("")
+    expect(rows.first.locator(".otx-tool-name")).to_have_text("time.now")
+    tab(panel, "Bundles")
+    expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    own = urlsplit(lab.address).netloc
+    assert {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))} == {own}
     assert notebook.page_errors == []
 
 
-def test_panel_follows_new_tools_and_a_restart(lab: Lab) -> None:
-    notebook = lab.open_notebook([LOAD])
-    panel = notebook.show_panel()
-    notebook.run_cell(0)
-    tools = int(notebook.execute(COUNT)[0]["text"])
-    expect(panel).to_contain_text(f"tools: {tools}")
+def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
+    """Into the empty current cell, else one new cell below; run in the panel; run in a cell; dropped on a cell."""
+    notebook = lab.open_notebook([""])
+    panel = load(notebook)
+    panel.get_by_label("Search tools").fill("echo")
+    panel.get_by_label("Search tools").press("Enter")
+    message = panel.locator(".otx-detail .otx-form textarea, .otx-detail .otx-form input").first
+    expect(message).to_be_focused()
+    message.fill("hello there")
 
-    notebook.execute(NEW_TOOL)
-    expect(panel).to_contain_text(f"tools: {tools + 1}")
+    message.press("Control+Enter")
+    expect(panel.locator(".otx-result")).to_contain_text("hello there")
+    expect(notebook.output(0)).to_have_count(0)
+    panel.get_by_role("button", name="Insert", exact=True).click()
+    wait_for_cells(notebook, ["%tool tools.echo message='hello there'"])
+    panel.get_by_role("button", name="Insert and run").click()
+    wait_for_cells(notebook, ["%tool tools.echo message='hello there'"] * 2)
+    expect(notebook.output(1)).to_contain_text("hello there")
+
+    panel.get_by_role("button", name="All tools").click()
+    panel.get_by_label("Search tools").fill("fs.read")
+    cells = notebook.page.locator(".jp-Notebook .jp-Cell")
+    panel.locator(".otx-tool").first.drag_to(cells.nth(0))
+    call = "%tool fs.read_file path="
+    wait_for_cells(notebook, ["%tool tools.echo message='hello there'", call, sources(notebook)[0]])
+    panel.get_by_role("tab", name="History").click()
+    expect(panel.locator(".otx-past").first).to_contain_text("tools.echo")
+
+
+def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
+    notebook = lab.open_notebook([LOAD, NEW_TOOL, "input('free?')", "%unload_ext onetool_ipy", SUBSHELLS])
+    panel = notebook.show_panel()
+    page = notebook.page
+    notebook.run_cell(0)
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    notebook.run_cell(1)
+    panel.get_by_label("Search tools").fill("twice")
+    expect(panel.locator(".otx-tool-name").first).to_have_text("nb.twice")
+
+    # A cell that waits for its reader keeps the kernel busy for as long as we want.
+    page.evaluate(RUN_WITHOUT_WAITING, 2)
+    expect(panel).to_contain_text(BUSY)
+    panel.locator(".otx-tool").first.click()
+    expect(panel.locator(".otx-title h3")).to_have_text("nb.twice")  # answered while the cell runs
+    panel.locator(".otx-detail .otx-form input").first.fill("21")
+    panel.get_by_role("button", name="Run", exact=True).click()
+    expect(panel.locator(".otx-result")).to_contain_text("42")
+    expect(panel).to_contain_text(BUSY)
+    page.locator(".jp-Stdin-input").fill("yes")
+    page.locator(".jp-Stdin-input").press("Enter")
+    expect(panel).not_to_contain_text(BUSY)
 
     notebook.restart_kernel()
     expect(panel).to_contain_text(NOT_LOADED)
-
-
-def test_panel_says_when_there_is_no_notebook(lab: Lab) -> None:
-    notebook = lab.open_notebook()
-    panel = notebook.show_panel()
+    panel = load(notebook)
+    panel.get_by_label("Search tools").fill("twice")
+    expect(panel.locator(".otx-head .otx-total")).to_have_text("no tool")
+    assert notebook.run_cell(4)[0]["text"] == "1\n"
+    notebook.run_cell(3)
     expect(panel).to_contain_text(NOT_LOADED)
+    assert notebook.page_errors == []
+
+
+def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
+    """Each shows its own tools and bundles; switching to and fro leaves one line to each kernel, closing none."""
+    notebook = lab.open_notebook(
+        [f"{LOAD}\nfrom onetool_ipy import tool\n@tool\ndef only_here() -> str:\n    return 'a'", SUBSHELLS], name="first"
+    )
+    panel = notebook.show_panel()
+    notebook.run_cell(0)
+    expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
+    other = lab.root / f"second-{secrets.token_hex(4)}"
+    other.mkdir()
+    (other / "second.ipynb").write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
+    page = notebook.page
+    notebook.command("docmanager:open", path=f"{other.name}/second.ipynb")
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')")
+    expect(panel).to_contain_text(NOT_LOADED)
+
+    load(notebook)
+
+    expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_have_count(0)
+    tab(panel, "Bundles")
+    expect(panel.locator(".onetool-Bundles-project")).to_have_text(f"Project: {other.name}")
+    tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
+    for _ in range(5):
+        tabs.filter(has_text="first.ipynb").click()
+        tabs.filter(has_text="second.ipynb").click()
+    tabs.filter(has_text="first.ipynb").click()
+    expect(panel.locator(".onetool-Bundles-project")).to_have_text(f"Project: {notebook.path.parent.name}")
+    tab(panel, "Tools")
+    expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
+    assert notebook.run_cell(1)[0]["text"] == "1\n"
 
     notebook.command("docmanager:save")
     notebook.command("application:close-all")
-
-    expect(panel).to_contain_text("no notebook")
-
-
-def test_panel_asks_only_after_cells(lab: Lab) -> None:
-    """Its own question, which makes the kernel busy and idle too, must not make it ask again."""
-    notebook = lab.open_notebook(["1 + 1"])
-    notebook.page.evaluate(COUNT_QUESTIONS)
-
-    notebook.run_cell(0)
-    notebook.run_cell(0)
-    notebook.page.evaluate(TWENTY_ROUND_TRIPS)
-
-    assert notebook.page.evaluate("() => window.onetoolAsked") == 2
+    expect(panel).to_contain_text("Open a notebook to see its tools.")
+    expect(page.locator(".onetool-Status")).to_be_hidden()
+    notebook.command("docmanager:open", path=notebook.path.relative_to(lab.root).as_posix())  # its kernel lives on
+    expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.ready")
+    assert notebook.run_cell(1)[0]["text"] == "1\n"
+    assert notebook.page_errors == []
 
 
-COUNT_QUESTIONS = """() => {
-  const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
-  window.onetoolAsked = 0;
-  kernel.anyMessage.connect((_, { direction, msg }) => {
-    const isRequest = direction === 'send' && msg.header.msg_type === 'execute_request';
-    window.onetoolAsked += isRequest && msg.content.silent ? 1 : 0;
-  });
-}"""
-TWENTY_ROUND_TRIPS = """async () => {
-  const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
-  for (let trip = 0; trip < 20; trip++) {
-    await kernel.requestKernelInfo();
-  }
+RUN_WITHOUT_WAITING = """index => {
+  const { content } = window.jupyterapp.shell.currentWidget;
+  content.activeCellIndex = index;
+  content.deselectAll();
+  void window.jupyterapp.commands.execute('notebook:run-cell');
 }"""

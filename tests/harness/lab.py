@@ -51,7 +51,7 @@ _SERVER_FLAGS = (
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
 )
-_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+/)lab\?token=")
+_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+/(?:[^\s?]+/)?)lab\?token=")
 
 _IS_OPEN = """name =>
   window.jupyterapp?.shell.currentWidget?.context?.path.endsWith(name)
@@ -144,8 +144,8 @@ class Notebook:
 class Lab:
     """A JupyterLab server run from a venv, and the browser that looks at it."""
 
-    def __init__(self, installed: Installed, folder: Path) -> None:
-        """Start the server with every Jupyter folder below `folder`."""
+    def __init__(self, installed: Installed, folder: Path, *, flags: Sequence[str] = ()) -> None:
+        """Start the server with every Jupyter folder below `folder`; `flags` are more of its options."""
         self.root = folder / "root"
         self.root.mkdir(parents=True)
         self.token = secrets.token_hex(16)
@@ -161,6 +161,7 @@ class Lab:
                 *(str(installed.python), "-m", "jupyterlab", *_SERVER_FLAGS),
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
+                *flags,
             ],
             cwd=folder,
             env={**os.environ, **_private(folder / "home"), "PATH": installed.path},
@@ -198,6 +199,10 @@ class Lab:
         folder.mkdir()
         path = folder / f"{name}.ipynb"
         path.write_text(_notebook(cells), encoding="utf-8")
+        return self.open_file(path, viewport=viewport)
+
+    def open_file(self, path: Path, *, viewport: tuple[int, int] = (1200, 800)) -> Notebook:
+        """Open a notebook file below `root` and wait for its kernel."""
         page = self._open_page(viewport)
         notebook = Notebook(page, path)
         self.notebooks.append(notebook)

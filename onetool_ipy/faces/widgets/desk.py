@@ -59,7 +59,7 @@ class Desk:
         self._index: tuple[Any, Index] | None = None
         self._opening = first or {"view": "browser", "options": {}}
         self._quick: dict[str, Callable[[Json], Any]] = {
-            "first": lambda _payload: self._opening,
+            "first": lambda _payload: values.map_text(values.to_json(self._opening), self._box.mask),
             "variables": self._variables,
             "hello": self._hello,
             "entries": self._entries,

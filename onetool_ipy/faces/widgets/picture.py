@@ -20,10 +20,9 @@ _MOST_TOOLS = 40
 _MOST_LINES = 20
 _HINT = "Run this cell to use it."
 _ALONE = (
-    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:has(.jupyter-widgets):not(:has(.otx))"
-    "{display:none}</style>"
+    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx)){display:none}</style>"
 )
-"""Without a kernel JupyterLab says that it found no model of the view that comes next; the picture says more."""
+"""The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
 
 
 class Picture(NamedTuple):

@@ -96,7 +96,7 @@ export class Detail {
     this.resultBox = show(h('div.otx-result', null, this.viewer.element), false);
     fill(this.element, this.title(), this.words(), this.tabs, Object.values(this.panes), h('div.otx-actions', null, this.runButton, this.cancelButton, this.insertButton, this.cellButton, this.progress), this.resultBox);
     this.tab('form');
-    show(this.runButton, !tool.disabled);
+    for (const button of [this.runButton, this.cellButton]) if (button) show(button, !tool.disabled);
   }
 
   title() {

@@ -1,0 +1,107 @@
+"""The pictures of the README, one of each face: `make shots` writes them to docs/screens.
+
+Not a test. Small viewports, so that each stays small; `tests/test_readme.py` holds them to a size.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Locator, expect
+
+from tests.e2e.screens import Screens, choose, field, press_run
+from tests.harness import surroundings, wheel
+from tests.harness.lab import Lab, Notebook
+
+SETUP = '''
+from typing import Literal
+from onetool_ipy import tool
+
+@tool(pack="geo", read_only=True)
+def locate(address: str, country: Literal["AT", "CH", "DE"] = "AT", limit: int = 5) -> list[dict]:
+    """Find the places of an address.
+
+    Args:
+        address: Street and town.
+        country: Where to look.
+        limit: At most so many.
+    """
+    places = ((f"{address} {i}", round(48.2 + i / 10, 1)) for i in range(limit))
+    return [{"address": place, "country": country, "lat": lat} for place, lat in places]
+'''
+ASK = """
+from onetool_ipy.llm import ScriptedModel
+m = ScriptedModel([
+    ["Let me look it up.", ("geo.locate", {"address": "Ring", "limit": 2}), ("time.now", {})],
+    "There are **two** places called *Ring*; the first one is at 48.2 degrees north.",
+])
+"""
+NOTEBOOK = (
+    "%tool time.now",
+    'x = %tool geo.locate address="Ring" limit=3\nx.df',
+    "%tool geo.locat address=Ring",
+)
+
+
+def main(folder: Path) -> None:
+    """Take the pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="onetool-pictures-") as scratch:
+        place = Path(scratch)
+        surroundings.enter(place / "home")
+        lab = Lab(wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab")
+        try:
+            _notebook(lab, folder)
+            _screens(lab, folder)
+        finally:
+            lab.close()
+            surroundings.leave()
+
+
+def _notebook(lab: Lab, folder: Path) -> None:
+    """The notebook alone, then with the panel beside it."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy" + SETUP, *NOTEBOOK], viewport=(1000, 640))
+    for cell in range(1 + len(NOTEBOOK)):
+        notebook.run_cell(cell)
+    panel = notebook.show_panel()
+    panel.get_by_role("option").filter(has_text="geo.locate").click()
+    expect(panel).to_contain_text("Street and town.")
+    _top(notebook, 1)
+    notebook.page.screenshot(path=folder / "panel.png")
+    notebook.command("application:toggle-left-area")
+    _top(notebook, 1)
+    _keep(notebook.page.locator(".jp-NotebookPanel"), folder / "notebook.png")
+    notebook.close()
+
+
+def _screens(lab: Lab, folder: Path) -> None:
+    screens = Screens(lab, setup=SETUP, viewport=(1000, 900))
+    screens.notebook.command("application:toggle-left-area")
+    browser = screens.open()
+    choose(browser, "geo.locate")
+    field(browser, "address").fill("Ring")
+    press_run(browser)
+    expect(browser.locator(".otx-viewer")).to_contain_text("5 rows")
+    _keep(browser, folder / "browser.png")
+    screens.notebook.execute('x = %tool geo.locate address="Ring" limit=5000')
+    viewer = screens.open("ot.view(x)")
+    expect(viewer).to_contain_text("5,000")
+    _keep(viewer, folder / "results.png")
+    screens.notebook.execute(ASK)
+    screens.notebook.execute("a = %ask --model m Where is the Ring?")
+    _keep(screens.page.locator(".jp-Cell").last, folder / "ask.png")
+
+
+def _top(notebook: Notebook, cell: int) -> None:
+    notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell).evaluate("node => node.scrollIntoView({block: 'start'})")
+
+
+def _keep(what: Locator, path: Path) -> None:
+    what.scroll_into_view_if_needed()
+    what.screenshot(path=path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
