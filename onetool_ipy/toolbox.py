@@ -295,7 +295,7 @@ class Toolbox:
 
     @property
     def ask(self) -> Asker:
-        """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what was allowed always."""
+        """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what was allowed."""
         self._require_open()
         if self._asker is None:
             from onetool_ipy.llm.ask import Asker

@@ -140,11 +140,13 @@ def _accepts(converter: Converter, value: Any) -> bool:
 
 
 def _meant(error: Any) -> Iterator[Any]:
-    """The error itself; of a choice, the errors of the one option that has the value's type."""
+    """The error itself; of a choice, the errors of the one option that has the value's type, or the word that tells."""
     if error.kind.name in ("anyOf", "oneOf"):
         place = list(error.instance_path)
         options = error.kind.as_dict().get("context") or []
         meant = [option for option in options if not any(_is_misfit(inner, place) for inner in option)]
+        if len(meant) > 1:
+            meant = [option for option in meant if not any(_is_other_kind(inner, place) for inner in option)]
         if len(meant) == 1 and meant[0]:
             for inner in meant[0]:
                 yield from _meant(inner)
@@ -154,6 +156,11 @@ def _meant(error: Any) -> Iterator[Any]:
 
 def _is_misfit(error: Any, place: list[Any]) -> bool:
     return error.kind.name in ("type", "enum", "const") and list(error.instance_path) == place
+
+
+def _is_other_kind(error: Any, place: list[Any]) -> bool:
+    """Whether an option wants another word at a key of the value, as `{"kind": "circle"}` for a box."""
+    return error.kind.name in ("const", "enum") and list(error.instance_path)[:-1] == place
 
 
 def _violations(error: Any, args: Mapping[Any, Any], parameters: Mapping[str, Any], mask: Mask) -> list[dict[str, Any]]:

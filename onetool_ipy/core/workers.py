@@ -173,7 +173,7 @@ class Workers:
         self._idle: list[_Worker] = []
         self._busy: dict[Lane, set[_Worker]] = {lane: set() for lane in _MOST}
         self._waiting: dict[Lane, deque[Task]] = {lane: deque() for lane in _MOST}
-        self._pid = os.getpid()
+        self._pid: int = os.getpid()
 
 
 class _Worker(threading.Thread):

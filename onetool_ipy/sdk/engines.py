@@ -26,7 +26,7 @@ from onetool_ipy.core.loop import Abandoned, throw_into
 from onetool_ipy.sdk import away
 from onetool_ipy.sdk.away import Outcome
 
-__all__ = ["in_dask", "in_executor", "in_threads", "is_dask"]
+__all__ = ["in_dask", "in_executor", "in_threads", "is_dask", "is_executor", "is_thread_pool"]
 
 Func = Callable[[Any], Any]
 Outcomes = Iterator[tuple[int, Outcome]]
@@ -80,6 +80,16 @@ def in_dask(
             raise UsageProblem("The Dask client is an asynchronous one.", hint="Make it with Client(...) alone.")
         most = width or _PER_CORE * (sum(found.ncores().values()) or 1)
         yield from _windowed(items, most, _Cluster(found, packed), grace_s)
+
+
+def is_executor(engine: object) -> bool:
+    """Whether this is a `concurrent.futures.Executor`."""
+    return isinstance(engine, Executor)
+
+
+def is_thread_pool(engine: object) -> bool:
+    """Whether this is an executor whose work runs in this process."""
+    return isinstance(engine, ThreadPoolExecutor)
 
 
 def is_dask(engine: object) -> bool:

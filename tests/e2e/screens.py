@@ -109,7 +109,9 @@ _AXE_RUN = """async selector => {
 class Screens:
     """One notebook with SETUP run in it, and the screens that are opened there."""
 
-    def __init__(self, lab: Lab, *, setup: str = SETUP, load: str = LOAD, viewport: tuple[int, int] = (1280, 1000)) -> None:
+    def __init__(
+        self, lab: Lab, *, setup: str = SETUP, load: str = LOAD, viewport: tuple[int, int] = (1280, 1000)
+    ) -> None:
         self.notebook: Notebook = lab.open_notebook([load, setup], name="screens", viewport=viewport)
         self.page = self.notebook.page
         self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

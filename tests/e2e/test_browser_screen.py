@@ -144,7 +144,7 @@ def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, scre
 def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, screens: Screens) -> None:
     screens.notebook.execute("town = 'Graz'")
     choose(browser, "nb.locate")
-    field(browser, "address").fill('=town')
+    field(browser, "address").fill("=town")
     field(browser, "limit").fill("2")
     field(browser, "country").select_option(label="DE")
     press_run(browser)
@@ -234,7 +234,11 @@ def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(browser: Lo
     keys.press("Escape")
     expect(browser.get_by_role("note", name="Keys")).to_be_hidden()
 
-    for target in (search, browser.get_by_role("tab", name="Form"), browser.get_by_role("button", name="Run", exact=True)):
+    for target in (
+        search,
+        browser.get_by_role("tab", name="Form"),
+        browser.get_by_role("button", name="Run", exact=True),
+    ):
         target.focus()
         for key in ("d", "d", "a", "b", "x", "m", "Shift+Enter", "Shift+M", "Control+S", "0", "0"):
             keys.press(key)
@@ -309,4 +313,3 @@ def test_a_restart_of_the_kernel_is_said(browser: Locator, screens: Screens) -> 
     expect(browser.get_by_role("alert").first).to_contain_text("The kernel was restarted")
     find(browser, "quick").click()
     expect(browser.locator(".otx-detail")).to_contain_text("The kernel was restarted")
-

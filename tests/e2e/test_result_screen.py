@@ -125,7 +125,9 @@ def test_a_picture_is_shown(screens: Screens) -> None:
 
 
 def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
-    viewer = screens.open("bad = %tool nb.quick text=x --soft\nbad = %tool fs.read_file path=nowhere.txt --soft\nbad.view()")
+    viewer = screens.open(
+        "bad = %tool nb.quick text=x --soft\nbad = %tool fs.read_file path=nowhere.txt --soft\nbad.view()"
+    )
 
     expect(viewer.get_by_role("alert").filter(has_text="nowhere.txt")).to_be_visible()
 

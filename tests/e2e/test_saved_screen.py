@@ -19,21 +19,21 @@ pytestmark = pytest.mark.browser
 
 SECRET = "s3cr3t-in-screens"
 WIDGET = "application/vnd.jupyter.widget-view+json"
-PROJECT = f'''
+PROJECT = """
 from pathlib import Path
 from onetool_ipy import tool
 value = "s3cr3t" + "-in-screens"
 Path(".onetool").mkdir(exist_ok=True)
 Path(".onetool/onetool.yaml").write_text("version: 1\\n")
-Path(".onetool/secrets.yaml").write_text(f"KEY: {{value}}\\n")
+Path(".onetool/secrets.yaml").write_text(f"KEY: {value}\\n")
 Path(".onetool/secrets.yaml").chmod(0o600)
 get_ipython().run_line_magic("load_ext", "onetool_ipy")
 
 @tool
 def tell(text: str = "") -> list[dict]:
     "Say it."
-    return [{{"said": text, "key": value}}]
-'''
+    return [{"said": text, "key": value}]
+"""
 
 _PAYLOADS = (
     "<img src=x onerror=HIT>",
@@ -140,7 +140,7 @@ def test_sixty_hostile_names_and_descriptions_are_text(hostile: tuple[Screens, L
     screens, browser = hostile
     assert len(HOSTILE) == 60
     search = browser.get_by_role("combobox", name="Search tools")
-    for number in range(0, 60):
+    for number in range(60):
         search.fill(f"z{number:02}")
         expect(tools(browser).first).to_contain_text(f"z{number:02}.")
         search.press("Enter")

@@ -292,7 +292,7 @@ class Kernel:
         return _ANSI.sub("", str(reply["content"].get("data", {}).get("text/plain", "")))
 
     def answer_input(self, text: str, timeout: float = REPLY_TIMEOUT_S) -> str:
-        """Wait for the question of a cell that was sent with `allow_stdin=True`, and type `text`; gives the question."""
+        """Wait for the question of a cell sent with `allow_stdin=True`, and type `text`; gives the question."""
         question = str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
         self._client.input(text)
         return question

@@ -33,7 +33,7 @@ class Dial:
         self.asked: list[str] = []
         self._server = server
 
-    async def __call__(self, address: str, port: int, timeout: float | None) -> Any:  # noqa: ARG002
+    async def __call__(self, address: str, port: int, timeout: float | None) -> Any:
         import httpcore
 
         self.asked.append(address)
@@ -45,7 +45,7 @@ class Dial:
 class Names(dict[str, list[list[str]]]):
     """A resolver: name -> its addresses at the first look-up, at the second, ...; the last ones stay."""
 
-    def __call__(self, host: str, port: int) -> list[str]:  # noqa: ARG002
+    def __call__(self, host: str, port: int) -> list[str]:
         known = self[host]
         return known.pop(0) if len(known) > 1 else known[0]
 

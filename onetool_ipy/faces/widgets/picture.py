@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.core import values
 from onetool_ipy.core.model import ToolResult
+from onetool_ipy.faces.widgets.usage import usage_shown
 from onetool_ipy.render import html
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ __all__ = ["Picture", "browser_picture", "result_picture", "usage_picture"]
 
 _MOST_TOOLS = 40
 _MOST_LINES = 20
+_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
 _HINT = "Run this cell to use it."
-_ALONE = (
-    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx)){display:none}</style>"
-)
+_ALONE = "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx)){display:none}</style>"
 """The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
 
 
@@ -58,10 +58,16 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
 
 def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
     """Totals and tools of a period."""
-    found: Any = box.ot.stats(period=period, tool=tool)
-    title = f"Usage, {period}."
-    own = found._repr_html_() if hasattr(found, "_repr_html_") else html.pre(str(found))
-    return _made(box, title, box.mask(own), _HINT, [title, str(found)])
+    found = usage_shown(box, {"period": period, "tool": tool})
+    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in found["totals"])]) + "."
+    rows: list[Any] = [{key: _figure(row[key]) for key in _COLUMNS} for row in found["tools"][:_MOST_TOOLS]]
+    width = max((len(row["tool"]) for row in rows), default=0)
+    lines = [f"  {row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
+    return _made(box, title, html.table(rows, _COLUMNS), _HINT, [title, *lines])
+
+
+def _figure(value: Any) -> Any:
+    return round(value) if isinstance(value, float) else value
 
 
 def _first_lines(result: ToolResult | None) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.core import current, values
@@ -185,7 +184,7 @@ class _Run:
         if self._desk.open_again is None:
             raise UsageProblem("This toolbox cannot be opened in another process.", hint='Use engine="threads".')
         away = Elsewhere(self._task, self._desk.open_again, self._done.path, stamp, spec)
-        if isinstance(engine, Executor):
+        if engines.is_executor(engine):
             return engines.in_executor(items, away, width, engine, grace_s=_GRACE_S)
         if engine == "dask" or engines.is_dask(engine):
             return engines.in_dask(items, away, width, None if engine == "dask" else engine, grace_s=_GRACE_S)
@@ -247,7 +246,9 @@ def _plain(name: str) -> str:
 
 
 def _is_here(engine: Any) -> bool:
-    return engine == "threads" or isinstance(engine, ThreadPoolExecutor)
+    from onetool_ipy.sdk import engines
+
+    return engine == "threads" or engines.is_thread_pool(engine)
 
 
 def _require_person(tool: str) -> None:

@@ -55,7 +55,22 @@ export class Detail {
     if (run?.result) {
       show(this.resultBox, true);
       this.viewer.show(run.result);
+      this.bringIntoSight();
+      this.countAgain();
     }
+  }
+
+  async countAgain() {
+    const { tool, usage } = this;
+    const { usage: now } = await this.transport.request('tool', { name: tool.name }).catch(() => tool);
+    fill(usage, usageWords(now));
+  }
+
+  /** Scroll this tool's own page, never the notebook, so that a result can be seen beside its Run. */
+  bringIntoSight() {
+    const page = this.element.parentElement;
+    if (!page || this.resultBox.getBoundingClientRect().top < page.getBoundingClientRect().bottom - 160) return;
+    page.scrollTop += this.actions.getBoundingClientRect().bottom - page.getBoundingClientRect().top - 60;
   }
 
   /** A second press of Run does nothing while the same call runs; another call may run beside it. */
@@ -94,7 +109,8 @@ export class Detail {
     this.cellButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook, and run it there', onclick: () => this.insert(true) }, 'Insert and run') : null;
     this.progress = h('div.otx-progress', { role: 'status', 'aria-live': 'polite' });
     this.resultBox = show(h('div.otx-result', null, this.viewer.element), false);
-    fill(this.element, this.title(), this.words(), this.tabs, Object.values(this.panes), h('div.otx-actions', null, this.runButton, this.cancelButton, this.insertButton, this.cellButton, this.progress), this.resultBox);
+    this.actions = h('div.otx-actions', null, this.runButton, this.cancelButton, this.insertButton, this.cellButton, this.progress);
+    fill(this.element, this.title(), this.words(), this.tabs, Object.values(this.panes), this.actions, this.resultBox);
     this.tab('form');
     for (const button of [this.runButton, this.cellButton]) if (button) show(button, !tool.disabled);
   }
@@ -117,7 +133,7 @@ export class Detail {
 
   words() {
     const { tool } = this;
-    const usage = tool.usage?.calls ? `${number(tool.usage.calls)} calls, ${number(tool.usage.failures)} failed, ${duration(tool.usage.avgMs ?? 0)} on average` : 'not called yet';
+    this.usage = h('p.otx-quiet', null, usageWords(tool.usage));
     return h(
       'div.otx-words',
       null,
@@ -127,7 +143,7 @@ export class Detail {
       tool.returns || tool.example || tool.where
         ? h('details', null, h('summary', null, 'More'), tool.returns ? h('p', null, h('strong', null, 'Returns '), tool.returns) : null, tool.example ? h('pre', null, tool.example) : null, tool.where ? h('p.otx-quiet', null, tool.where) : null)
         : null,
-      h('p.otx-quiet', null, usage)
+      this.usage
     );
   }
 
@@ -233,4 +249,9 @@ export class Detail {
     this.check.stop();
     this.viewer.close();
   }
+}
+
+function usageWords(usage) {
+  if (!usage?.calls) return 'not called yet';
+  return `${number(usage.calls)} ${usage.calls === 1 ? 'call' : 'calls'}, ${number(usage.failures)} failed, ${duration(usage.avgMs ?? 0)} on average`;
 }

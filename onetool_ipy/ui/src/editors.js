@@ -2,7 +2,7 @@
 // stands for what was left empty. Those with parts inside also show their errors.
 import { fill, h, show, uid } from './dom.js';
 import { fieldsOf, isLong, isObject, typeText } from './schema.js';
-import { fit, hint, isVariable, parsed, wordOf } from './typed.js';
+import { atField, fit, hint, isVariable, parsed, wordOf } from './typed.js';
 
 export const NOTHING = Symbol('nothing');
 
@@ -62,7 +62,7 @@ class Field {
     this.editor.showErrors?.(errors, left);
     const own = errors.filter(error => left.has(error) && (error.pointer === this.pointer || (!this.editor.showErrors && error.pointer.startsWith(`${this.pointer}/`))));
     for (const error of own) left.delete(error);
-    show(fill(this.error, own.map(error => h('div', null, error.message))), own.length > 0);
+    show(fill(this.error, own.map(error => h('div', null, atField(error.message)))), own.length > 0);
     this.editor.mark?.(own.length > 0);
   }
 }
@@ -248,7 +248,7 @@ class List {
       const start = `${this.pointer}/${at}`;
       const own = errors.filter(error => left.has(error) && (error.pointer === start || error.pointer.startsWith(`${start}/`)));
       for (const error of own) left.delete(error);
-      show(fill(row.error, own.map(error => h('div', null, error.message))), own.length > 0);
+      show(fill(row.error, own.map(error => h('div', null, atField(error.message)))), own.length > 0);
     });
   }
 }

@@ -50,3 +50,8 @@ export function hint(node) {
 export function wordOf(value) {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
+
+/** What is wrong, said where it is wrong: without the name that stands above it. */
+export function atField(message) {
+  return message.replace(/^argument '[^']*': /, '');
+}

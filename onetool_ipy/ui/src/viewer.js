@@ -218,7 +218,7 @@ class TablePane {
 
   async restart() {
     const turn = (this.turn += 1);
-    fill(this.count, '…');
+    fill(this.count, 'reading …');
     try {
       const answer = await this.request('table', this.question(0, 200));
       if (turn !== this.turn) return;

@@ -251,7 +251,12 @@ def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
 def test_no_token_only_on_loopback(project: Path) -> None:
     """An open server that other machines reach is refused."""
     asked = subprocess.run(
-        command("--http", "--host", "0.0.0.0", "--no-token"), cwd=project, capture_output=True, text=True, timeout=60
+        command("--http", "--host", "0.0.0.0", "--no-token"),
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert asked.returncode == 1
     assert "token" in asked.stderr
@@ -265,7 +270,7 @@ def test_no_token_only_on_loopback(project: Path) -> None:
 def test_a_taken_port_is_said(project: Path, served: Served) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
     asked = subprocess.run(
-        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=60
+        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=60, check=False
     )
     assert asked.returncode == 1
     assert f"port {port}" in asked.stderr
@@ -331,7 +336,8 @@ def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str
     shown = kernel.execute(line).text
     url = re.search(r"http://\S+", shown)
     file = re.search(r"is in (\S+)", shown)
-    assert url is not None and file is not None, shown
+    assert url is not None, shown
+    assert file is not None, shown
     given = json.loads(Path(file[1]).read_text())["mcpServers"]["onetool"]
     token = given["headers"]["Authorization"].removeprefix("Bearer ")
     assert token not in shown
@@ -345,7 +351,7 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
     kernel = serving_kernel
     kernel.execute(
         "from onetool_ipy import tool\nbasket = []\n"
-        "@tool\ndef put(item: str) -> int:\n    'Put it into the basket.'\n    basket.append(item)\n    return len(basket)"
+        "@tool\ndef put(item: str) -> int:\n    'Keep it.'\n    basket.append(item)\n    return len(basket)"
     )
     url, token, file = _served_by(kernel)
 
@@ -360,7 +366,8 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
         async with Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client:
             result = await client.call_tool("nb_put", {"item": "apple"})
             assert result.structured_content == {"result": 1}
-            busy = kernel.start_execute("import time\nprint('busy', flush=True)\nwhile len(basket) < 2: time.sleep(0.01)")
+            waiting = "import time\nprint('busy', flush=True)\nwhile len(basket) < 2: time.sleep(0.01)"
+            busy = kernel.start_execute(waiting)
             await asyncio.to_thread(busy.wait_for_output, "busy")
             assert (await client.call_tool("nb_put", {"item": "pear"})).structured_content == {"result": 2}
             await asyncio.to_thread(busy.wait)
