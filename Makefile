@@ -46,7 +46,7 @@ lab: $(VENV)/.lab
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(QUICKSTART) $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
 test: $(TESTED)
-	$(BIN)/python -m pytest $(ARGS)
+	.ci/tests $(BIN)/python $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

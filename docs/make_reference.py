@@ -20,7 +20,7 @@ import onetool_ipy
 from onetool_ipy.config import entries, settings
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.faces.cli import _parser
+from onetool_ipy.faces.cli import make_parser
 from onetool_ipy.faces.ipython import commands
 from onetool_ipy.faces.ipython.ask import USAGE as ASK_USAGE
 from onetool_ipy.faces.ipython.commands.pages import FLAGS, USAGE
@@ -161,7 +161,7 @@ def _rest() -> Iterator[str]:
 
 def _command_line() -> Iterator[str]:
     yield "## Command line: `onetool-ipy`"
-    yield _table(("command", "does"), list(_commands(_parser(), "onetool-ipy")))
+    yield _table(("command", "does"), list(_commands(make_parser(), "onetool-ipy")))
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:

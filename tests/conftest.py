@@ -106,7 +106,8 @@ def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> wh
 
 
 @pytest.fixture(scope="session")
-def _lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def shared_lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """JupyterLab from the installed wheel, for those who keep a notebook open over several tests."""
     from tests.harness.lab import Lab  # Playwright is only for those who need a browser
 
     server = Lab(installed_wheel, tmp_path_factory.mktemp("lab"))
@@ -115,12 +116,12 @@ def _lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def lab(_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(shared_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """JupyterLab from the installed wheel; pictures of a failed test go to build/failures."""
-    yield _lab
+    yield shared_lab
     if request.node.stash.get(FAILED, False):
-        _lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
-    _lab.close_notebooks()
+        shared_lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
+    shared_lab.close_notebooks()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,13 +48,15 @@ function activate(
   const choices = new Choices(panel, palette);
   panel.updated.connect(() => void choices.refresh());
   const item = statusBar ? addStatus(panel, statusBar, () => app.shell.activateById(PANEL_ID)) : null;
+  let isOpened = false;
   void follow(registry, settings => {
     choices.isOn = settings.palette;
     void choices.refresh();
     item?.setHidden(!settings.statusBar);
-    if (settings.openAtStart && shell) {
-      shell.activateById(PANEL_ID);
+    if (settings.openAtStart && !isOpened && shell) {
+      void app.restored.then(() => shell.activateById(PANEL_ID));
     }
+    isOpened = true;
   });
 }
 

@@ -41,6 +41,7 @@ export class Link {
     session.kernelChanged.connect(this._onKernel, this);
     session.statusChanged.connect(this._onStatus, this);
     session.iopubMessage.connect(this._onMessage, this);
+    session.disposed.connect(this.dispose, this); // before its connection is: the kernel is told
     void this._renew();
   }
 
@@ -112,6 +113,7 @@ export class Link {
     this.session.kernelChanged.disconnect(this._onKernel, this);
     this.session.statusChanged.disconnect(this._onStatus, this);
     this.session.iopubMessage.disconnect(this._onMessage, this);
+    this.session.disposed.disconnect(this.dispose, this);
     clearTimeout(this._busyTimer);
     this._drop('The notebook was closed.', true);
     Signal.clearData(this);

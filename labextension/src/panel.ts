@@ -52,6 +52,7 @@ export class ToolsPanel extends Widget {
     }
     const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._tabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
+    window.addEventListener('pagehide', () => this._leave());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
     this.look('tools');
@@ -92,16 +93,22 @@ export class ToolsPanel extends Widget {
   }
 
   override dispose(): void {
-    for (const seat of this._seats.values()) {
-      seat.close();
-    }
-    this._seats.clear();
+    this._leave();
     Signal.clearData(this);
     super.dispose();
   }
 
   protected override onActivateRequest(): void {
     (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement | null)?.focus();
+  }
+
+  /** Let go of every kernel. */
+  private _leave(): void {
+    for (const seat of this._seats.values()) {
+      seat.close();
+    }
+    this._seats.clear();
+    this._seat = null;
   }
 
   private _follow(notebook: NotebookPanel | null): void {

@@ -135,32 +135,30 @@ export class ToolForm {
       this._point(missing.map(name => ({ pointer: `/${name}`, message: 'It is needed.' })));
       return;
     }
-    try {
-      const bundle = await this._bundle(String(given.bundle));
-      if (!bundle) {
-        return;
-      }
-      await this.rest.putTool(bundle.bundleID, given.tool, given.version, this._record());
-      this._form.showErrors([]);
-      this.options.onClosed();
-      this.options.onSaved(`${given.bundle}.${given.tool}`);
-    } catch (error) {
-      this._refused(error as Error);
+    const known = this.options.bundles.find(each => each.slug === given.bundle);
+    const bundle = known ?? (await this._newBundle(given.bundle));
+    if (!bundle) {
+      return;
     }
+    try {
+      await this.rest.putTool(bundle.bundleID, given.tool, given.version, this._record());
+    } catch (error) {
+      if (!known) {
+        await this.rest.deleteBundle(bundle.bundleID).catch(() => undefined); // nothing is left of what was refused
+      }
+      this._refused(error as Error);
+      return;
+    }
+    this.options.onClosed();
+    this.options.onSaved(`${given.bundle}.${given.tool}`);
   }
 
-  /** The bundle of this name, made where there is none; null where it cannot be. */
-  private async _bundle(slug: string): Promise<IBundle | null> {
-    const known = this.options.bundles.find(each => each.slug === slug);
-    if (known) {
-      return known;
-    }
+  /** A bundle of this name; null where there can be none. */
+  private async _newBundle(slug: string): Promise<IBundle | null> {
     try {
-      const made = await this.rest.putBundle(newId(), { slug, displayName: slug, description: '', isEnabled: true });
-      this.options.bundles.push(made);
-      return made;
+      return await this.rest.putBundle(newId(), { slug, displayName: slug, description: '', isEnabled: true });
     } catch (error) {
-      this._point([{ pointer: '/bundle', message: (error as Error).message }]);
+      this._point([{ pointer: '/bundle', message: unprefixed((error as Error).message) }]);
       return null;
     }
   }
@@ -169,8 +167,12 @@ export class ToolForm {
   private _refused(error: Error): void {
     const isTaken = error instanceof RestError && error.status === 409;
     const details = error instanceof RestError && error.details.length ? error.details : error.message.split('; ').map(message => ({ pointer: '', message }));
-    const placed = details.map(({ pointer, message }) => ({ pointer: placeOf(`${pointer} ${message}`, isTaken), message }));
-    this._point(placed);
+    this._point(
+      details.map(({ pointer, message }) => {
+        const place = placeOf(`${pointer} ${message}`, isTaken);
+        return { pointer: place, message: place ? unprefixed(message) : message };
+      })
+    );
   }
 
   /** Show errors at their fields, and go to the first. */
@@ -186,6 +188,12 @@ export class ToolForm {
   private readonly _tested: HTMLElement;
   private _argForm: IForm | null = null;
   private _schema = '';
+}
+
+/** Without the field's name in front: it stands at the field. */
+function unprefixed(message: string): string {
+  const rest = message.replace(/^[A-Za-z][\w.]*: /, '');
+  return rest[0].toUpperCase() + rest.slice(1);
 }
 
 function placeOf(text: string, isTaken: boolean): string {

@@ -7,6 +7,7 @@ returns is said in words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from onetool_ipy.core import schema
@@ -15,6 +16,8 @@ from onetool_ipy.core.model import ToolSpec
 __all__ = ["stubs"]
 
 _FOLDER = "onetool_ipy/live"
+_LOOSE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
+_WHOLE = {"dict": "dict[str, Any]", "list": "list[Any]"}
 _HEAD = '"""Written by `onetool-ipy stubs`; write it anew after a change of the tools."""\n'
 
 
@@ -50,7 +53,7 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     """A tool as a class, since it can be called and has `.aio`."""
     labels = set(schema.python_names(spec.params).values())
     this = schema.identifier("self", labels)
-    listed = spec.signature[len(spec.name) + 1 : -1].replace("= '...'", "= ...")  # a default that is not known
+    listed = _typed(spec.signature[len(spec.name) + 1 : -1].replace("= '...'", "= ..."))  # a default that is not known
     arguments = f"{this}, {listed}" if listed else this
     return "\n".join(
         [
@@ -60,6 +63,13 @@ def _tool(kind: str, spec: ToolSpec) -> str:
             f"    async def aio({arguments}) -> Any: ...",
             "",
         ]
+    )
+
+
+def _typed(listed: str) -> str:
+    """The arguments with every type whole, as strict checkers want them: `dict` says of what, and so does `**rest`."""
+    return _LOOSE.sub(
+        lambda found: _WHOLE.get(found[0]) or (found[0] if found[1] is None else f"{found[1]}: Any"), listed
     )
 
 

@@ -1,8 +1,8 @@
 """Row 14: the screens in a real JupyterLab: a keystroke among 2,000 tools, a page of a million lines.
 
 A keystroke is the script of the page, from the letter to the list that is drawn and laid out: each in its best of six
-rounds, since a page that other programs interrupt shows their time, and then the worst of all keystrokes. A page of the result is
-timed from the line that is asked for to the line that is there, by way of the kernel. There is no peer in a notebook.
+rounds, since a page that other programs interrupt shows their time, and then the worst of all keystrokes. A page of the
+result is timed from the line that is asked for to the line that is there, by way of the kernel. There is no peer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ for number in range({_TOOLS} - 1 - len(ot.tools(info='list'))):
     def made(text: str = "", limit: int = 10) -> str:
         return text
     verb, noun = verbs[number % 12], nouns[number // 12 % 10]
-    tool(f"{{noun}}.{{verb}}_{{nouns[number % 10]}}_{{number}}", description=f"{{verb}} the {{noun}} number {{number}} of a long list of things.")(made)
+    name = f"{{noun}}.{{verb}}_{{nouns[number % 10]}}_{{number}}"
+    tool(name, description=f"{{verb}} the {{noun}} number {{number}} of a long list of things.")(made)
 @tool
 def lines(n: int) -> str:
     return "\\n".join(f"line {{i}} of the text" for i in range(1, n + 1))

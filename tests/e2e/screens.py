@@ -95,7 +95,8 @@ def dot() -> bytes:
     def part(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-    return b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(b"\\0\\xff\\0\\0")) + part(b"IEND", b"")
+    body = part(b"IHDR", head) + part(b"IDAT", zlib.compress(b"\\0\\xff\\0\\0")) + part(b"IEND", b"")
+    return b"\\x89PNG\\r\\n\\x1a\\n" + body
 '''
 
 _AXE_RUN = """async selector => {
@@ -121,14 +122,15 @@ class Screens:
 
     def open(self, code: str = "ot.browser()") -> Locator:
         """Run a cell that shows a screen; gives the screen."""
+        before = self.page.locator(".jp-Cell .otx").count()
         self.notebook.execute(code)
-        found = self.page.locator(".jp-Cell .otx").last
+        found = self.page.locator(".jp-Cell .otx").nth(before)
         expect(found).to_be_visible()
         return found
 
     def value(self, expression: str) -> str:
         """What an expression is in the notebook's kernel, as `repr` has it."""
-        outputs = self.notebook.execute(f"print(repr({expression}))")
+        outputs = self.notebook.execute(f"print(repr(({expression})))")
         assert outputs[0]["output_type"] == "stream", outputs
         return str(outputs[0]["text"]).strip()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from tests.e2e import screen_shots
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab
 
@@ -54,7 +55,8 @@ def _take(lab: Lab, folder: Path) -> list[Path]:
             if cell["cell_type"] == "code"
         ]
         pictures += _tour(lab, folder, name, cells, (1200, 3400))
-    return pictures
+    lab.close_notebooks()
+    return pictures + screen_shots.take(lab, folder)
 
 
 def _tour(lab: Lab, folder: Path, label: str, cells: Sequence[str], viewport: tuple[int, int]) -> list[Path]:

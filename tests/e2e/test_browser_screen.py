@@ -18,9 +18,9 @@ HOLD = "go_on.clear()"
 
 
 @pytest.fixture(scope="module")
-def screens(_lab: Lab) -> Iterator[Screens]:
+def screens(shared_lab: Lab) -> Iterator[Screens]:
     """One notebook for the whole file."""
-    opened = Screens(_lab)
+    opened = Screens(shared_lab)
     yield opened
     opened.notebook.close()
 
@@ -47,7 +47,7 @@ def test_a_tool_is_found_by_a_typo_and_its_letters_are_marked(browser: Locator) 
     expect(browser.locator(".otx-total")).to_contain_text("of")
 
 
-def test_filters_by_pack_source_and_tag_hold_together(browser: Locator) -> None:
+def test_filters_by_pack_and_tag_hold_together(browser: Locator) -> None:
     find(browser, "a")
     browser.get_by_label("Tag").select_option("draw")
     expect(tools(browser)).to_have_count(1)
@@ -283,7 +283,7 @@ def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None
     screens.page.evaluate(
         """() => {
           const { model } = window.jupyterapp.shell.currentWidget.content;
-          model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source: 'go_on.wait(60); print("the cell went on")' });
+          model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source: 'go_on.wait(60)' });
           window.jupyterapp.shell.currentWidget.content.activeCellIndex = model.cells.length - 1;
           window.onetoolRun = window.jupyterapp.commands.execute('notebook:run-cell');
         }"""
@@ -304,6 +304,20 @@ def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None
         }"""
     )
     screens.notebook.execute(GO_ON)
+
+
+def test_a_reloaded_page_finds_the_browser_again(browser: Locator, screens: Screens) -> None:
+    """The kernel still knows the view: the page gets it back, and not its picture."""
+    screens.save()
+    screens.page.reload()
+    screens.page.locator("#jupyterlab-splash").wait_for(state="detached")
+
+    expect(browser).to_be_visible()
+    expect(screens.page.locator(".otx-picture:visible")).to_have_count(0)
+    choose(browser, "nb.quick")
+    field(browser, "text").fill("again")
+    press_run(browser)
+    expect(browser.locator(".otx-viewer")).to_contain_text("said again")
 
 
 def test_a_restart_of_the_kernel_is_said(browser: Locator, screens: Screens) -> None:

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def _screens(_lab: Lab) -> Iterator[Screens]:
+def _screens(shared_lab: Lab) -> Iterator[Screens]:
     """One notebook for the whole file."""
-    opened = Screens(_lab)
+    opened = Screens(shared_lab)
     yield opened
     opened.notebook.close()
 

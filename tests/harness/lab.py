@@ -144,8 +144,13 @@ class Notebook:
 class Lab:
     """A JupyterLab server run from a venv, and the browser that looks at it."""
 
-    def __init__(self, installed: Installed, folder: Path, *, flags: Sequence[str] = ()) -> None:
-        """Start the server with every Jupyter folder below `folder`; `flags` are more of its options."""
+    def __init__(
+        self, installed: Installed, folder: Path, *, flags: Sequence[str] = (), browser: Browser | None = None
+    ) -> None:
+        """Start the server with every Jupyter folder below `folder`; `flags` are more of its options.
+
+        A `browser` of another Lab is borrowed: one thread can have one Playwright.
+        """
         self.root = folder / "root"
         self.root.mkdir(parents=True)
         self.token = secrets.token_hex(16)
@@ -155,7 +160,8 @@ class Lab:
         self._announced = threading.Event()
         self._is_ready = False
         self._playwright: Playwright | None = None
-        self._browser: Browser | None = None
+        self._browser = browser
+        self._is_borrowed = browser is not None
         self._process = subprocess.Popen(
             [
                 *(str(installed.python), "-m", "jupyterlab", *_SERVER_FLAGS),
@@ -235,9 +241,9 @@ class Lab:
     def close(self) -> None:
         """Close the browser and stop the server; may be called twice."""
         self.close_notebooks()
-        if self._browser is not None:
+        if self._browser is not None and not self._is_borrowed:
             self._browser.close()
-            self._browser = None
+        self._browser = None
         if self._playwright is not None:
             self._playwright.stop()
             self._playwright = None
@@ -249,12 +255,17 @@ class Lab:
             self._process.wait()
         self._reader.join(timeout=5)
 
-    def _open_page(self, viewport: tuple[int, int]) -> Page:
+    @property
+    def browser(self) -> Browser:
+        """The browser, started when it is first needed."""
         if self._browser is None:
             self._playwright = sync_playwright().start()
             self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=list(_BROWSER_FLAGS))
+        return self._browser
+
+    def _open_page(self, viewport: tuple[int, int]) -> Page:
         width, height = viewport
-        context = self._browser.new_context(viewport={"width": width, "height": height})
+        context = self.browser.new_context(viewport={"width": width, "height": height})
         context.set_default_timeout(PAGE_TIMEOUT_MS)
         return context.new_page()
 

@@ -14,12 +14,12 @@ from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools
 from onetool_ipy.faces.cli.say import OK, USAGE, say, say_error
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    parser = _parser()
+    parser = make_parser()
     try:
         options = parser.parse_args(argv)
     except SystemExit as exc:
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
     parser = argparse.ArgumentParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", metavar="FILE", help="the configuration to use")

@@ -129,6 +129,11 @@ class Viewing:
     ) -> Json:
         """Some rows of the table as it is sorted and filtered; every row is looked at for that."""
         item = self._item(handle, call)
+        if sort is None and not filter_text and item.frame is None and (plain := _plain_rows(item.read())):
+            columns, cells = plain
+            part = cells[max(0, offset) : max(0, offset) + max(1, min(limit, _PAGE))]
+            rows = [[self._cell(cell) for cell in row] for row in part]
+            return {"columns": list(map(self._cell, columns)), "rows": rows, "total": len(cells), "offset": offset}
         frame = self._frame(item)
         wanted = (None if sort is None else (sort["column"], bool(sort["isDown"])), filter_text)
         if item.arranged is None or item.arranged[0] != wanted:
@@ -266,6 +271,22 @@ def _is_table(data: Any) -> bool:
     if _is_pandas(data):
         return True
     return isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
+
+
+def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
+    """Columns and cells of a few flat records, for which nobody should wait until pandas is loaded; else None."""
+    if not isinstance(data, list) or len(data) > _SMALL_LINES:
+        return None
+    if not all(isinstance(row, dict) and all(map(_is_flat, row.values())) for row in data):
+        return None
+    columns = list(dict.fromkeys(str(key) for row in data for key in row))
+    return columns, [[row.get(column) for column in columns] for row in data]
+
+
+def _is_flat(cell: Any) -> bool:
+    """Whether a cell reads the same in a DataFrame: no record, no list, no date that is parsed there."""
+    is_date = isinstance(cell, str) and cell[:4].isdigit() and cell[4:5] == "-"
+    return not is_date and (cell is None or type(cell) in (str, int, bool))
 
 
 def _is_pandas(data: Any) -> bool:

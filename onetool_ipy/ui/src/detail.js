@@ -26,7 +26,7 @@ export class Detail {
       if (turn === this.turn) fill(this.element, h('div.otx-failure', { role: 'alert' }, error.message));
       return;
     }
-    if (turn !== this.turn) return;
+    if (turn !== this.turn || (this.isDrawn(tool) && args === null)) return;
     this.tool = tool;
     this.isReadable = true;
     this.args = args ?? this.typedFor.get(name) ?? {};
@@ -34,6 +34,15 @@ export class Detail {
     this.form.set(this.args);
     this.look(args === null ? this.runs.latest(name) : null);
     this.checkNow(true);
+  }
+
+  /** Whether this tool, as it is now, is what one sees: then nothing is drawn anew under someone's hands. */
+  isDrawn(tool) {
+    const { name, signature, description, parameters, disabled } = tool;
+    const drawn = JSON.stringify([name, signature, description, parameters, disabled]);
+    const isSame = drawn === this.drawn && this.form.element.isConnected;
+    this.drawn = drawn;
+    return isSame;
   }
 
   /** Show how a call stands; null shows none. */
@@ -240,9 +249,12 @@ export class Detail {
 
   /** Show a stored result here. */
   showResult(result) {
-    if (!this.tool) fill(this.element, this.viewer.element);
-    else show(this.resultBox, true);
+    const isBelow = this.tool && this.resultBox.isConnected;
+    if (isBelow) this.look(null);
+    if (isBelow) show(this.resultBox, true);
+    else fill(this.element, this.viewer.element);
     this.viewer.show(result);
+    if (isBelow) this.bringIntoSight();
   }
 
   close() {

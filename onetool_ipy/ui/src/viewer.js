@@ -58,8 +58,8 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
 function summary(result) {
   const facts = [];
   if (result.ms !== undefined) facts.push(duration(result.ms));
-  if (result.rows !== undefined) facts.push(`${number(result.rows)} rows`);
-  else if (result.lines !== undefined) facts.push(`${number(result.lines)} lines`);
+  if (result.rows !== undefined) facts.push(counted(result.rows, 'row'));
+  else if (result.lines !== undefined) facts.push(counted(result.lines, 'line'));
   if (result.bytes !== undefined && result.bytes !== null) facts.push(size(result.bytes));
   if (result.note) facts.push(result.note);
   return h(
@@ -223,9 +223,10 @@ class TablePane {
       const answer = await this.request('table', this.question(0, 200));
       if (turn !== this.turn) return;
       this.columns = answer.columns;
-      this.widths = widthsOf(answer.columns, answer.rows);
+      const widths = widthsOf(answer.columns, answer.rows);
+      this.widths = widths.map((width, at) => Math.max(width, this.widths?.[at] ?? 0)); // columns only grow
       this.drawHead();
-      fill(this.count, answer.total === this.result.rows ? `${number(answer.total)} rows` : `${number(answer.total)} of ${number(this.result.rows)} rows`);
+      fill(this.count, answer.total === this.result.rows ? counted(answer.total, 'row') : `${number(answer.total)} of ${number(this.result.rows)} rows`);
       this.list.element.setAttribute('aria-rowcount', String(answer.total + 1));
       this.list.reset(answer.total, answer.rows);
     } catch (error) {
@@ -241,7 +242,7 @@ class TablePane {
     const cells = this.columns.map((column, at) => {
       const way = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
       const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[way];
-      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': way, style: `width:${this.widths[at]}ch` }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
+      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': way, style: widthOf(this.widths[at]) }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
     });
     fill(this.head, h('div.otx-cell.otx-number', { role: 'columnheader' }, '#'), cells);
   }
@@ -254,7 +255,7 @@ class TablePane {
   }
 
   row(cells, at) {
-    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', { role: 'rowheader' }, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: `width:${this.widths[i]}ch` }, cell)));
+    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', { role: 'rowheader' }, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: widthOf(this.widths[i]) }, cell)));
   }
 
   close() {
@@ -352,6 +353,10 @@ export function number(n) {
   return Number(n).toLocaleString('en-US');
 }
 
+function counted(n, what) {
+  return `${number(n)} ${what}${n === 1 ? '' : 's'}`;
+}
+
 export function duration(ms) {
   return ms < 1000 ? `${Math.max(1, Math.round(ms))} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
@@ -364,9 +369,14 @@ function whose(result) {
   return { handle: result.handle, call: result.call };
 }
 
+/** Room for so many letters between the cell's edges. */
+function widthOf(letters) {
+  return `width:calc(${letters}ch + 14px)`;
+}
+
 function widthsOf(columns, rows) {
   return columns.map((column, at) => {
     const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at]?.length ?? 0), String(column).length + 2);
-    return Math.max(4, Math.min(40, longest + 1));
+    return Math.max(3, Math.min(40, longest));
   });
 }

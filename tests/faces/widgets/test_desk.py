@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import queue
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import pytest
 
@@ -16,6 +17,16 @@ from onetool_ipy.faces.widgets.desk import MOST_SENT, Desk
 from onetool_ipy.sdk import progress
 
 SECRET = "s3cr3t-in-widgets"
+
+
+class Circle(TypedDict):
+    kind: Literal["circle"]
+    radius: float
+
+
+class Box(TypedDict):
+    kind: Literal["box"]
+    width: int
 
 
 class Side:
@@ -267,6 +278,75 @@ def test_stored_results_history_and_favourites(side: Side) -> None:
     assert side.ask("favourite", name="time.now", isOn=True) == {"favourites": ["time.now"]}
     assert side.ask("hello")["favourites"] == ["time.now"]
     assert side.ask("favourite", name="time.now", isOn=False) == {"favourites": []}
+
+
+def test_the_variables_of_the_notebook_are_offered(side: Side) -> None:
+    side.names |= {"rows": [1], "_hidden": 1, "In": [], "helper": lambda: 1, "json": json, "word": "x"}
+    offered = side.ask("variables")["items"]
+    assert offered == [{"name": "word", "kind": "str"}, {"name": "rows", "kind": "list"}]
+
+
+def test_an_http_tool_reads_as_curl_with_its_secret_by_name(side: Side) -> None:
+    bundle = side.box.bundles.put_bundle(side.box.bundles.new_id(), slug="api", display_name="API")
+    request = {
+        "method": "POST",
+        "urlTemplate": "https://api.example.com/users/${id}",
+        "headers": {"X-Note": "it's"},
+        "auth": {"type": "bearer", "value": "${KEY}"},
+        "body": {"text": "${text}"},
+    }
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "text": {"type": "string"}}}
+    record = {"type": "http", "http": {"request": request}, "argSchema": schema, "description": "Say it."}
+    side.box.bundles.put_tool(bundle.bundle_id, "say", "1", record)
+    code = side.ask("check", name="api.say", args={"id": 7, "text": "a b"})["code"]
+    words = shlex.split(code["curl"])
+    assert words[:4] == ["curl", "-X", "POST", "https://api.example.com/users/7"]
+    assert "Authorization: Bearer $KEY" in words
+    assert "X-Note: it's" in words
+    assert "a b" in words[-1]
+    assert SECRET not in json.dumps(side.everything)
+    assert "curl" not in side.ask("check", name="time.now", args={})["code"]
+
+
+def test_what_a_screen_begins_with_is_masked(side: Side) -> None:
+    desk = Desk(
+        side.box,
+        send=side._sent,
+        namespace=dict,
+        keep=lambda result: keep(side.box, result),
+        first={"view": "browser", "options": {"tool": "tools.echo", "args": {"message": SECRET}}},
+    )
+    desk.receive({"id": 77, "kind": "first"})
+    answer = side.wait(lambda message: message.get("id") == 77)["value"]
+    assert answer == {"view": "browser", "options": {"tool": "tools.echo", "args": {"message": "***"}}}
+
+
+def test_the_branch_that_is_meant_is_checked(side: Side) -> None:
+    def draw(shape: Circle | Box) -> str:
+        """Draw."""
+        return "drawn"
+
+    adopt(side, draw)
+    answer = side.ask("check", name="nb.draw", args={"shape": {"kind": "box", "width": "three"}})
+    assert [error["pointer"] for error in answer["errors"]] == ["/shape/width"]
+
+
+def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> None:
+    rows: list[dict[str, Any]] = [{"id": 2, "name": "b", "on": True}, {"id": 10, "more": None, "name": "a"}]
+
+    def give() -> list[dict[str, Any]]:
+        """Rows."""
+        return rows
+
+    adopt(side, give)
+    shown = side.run("nb.give")
+    asked = {"call": shown["call"], "handle": None, "offset": 0, "limit": 10}
+    plain = side.ask("table", **asked)
+    assert plain["columns"] == ["id", "name", "on", "more"]
+    assert plain["rows"] == [["2", "b", "true", ""], ["10", "a", "", ""]]
+    by_id = side.ask("table", **asked, sort={"column": 0, "isDown": False})
+    assert by_id["columns"] == plain["columns"]
+    assert [row[:2] for row in by_id["rows"]] == [["2", "b"], ["10", "a"]]
 
 
 def test_usage_covers_the_whole_period(side: Side) -> None:

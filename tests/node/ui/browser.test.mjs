@@ -58,6 +58,17 @@ test('filters hold together with the search', async () => {
   browser.close();
 });
 
+test('tools of another source are found by it', async () => {
+  const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
+  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
+  const select = $(browser, 'select[aria-label="Source"]');
+  assert.ok(!select.hidden);
+  type(select, 'mcp');
+  await until(() => names(browser).length === 1);
+  assert.deepEqual(names(browser), ['far.away']);
+  browser.close();
+});
+
 test('find, open, fill, run by keyboard alone; the result is shown', async () => {
   const { browser, transport, search } = await open();
   press(browser.element, '/');

@@ -1,0 +1,176 @@
+"""Where else the tools are (palette, launcher, menus, status bar), what the panel says of trouble, and how it looks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import onetool_ipy
+from tests.e2e.screens import AXE
+from tests.e2e.test_panel import LOAD, load, tab, wait_for_cells
+from tests.harness.lab import Lab
+from tests.harness.wheel import Installed
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror='hacked=1'><script>hacked=1</script>"
+EVIL_TOOL = f"""
+from onetool_ipy import tool
+
+@tool(tags=["{EVIL}"])
+def evil(text: str = "{EVIL}") -> str:
+    '''{EVIL}'''
+    return text
+"""
+FUNCTION = "def shout(text: str) -> str:\n    'Say it loudly.'\n    return text.upper()"
+
+
+def say_in_dialog(page: Page, text: str) -> None:
+    page.locator(".jp-Dialog input").fill(text)
+    page.locator(".jp-Dialog input").press("Enter")
+
+
+def choose_in_menu(page: Page, cell: int, item: str) -> None:
+    page.locator(".jp-Notebook .jp-Cell .jp-InputPrompt").nth(cell).click(button="right")
+    page.locator(".lm-Menu-item", has_text=item).click()
+
+
+def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> None:
+    notebook = lab.open_notebook(["", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
+    page = notebook.page
+    load(notebook)
+    page.locator(".jp-Notebook .jp-Cell .jp-InputPrompt").first.click()
+
+    page.keyboard.press("Control+Shift+C")
+    palette = page.locator(".lm-CommandPalette-input")
+    palette.fill("+time.now")
+    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("+time.now")
+    palette.press("Enter")
+    wait_for_cells(notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
+
+    choose_in_menu(page, 1, "Save cell as snippet")
+    say_in_dialog(page, "two")
+    expect(page.locator(".Toastify__toast").last).to_contain_text("$two")
+    notebook.run_cell(3)
+    expect(notebook.output(3)).to_contain_text("2")
+    choose_in_menu(page, 1, "Save cell as tool")
+    say_in_dialog(page, "voice")
+    expect(page.locator(".Toastify__toast", has_text="no function")).to_be_visible()
+    choose_in_menu(page, 2, "Save cell as tool")
+    say_in_dialog(page, "voice")
+    expect(page.locator(".Toastify__toast", has_text="voice.shout")).to_be_visible()
+    notebook.run_cell(4)
+    expect(notebook.output(4)).to_contain_text("HEY")
+    assert (notebook.path.parent / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == FUNCTION + "\n"
+
+    notebook.command("launcher:create")
+    page.locator(".jp-LauncherCard", has_text="Tools panel").click()
+    notebook.command("onetool:new-http")
+    expect(page.get_by_role("heading", name="New HTTP tool")).to_be_visible()
+    assert notebook.page_errors == []
+
+
+def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> None:
+    """Problems and versions; hostile words everywhere; what axe finds, light and dark."""
+    other = "import onetool_ipy._version as v; v.__version__ = '9.9.9'"  # as a kernel of another environment has it
+    notebook = lab.open_notebook([f"{other}\n{LOAD}", EVIL_TOOL], viewport=(1200, 900))
+    onetool = notebook.path.parent / ".onetool"
+    onetool.mkdir()
+    config = {
+        "version": 1,
+        "aliases": {"lost": "nowhere.tool"},
+        "servers": {"broken": {"command": f"/nowhere/{EVIL}"}},
+        "http": {"allowed_hosts": []},
+    }
+    (onetool / "onetool.yaml").write_text(json.dumps(config), encoding="utf-8")
+    page = notebook.page
+    panel = notebook.show_panel()
+    notebook.run_cell(0)
+    expect(panel).to_contain_text(f"The kernel has onetool_ipy 9.9.9, this panel is of {onetool_ipy.__version__}")
+    notebook.run_cell(1)
+    found: list[Any] = []
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        notebook.command("apputils:change-theme", theme=theme)
+        page.locator("#jupyterlab-splash").wait_for(state="detached")
+        tab(panel, "Problems")
+        expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
+        expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
+        expect(page.locator(".onetool-Status")).to_contain_text("1 server down")
+        found += serious(page)
+        tab(panel, "Tools")
+        panel.get_by_label("Search tools").fill("evil")
+        expect(panel.locator(".otx-tool-said").first).to_contain_text("<img src=x")
+        found += serious(page)
+        panel.locator(".otx-tool").first.click()
+        expect(panel.locator(".otx-words")).to_contain_text("<script>")
+        found += serious(page)
+        panel.get_by_role("button", name="All tools").click()
+        tab(panel, "Bundles")
+        panel.get_by_role("button", name="New HTTP tool").click()
+        form = panel.locator(".onetool-ToolForm")
+        form.locator("input").first.fill(EVIL)
+        form.locator("input").nth(1).fill(EVIL)
+        form.locator("input").nth(3).fill(EVIL)
+        form.get_by_role("button", name="Save").click()
+        expect(form.locator(".otx-error").first).to_contain_text("holds '<'")
+        panel.locator(".onetool-Bundle .otx-toggle").first.click()
+        expect(panel.locator(".onetool-Tool").first).to_be_visible()
+        found += serious(page)
+    assert found == []
+    assert page.evaluate("() => window.hacked") is None
+    page.keyboard.press("Tab")
+    tab(panel, "Tools")
+    page.keyboard.press("ArrowRight")
+    expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
+    assert notebook.page_errors == []
+
+
+def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
+    """As behind a JupyterHub; the settings are a user's own: open at start, no status-bar item."""
+    place = tmp_path / "hub"
+    settings = place / "home" / "lab" / "settings" / "onetool-ipy"
+    settings.mkdir(parents=True)
+    wanted = {"openAtStart": True, "statusBar": False}
+    (settings / "panel.jupyterlab-settings").write_text(json.dumps(wanted), encoding="utf-8")
+    hub = Lab(installed_wheel, place, flags=["--ServerApp.base_url=/user/ann/"], browser=lab.browser)
+    try:
+        notebook = hub.open_notebook([LOAD])
+        asked: list[str] = []
+        notebook.page.on("request", lambda request: asked.append(request.url))
+        panel = notebook.page.locator("#onetool-ipy-panel")
+        expect(panel).to_be_visible()
+        notebook.run_cell(0)
+        expect(panel.locator(".otx-tool").first).to_be_visible()
+        expect(notebook.page.locator(".onetool-Status")).to_be_hidden()
+        tab(panel, "Bundles")
+        panel.get_by_role("switch", name="Bundle time").click()
+        expect(panel.get_by_role("switch", name="Bundle time")).not_to_be_checked()
+        own = urlsplit(hub.address)
+        assert own.path == "/user/ann/"
+        for url in (url for url in asked if not url.startswith(("data:", "blob:"))):
+            assert urlsplit(url).netloc == own.netloc
+            assert urlsplit(url).path.startswith(own.path)
+        assert notebook.page_errors == []
+    finally:
+        hub.close()
+
+
+def serious(page: Page) -> list[Any]:
+    """What axe-core finds serious or critical in the panel."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.add_script_tag(path=AXE)
+    found: list[Any] = page.evaluate(_AXE_RUN)
+    return found
+
+
+_AXE_RUN = """async () => {
+  const found = await window.axe.run('#onetool-ipy-panel', { resultTypes: ['violations'] });
+  return found.violations
+    .filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => [each.id, each.nodes.map(node => node.html.slice(0, 200))]);
+}"""

@@ -1,0 +1,70 @@
+"""The screens where nothing moves: as text in a terminal, as an output that is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.faces.widgets.screens import Screens
+from onetool_ipy.toolbox import Toolbox
+
+SECRET = "s3cr3t-in-a-picture"
+
+
+class Terminal:
+    """A shell without a kernel."""
+
+    kernel = None
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Toolbox:
+    onetool = tmp_path / ".onetool"
+    onetool.mkdir()
+    (onetool / "onetool.yaml").write_text("version: 1\n")
+    (onetool / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
+    (onetool / "secrets.yaml").chmod(0o600)
+    return open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")})
+
+
+def test_a_terminal_shows_text(box: Toolbox) -> None:
+    screens = Screens(box, Terminal())
+    box.call("tools.echo", {"message": f"<b>{SECRET}</b>"})
+    result = box.call("tools.echo", {"message": f"<b>{SECRET}</b>"})
+
+    assert "time.now" in str(screens.browser())
+    shown = str(screens.result(result))
+    assert "<b>***</b>" in shown
+    assert SECRET not in shown
+    usage = str(screens.usage("day"))
+    assert "2 calls" in usage
+    assert "tools.echo" in usage
+
+
+def test_to_look_at_the_usage_is_no_call(box: Toolbox) -> None:
+    Screens(box, Terminal()).usage("day")
+    assert box.log.usage(period="day").total_calls == 0
+
+
+def test_a_wrong_period_is_said(box: Toolbox) -> None:
+    with pytest.raises(UsageProblem, match="'decade' is no period"):
+        Screens(box, Terminal()).usage("decade")
+
+
+def test_a_run_without_a_browser_keeps_picture_and_view(tmp_path: Path) -> None:
+    """As papermill and `jupyter execute` do it: the outputs of the cell are the picture, then the view."""
+    make: Any = nbformat.v4
+    cells = ["%load_ext onetool_ipy", "ot.browser()"]
+    notebook = make.new_notebook(cells=[make.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    picture, view = notebook.cells[1].outputs
+    assert 'class="otx-picture"' in picture["data"]["text/html"]
+    assert "time.now" in picture["data"]["text/plain"]
+    assert list(view["data"]) == ["application/vnd.jupyter.widget-view+json"]
