@@ -62,7 +62,7 @@ class Screens(Protocol):
 
     def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any: ...
 
-    def result(self, shown: ToolResult | str) -> Any: ...
+    def result(self, shown: Any) -> Any: ...
 
     def usage(self, period: str = "week", tool: str = "") -> Any: ...
 
@@ -221,8 +221,8 @@ class OtProxy(PackProxy):
         """Open the tool browser: search, forms, results; at a tool if one is named."""
         return self._screens().browser(tool, args)
 
-    def view(self, result: ToolResult | str) -> Any:
-        """Open the result viewer on a result, or on the stored result with this handle."""
+    def view(self, result: Any) -> Any:
+        """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
         return self._screens().result(result)
 
     def usage(self, period: str = "week", tool: str = "") -> Any:

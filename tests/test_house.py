@@ -126,6 +126,12 @@ def test_panel_has_the_version_of_the_package(path: str) -> None:
     assert package["version"] == onetool_ipy.__version__
 
 
+def test_panel_knows_the_version_of_the_package() -> None:
+    source = (ROOT / "labextension" / "src" / "version.ts").read_text(encoding="utf-8")
+
+    assert f"VERSION = '{onetool_ipy.__version__}'" in source
+
+
 def test_lock_file_names_no_place_to_fetch_from() -> None:
     lock = json.loads((ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
 

@@ -17,6 +17,7 @@ import { downServers, PANEL_ID, ToolsPanel } from './panel';
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'Tools';
 const MOST_IN_PALETTE = 1000;
+const TOAST_MS = 6000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
@@ -52,7 +53,7 @@ function activate(
   void follow(registry, settings => {
     choices.isOn = settings.palette;
     void choices.refresh();
-    item?.setHidden(!settings.statusBar);
+    item?.toggleClass('onetool-off', !settings.statusBar);
     if (settings.openAtStart && !isOpened && shell) {
       void app.restored.then(() => shell.activateById(PANEL_ID));
     }
@@ -112,7 +113,7 @@ async function ready(panel: ToolsPanel): Promise<boolean> {
   if (panel.link?.state === 'missing') {
     const said = await panel.link.load();
     if (said) {
-      Notification.error(said);
+      Notification.error(said, { autoClose: 2 * TOAST_MS });
       return false;
     }
   }
@@ -122,7 +123,7 @@ async function ready(panel: ToolsPanel): Promise<boolean> {
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
   const names = (await ready(panel)) ? await toolNames(panel.link, MOST_IN_PALETTE) : [];
   if (!names.length) {
-    Notification.info('No tools are known yet.');
+    Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
   }
   return (await InputDialog.getItem({ title: 'Insert a call of', items: names, editable: true })).value;
@@ -138,10 +139,11 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
     return;
   }
   try {
-    Notification.success(what === 'snippet' ? await saveSnippet(link, name, source) : await saveTool(link, name, source));
+    const said = what === 'snippet' ? await saveSnippet(link, name, source) : await saveTool(link, name, source);
+    Notification.success(said, { autoClose: TOAST_MS });
     await link.refresh();
   } catch (error) {
-    Notification.error((error as Error).message);
+    Notification.error((error as Error).message, { autoClose: 2 * TOAST_MS });
   }
 }
 
@@ -206,7 +208,7 @@ function addStatus(panel: ToolsPanel, statusBar: IStatusBar, onClick: () => void
     item.node.textContent = words;
     item.node.title = 'Tools of this notebook; click to see them';
     item.node.setAttribute('aria-label', words ? `Tools: ${words}` : 'Tools');
-    item.node.hidden = !words;
+    item.setHidden(!words);
   };
   panel.updated.connect(draw);
   statusBar.registerStatusItem('onetool-ipy:status', { item, align: 'left', rank: 200 });

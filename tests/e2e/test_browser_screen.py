@@ -139,6 +139,7 @@ def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, scre
     expect(field(browser, "name")).to_have_value("one")
     others.nth(0).get_by_role("button", name="Put").click()
     expect(others).to_have_count(0)
+    expect(browser).to_be_focused()  # the button that had it is gone; the notebook must not get it
 
 
 def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, screens: Screens) -> None:

@@ -12,6 +12,7 @@ from tests.harness.surroundings import OUTSIDE, ROOT
 
 WORKSHOP = ROOT / "labextension"
 BUILT = ROOT / "onetool_ipy" / "labextension"
+UI = ROOT / "onetool_ipy" / "ui"
 
 
 def test_committed_panel_is_what_its_source_builds(tmp_path: Path) -> None:
@@ -19,6 +20,7 @@ def test_committed_panel_is_what_its_source_builds(tmp_path: Path) -> None:
     assert modules.is_dir(), "`make test` fetches node_modules; or run `npm ci` in labextension/"
     copy = tmp_path / "labextension"
     shutil.copytree(WORKSHOP, copy, ignore=shutil.ignore_patterns("node_modules", "lib"))
+    shutil.copytree(UI, tmp_path / "onetool_ipy" / "ui")  # the browser in the panel is this module
     # Links, not copies, of 450 MB; a symbolic link would change how modules are found.
     shutil.copytree(modules, copy / "node_modules", symlinks=True, copy_function=_link_or_copy)
 

@@ -28,10 +28,10 @@ class Screens:
         options: Json = {"tool": self._box.registry.require(tool).name, "args": args} if tool else {}
         return self._screen("browser", options, browser_picture(self._box))
 
-    def result(self, shown: ToolResult | str) -> Any:
-        """The viewer of a result, or of the stored result with this handle."""
-        result = shown if isinstance(shown, ToolResult) else None
-        handle = shown if isinstance(shown, str) else shown.handle
+    def result(self, shown: Any) -> Any:
+        """The viewer of a result, of the stored result with this handle, or of any other value."""
+        result = None if isinstance(shown, str) else shown if isinstance(shown, ToolResult) else ToolResult(True, shown)
+        handle = shown if result is None else result.handle
         picture = result_picture(self._box, result, handle)
         return self._screen("result", {"handle": None if result else handle}, picture, result)
 

@@ -60,13 +60,13 @@ class Viewing:
     def show(self, result: ToolResult) -> Json:
         """What the viewer is told of a result: how it can be looked at, and its first lines."""
         meta = result.meta
-        call, tool = str(meta.get("call_id", "")), str(meta.get("tool", ""))
+        call, tool = str(meta.get("call_id") or f"at-{id(result):x}"), str(meta.get("tool", ""))
         about: Json = {"ok": result.ok, "tool": tool, "call": call, "ms": meta.get("duration_ms", 0.0)}
         if result.error is not None:
             failure = values.map_text(values.to_json(result.to_dict()["error"]), self._box.mask)
             return {**about, "error": failure}
         item = _Item(lambda: result.data, tool=tool, handle=result.handle)
-        self._remember(call or str(id(result)), item)
+        self._remember(call, item)
         item.lines = self._small(result.data)
         if item.lines is None:
             try:
@@ -290,7 +290,7 @@ def _is_flat(cell: Any) -> bool:
 
 
 def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.startswith("pandas.") and type(data).__name__ in ("DataFrame", "Series")
+    return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
 
 
 def _row_count(data: Any) -> int:

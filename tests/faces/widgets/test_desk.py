@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from onetool_ipy import open_toolbox, tool
+from onetool_ipy.core.model import ToolResult
 from onetool_ipy.faces.ipython.display import keep
 from onetool_ipy.faces.widgets.desk import MOST_SENT, Desk
 from onetool_ipy.sdk import progress
@@ -74,7 +76,8 @@ class Side:
 
     def run(self, name: str, **args: Any) -> dict[str, Any]:
         job = self.ask("run", name=name, args=args)["job"]
-        return self.wait(lambda m: m.get("job") == job and "result" in m)["result"]
+        shown: dict[str, Any] = self.wait(lambda m: m.get("job") == job and "result" in m)["result"]
+        return shown
 
 
 @pytest.fixture
@@ -347,6 +350,24 @@ def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> N
     by_id = side.ask("table", **asked, sort={"column": 0, "isDown": False})
     assert by_id["columns"] == plain["columns"]
     assert [row[:2] for row in by_id["rows"]] == [["2", "b"], ["10", "a"]]
+
+
+def test_a_frame_is_a_table(side: Side) -> None:
+    side.desk.show_first(ToolResult(True, pd.DataFrame({"a": [3, 1, 2], "b": ["x", "y", None]})))
+    shown = side.ask("open")
+    assert shown["kinds"][0] == "table"
+    assert shown["rows"] == 3
+    asked = {"call": shown["call"], "handle": None, "offset": 0, "limit": 10}
+    found = side.ask("table", **asked, sort={"column": 0, "isDown": False})
+    assert found["columns"] == ["a", "b"]
+    assert found["rows"] == [["1", "y"], ["2", ""], ["3", "x"]]
+
+
+def test_a_value_that_no_call_gave_is_viewed(side: Side) -> None:
+    side.desk.show_first(ToolResult(True, {"a": [1, 2]}))
+    shown = side.ask("open")
+    tree = side.ask("tree", call=shown["call"], handle=None, path=["a"], offset=0, limit=10)
+    assert [child["preview"] for child in tree["children"]] == ["1", "2"]
 
 
 def test_usage_covers_the_whole_period(side: Side) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.errors import OneToolError, UsageProblem
 from onetool_ipy.faces.widgets.screens import Screens
 from onetool_ipy.toolbox import Toolbox
 
@@ -45,6 +45,16 @@ def test_a_terminal_shows_text(box: Toolbox) -> None:
     usage = str(screens.usage("day"))
     assert "2 calls" in usage
     assert "tools.echo" in usage
+
+
+def test_any_value_is_viewed_and_an_unknown_handle_is_said(box: Toolbox) -> None:
+    screens = Screens(box, Terminal())
+    assert "3" in str(screens.result([1, 2, 3]))
+    assert "0 lines" not in str(screens.result({"a": None}))
+    with pytest.raises(OneToolError, match="nosuch"):
+        screens.result("nosuch")
+    with pytest.raises(OneToolError, match=r"no\.such"):
+        screens.browser("no.such")
 
 
 def test_to_look_at_the_usage_is_no_call(box: Toolbox) -> None:
