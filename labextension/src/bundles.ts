@@ -100,7 +100,7 @@ export class BundlesView {
         h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version)),
         h('div.otx-tool-said', { title: tool.description }, tool.available ? `${tool.description}${calls}` : (tool.reason ?? 'not available'))
       ),
-      tool.type === 'http' ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
+      tool.type === 'http' && tool.http?.request ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
       this._switch(`${tool.slug} ${tool.version}`, tool.isEnabled, isOn => this.rest.switchTool(tool, isOn)),
       tool.isBuiltIn ? null : this._twice(`Delete ${tool.slug} ${tool.version}`, () => this.rest.deleteTool(tool))
     );

@@ -7,6 +7,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { toolNames } from './calls';
@@ -48,12 +49,14 @@ function activate(
   }
   const choices = new Choices(panel, palette);
   panel.updated.connect(() => void choices.refresh());
-  const item = statusBar ? addStatus(panel, statusBar, () => app.shell.activateById(PANEL_ID)) : null;
+  const status = new Status(panel, () => app.shell.activateById(PANEL_ID));
+  statusBar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed });
   let isOpened = false;
   void follow(registry, settings => {
     choices.isOn = settings.palette;
     void choices.refresh();
-    item?.toggleClass('onetool-off', !settings.statusBar);
+    status.isOn = settings.statusBar;
+    status.draw();
     if (settings.openAtStart && !isOpened && shell) {
       void app.restored.then(() => shell.activateById(PANEL_ID));
     }
@@ -197,23 +200,35 @@ class Choices {
   private readonly _items: IDisposable[] = [];
 }
 
-function addStatus(panel: ToolsPanel, statusBar: IStatusBar, onClick: () => void): Widget {
-  const item = new Widget({ node: document.createElement('button') });
-  item.addClass('onetool-Status');
-  item.node.addEventListener('click', onClick);
-  const draw = (): void => {
-    const about = panel.link?.about;
-    const down = downServers(about ?? null).length;
+/** How many tools are ready and how many servers are down; nothing where that is not known, or not wanted. */
+class Status extends Widget {
+  constructor(
+    private readonly panel: ToolsPanel,
+    onClick: () => void
+  ) {
+    super({ node: document.createElement('button') });
+    this.addClass('onetool-Status');
+    this.node.title = 'Tools of this notebook; click to see them';
+    this.node.addEventListener('click', onClick);
+    panel.updated.connect(() => this.draw());
+    this.draw();
+  }
+
+  readonly changed = new Signal<this, void>(this);
+  isOn = true;
+
+  get isActive(): boolean {
+    return this.isOn && this.node.textContent !== '';
+  }
+
+  draw(): void {
+    const about = this.panel.link?.about ?? null;
+    const down = downServers(about).length;
     const words = about ? `${about.tools} tools${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
-    item.node.textContent = words;
-    item.node.title = 'Tools of this notebook; click to see them';
-    item.node.setAttribute('aria-label', words ? `Tools: ${words}` : 'Tools');
-    item.setHidden(!words);
-  };
-  panel.updated.connect(draw);
-  statusBar.registerStatusItem('onetool-ipy:status', { item, align: 'left', rank: 200 });
-  draw();
-  return item;
+    this.node.textContent = words;
+    this.node.setAttribute('aria-label', `Tools: ${words || 'none known'}`);
+    this.changed.emit();
+  }
 }
 
 interface ISettings {

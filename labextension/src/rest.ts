@@ -37,6 +37,7 @@ export interface ITool {
   argSchema: Record<string, unknown>;
   outputSchema?: Record<string, unknown>;
   http?: Record<string, any>;
+  limits?: Record<string, unknown>;
   isEnabled: boolean;
   isBuiltIn: boolean;
   available: boolean;

@@ -95,19 +95,26 @@ export class ToolForm {
 
   private _record(): Record<string, any> {
     const given: Record<string, any> = this._form.value();
-    const request: Record<string, unknown> = { method: given.method ?? 'GET', urlTemplate: given.url ?? '' };
+    const known = this.options.tool;
+    // What the form does not show is carried over: time limits, body kinds, success codes, limits, output schema.
+    const { query: _q, headers: _h, body: _b, auth: _a, ...others } = known?.http?.request ?? {};
+    const request: Record<string, unknown> = { ...others, method: given.method ?? 'GET', urlTemplate: given.url ?? '' };
     for (const key of ['query', 'headers', 'body', 'auth']) {
       if (given[key] !== undefined) {
         request[key] = given[key];
       }
     }
-    const response = given.selector ? { selector: given.selector } : {};
+    const { selector, ...rest } = known?.http?.response ?? {};
+    const kept = typeof selector === 'object' && selector !== null ? { selector } : {};
+    const response = { ...rest, ...kept, ...(given.selector ? { selector: given.selector } : {}) };
     const texts = JSON.stringify([given.url, given.query, given.headers, given.body]);
     return {
       displayName: given.tool ?? '',
       description: given.description ?? given.tool ?? '',
       tags: given.tags ?? [],
       type: 'http',
+      ...(known?.outputSchema ? { outputSchema: known.outputSchema } : {}),
+      ...(known?.limits ? { limits: known.limits } : {}),
       argSchema: given.arguments ?? schemaFor(texts),
       http: { request, response }
     };

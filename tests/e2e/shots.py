@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e import screen_shots
+from tests.e2e import panel_shots, screen_shots
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab
 
@@ -56,7 +56,7 @@ def _take(lab: Lab, folder: Path) -> list[Path]:
         ]
         pictures += _tour(lab, folder, name, cells, (1200, 3400))
     lab.close_notebooks()
-    return pictures + screen_shots.take(lab, folder)
+    return pictures + panel_shots.take(lab, folder) + screen_shots.take(lab, folder)
 
 
 def _tour(lab: Lab, folder: Path, label: str, cells: Sequence[str], viewport: tuple[int, int]) -> list[Path]:
@@ -64,7 +64,7 @@ def _tour(lab: Lab, folder: Path, label: str, cells: Sequence[str], viewport: tu
     panel = notebook.show_panel()
     for index in range(len(cells)):
         notebook.run_cell(index)
-    expect(panel).to_contain_text("tools: ")
+    expect(panel.locator(".otx-tool").first).to_be_visible()
     pictures: list[Path] = []
     for name, theme in THEMES.items():
         notebook.command("apputils:change-theme", theme=theme)

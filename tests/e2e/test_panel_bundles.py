@@ -140,9 +140,9 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     assert "shop" in error_of(notebook, 0)
 
     panel.get_by_role("button", name="Import OpenAPI").click()
-    source, name = panel.get_by_label("OpenAPI document or address"), panel.get_by_label("Name of the bundle")
+    source, slug = panel.get_by_label("OpenAPI document or address"), panel.get_by_label("Name of the bundle")
     source.fill('{"openapi": ')
-    name.fill("items")
+    slug.fill("items")
     panel.get_by_role("button", name="Import", exact=True).click()
     expect(panel.locator(".onetool-Bundles-editor").get_by_role("alert")).to_contain_text("JSON")
     source.fill(api.url("/openapi.json"))

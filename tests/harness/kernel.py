@@ -321,6 +321,14 @@ class Kernel:
         self._channels.executions.clear()
         self.execute(_RESET.format(work=str(work), state=str(state)), silent=True)
 
+    def another_client(self) -> BlockingKernelClient:
+        """A client of one's own to the same kernel, as a second page has it; stop its channels at the end."""
+        client = BlockingKernelClient()  # with a session of its own: replies go by the session's name
+        client.load_connection_info(self._manager.get_connection_info())
+        client.start_channels()
+        client.wait_for_ready(timeout=START_TIMEOUT_S)
+        return client
+
     def close(self) -> None:
         """Stop the kernel; may be called twice."""
         self._client.stop_channels()

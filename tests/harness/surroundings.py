@@ -7,13 +7,16 @@ that need the developer's own settings, such as npm.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 __all__ = ["OUTSIDE", "ROOT", "enter", "leave", "private"]
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE: dict[str, str] = dict(os.environ)
+_KEPT = "ONETOOL_TESTS_OUTSIDE"
+# A worker of a parallel run is started inside the surroundings: what was outside is handed on to it.
+OUTSIDE: dict[str, str] = json.loads(os.environ[_KEPT]) if _KEPT in os.environ else dict(os.environ)
 
 # Set in a developer's shell, each would reach into a test.
 _UNWANTED = (
@@ -55,6 +58,7 @@ def enter(home: Path) -> None:
     for name in _UNWANTED:
         os.environ.pop(name, None)
     os.environ.update(private(home))
+    os.environ[_KEPT] = json.dumps(OUTSIDE)
 
 
 def leave() -> None:

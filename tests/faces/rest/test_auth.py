@@ -16,7 +16,7 @@ from onetool_ipy.faces.rest.routes import ROUTES
 from tests.faces.rest.conftest import Api
 from tests.faces.rest.serving import Server
 
-BUNDLE = str(uuid_utils.uuid7())
+BUNDLE = "019b7730-2000-7000-8000-0000000000a1"
 PATHS = sorted({route.path for route in ROUTES})
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 EVERYTHING = [(verb, path) for path in [*PATHS, "/onetool", "/onetool/nothing/here"] for verb in VERBS]

@@ -1,0 +1,187 @@
+"""The side panel's line to a kernel, over the protocol, exactly as the panel uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from onetool_ipy import __version__
+from onetool_ipy.faces.widgets.comms import TARGET
+from tests.harness.kernel import Kernel
+
+LOAD = "%load_ext onetool_ipy"
+LOADED = "sorted(m for m in __import__('sys').modules if m.startswith('onetool_ipy.faces.widgets'))"
+
+
+class Line:
+    """A page's end of the line."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.subshell: str | None = None
+        self.comm = ""
+
+    def open_subshell(self) -> None:
+        asked = self.client.session.msg("create_subshell_request", {})
+        self.client.control_channel.send(asked)
+        reply = self._reply(asked, self.client.get_control_msg)
+        self.subshell = reply["content"]["subshell_id"]
+
+    def look(self) -> list[str]:
+        """Ids of the lines that the kernel has."""
+        asked = self._message("comm_info_request", {"target_name": TARGET})
+        self.client.shell_channel.send(asked)
+        found = [*self._reply(asked, self.client.get_shell_msg)["content"]["comms"]]
+        self.comm = found[-1] if found else ""
+        return found
+
+    def send(self, kind: str, **payload: Any) -> None:
+        data = {"id": "1", "kind": kind, "payload": payload}
+        self.client.shell_channel.send(self._message("comm_msg", {"comm_id": self.comm, "data": data}))
+
+    def hear(self, kind: str = "comm_msg") -> dict[str, Any]:
+        while True:
+            message = self.client.get_iopub_msg(timeout=30)
+            content: dict[str, Any] = message["content"]
+            if message["msg_type"] == kind and content["comm_id"] == self.comm and "event" not in content["data"]:
+                return content["data"]
+
+    def ask(self, kind: str, **payload: Any) -> Any:
+        self.send(kind, **payload)
+        answer = self.hear()
+        assert "error" not in answer, answer
+        return answer["value"]
+
+    def _message(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
+        message: dict[str, Any] = self.client.session.msg(kind, content)
+        if self.subshell is not None:
+            message["header"]["subshell_id"] = self.subshell
+        return message
+
+    def _reply(self, asked: dict[str, Any], get: Any) -> dict[str, Any]:
+        while True:
+            reply: dict[str, Any] = get(timeout=30)
+            if reply["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
+                return reply
+
+
+@contextmanager
+def page(kernel: Kernel) -> Iterator[Line]:
+    client = kernel.another_client()
+    try:
+        yield Line(client)
+    finally:
+        client.stop_channels()
+
+
+@pytest.fixture
+def line(kernel: Kernel) -> Iterator[Line]:
+    with page(kernel) as opened:
+        yield opened
+
+
+def test_kernel_without_us_has_no_line_and_says_nothing(kernel: Kernel, line: Line) -> None:
+    before = kernel.evaluate(LOADED)
+
+    assert line.look() == []
+
+    assert kernel.evaluate(LOADED) == before
+    outcome = kernel.execute("1")
+    assert (outcome.stdout, outcome.stderr) == ("", "")
+
+
+def test_listing_makes_no_desk(kernel: Kernel, line: Line) -> None:
+    kernel.execute(LOAD)
+
+    assert len(line.look()) == 1
+    assert kernel.evaluate("get_ipython().magics_manager.registry['onetool_ipy']._box is None") == "True"
+
+
+def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Line) -> None:
+    onetool = kernel.cwd / ".onetool"
+    onetool.mkdir()
+    (onetool / "onetool.yaml").write_text("version: 1\naliases: {lost: nowhere.tool}\n", encoding="utf-8")
+    kernel.execute(LOAD)
+    line.look()
+
+    about = line.ask("about")
+
+    assert about["version"] == __version__
+    assert about["project"] == str(kernel.cwd.resolve())
+    assert [problem["where"] for problem in about["problems"]] == ["alias 'lost'"]
+    kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")
+    after = line.ask("about")
+    assert after["tools"] == about["tools"] + 1
+    assert after["mark"] != about["mark"]
+
+
+def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Line) -> None:
+    """Also right after a cell has published, which would send an ordinary comm's questions to the main shell."""
+    kernel.execute(LOAD)
+    line.open_subshell()
+    line.look()
+    line.ask("about")
+    kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")  # publishes
+    kernel.execute("import threading; go_on = threading.Event()")
+    running = kernel.start_execute("print('began', flush=True)\ngo_on.wait(30)")
+    running.wait_for_output("began")
+
+    assert line.ask("tool", name="nb.twice")["signature"] == "nb.twice(n: int)"
+
+    assert line.ask("run", name="nb.twice", args={"n": 2})["job"]
+    kernel.interrupt()
+    assert running.wait(allow_errors=True).error is not None  # it was still waiting
+
+
+def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: Line) -> None:
+    kernel.execute(LOAD)
+    line.look()
+    with page(kernel) as second:
+        assert second.look() == [line.comm]
+        assert second.ask("hello")["tools"] == line.ask("hello")["tools"]
+        second.client.shell_channel.send(second.client.session.msg("comm_close", {"comm_id": line.comm, "data": {}}))
+        assert second.look() == [line.comm]  # one page let go; the line is there for the others
+        kernel.execute("%unload_ext onetool_ipy")
+        line.hear("comm_close")
+        assert second.look() == []
+    kernel.execute(LOAD)
+    assert line.look() != []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "said"),
+    [
+        ("Bad Name", "def f(): pass", "no name for a pack"),
+        ("../up", "def f(): pass", "no name for a pack"),
+        ("good", "1 + 1", "no function"),
+        ("good", "%magic\ndef f(): pass", "no plain Python (line 1)"),
+        ("good", "def f(:", "no plain Python"),
+        ("time", "def f(): pass", "a pack 'time' already"),
+        ("good", "def _hidden(): pass", "no function"),
+    ],
+)
+def test_cell_that_cannot_be_a_tool_is_refused(kernel: Kernel, line: Line, name: str, source: str, said: str) -> None:
+    kernel.execute(LOAD)
+    line.look()
+
+    line.send("keepTool", name=name, source=source)
+
+    assert said in json.dumps(line.hear()["error"])
+    assert not (kernel.cwd / ".onetool").exists()
+
+
+def test_cell_is_kept_as_a_tool_and_never_over_another(kernel: Kernel, line: Line) -> None:
+    kernel.execute(LOAD)
+    line.look()
+    source = "def shout(text: str) -> str:\n    'Loudly.'\n    return text.upper()"
+
+    assert line.ask("keepTool", name="voice", source=source)["tools"] == ["voice.shout"]
+
+    assert "HEY" in kernel.execute("%tool voice.shout text=hey").text
+    line.send("keepTool", name="voice", source="def other() -> int:\n    return 1")
+    assert "a pack 'voice' already" in line.hear()["error"]["message"]
+    assert (kernel.cwd / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == source + "\n"
