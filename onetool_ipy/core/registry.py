@@ -95,7 +95,8 @@ class Registry:
     def find(self, name: str) -> ToolSpec | None:
         """`get`, and on a miss look whether a source has something new."""
         spec = self.get(name)
-        if spec is None and self.refresh():
+        if spec is None:
+            self.refresh()  # it may have been another thread's look that found it: what counts is what is there now
             spec = self._index.lookup.get(name)
         return spec
 

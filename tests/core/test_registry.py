@@ -281,3 +281,37 @@ def test_many_threads_register_and_read_at_once() -> None:
 
     assert torn == []
     assert len(registry.list()) == 50 + 100
+
+
+def test_what_another_thread_has_just_found_is_found() -> None:
+    """Its look took the news; ours hears of none, and must look into the index all the same."""
+
+    class Late:
+        """A source whose news another thread takes while we ask for them."""
+
+        def __init__(self) -> None:
+            self.known: list[ToolSpec] = []
+            self.taken = False
+
+        def tools(self) -> list[ToolSpec]:
+            return self.known
+
+        def problems(self) -> list[Problem]:
+            return []
+
+        def refresh(self) -> bool:
+            if not self.taken:
+                self.taken = True
+                self.known = [tool("late.tool")]
+                registry.rebuild()
+            return False
+
+        def close(self) -> None:
+            return None
+
+    registry = Registry([Late()])
+
+    found = registry.find("late.tool")
+
+    assert found is not None
+    assert found.name == "late.tool"

@@ -68,7 +68,9 @@ def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) 
 def test_reset_takes_nothing_of_ours(kernel: Kernel) -> None:
     write_pack(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy")
-    kernel.execute(TOOLS + "\nmine = 5\njob = %tool nb.nap s=1 --bg")
+    started = kernel.start_execute(TOOLS + "\nmine = 5\njob = %tool nb.nap s=3 --bg", allow_stdin=True)
+    started.wait_for_output("begun", even_after_end=True)  # from here on it needs no name of the notebook
+    started.wait()
     kernel.execute("%reset -f")
 
     assert kernel.execute("shop.price(item='x'), nb.count(n=0)").result_text == "(1.0, 0)"
