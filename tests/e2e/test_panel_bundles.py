@@ -62,6 +62,12 @@ def switch(panel: Locator, name: str) -> Locator:
     return panel.get_by_role("switch", name=name)
 
 
+def flip(notebook: Notebook, panel: Locator, name: str) -> None:
+    """Press a switch, and wait until the server has heard of it: it shows at once what was wished."""
+    with notebook.page.expect_response(lambda answer: answer.request.method == "PATCH"):
+        switch(panel, name).click()
+
+
 def error_of(notebook: Notebook, index: int) -> str:
     (output,) = [each for each in notebook.run_cell(index) if each["output_type"] == "error"]
     return str(output["evalue"])
@@ -108,14 +114,14 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
 
     notebook.run_cell(0)
     expect(notebook.output(0)).to_contain_text("/items/7")
-    switch(panel, "get-item v1").click()
+    flip(notebook, panel, "get-item v1")
     expect(switch(panel, "get-item v1")).not_to_be_checked()
     assert "switched off" in error_of(notebook, 0)
-    switch(panel, "get-item v1").click()
-    switch(panel, "Bundle shop").click()
+    flip(notebook, panel, "get-item v1")
+    flip(notebook, panel, "Bundle shop")
     expect(switch(panel, "Bundle shop")).not_to_be_checked()
     assert "switched off" in error_of(notebook, 0)
-    switch(panel, "Bundle shop").click()
+    flip(notebook, panel, "Bundle shop")
     expect(switch(panel, "Bundle shop")).to_be_checked()
 
     panel.get_by_role("button", name="Edit get-item v1").click()
