@@ -118,8 +118,9 @@ class JobScreen:
     def _begin(self, job: Job) -> None:
         self.job = job
         self._screens.keep(self, job)
-        if not job.is_over:
-            self._draw(job)
+        with self._drawing:
+            if not job.is_over:  # or its end, told by another thread meanwhile, would be drawn over
+                self._draw(job)
         if self._is_live and self._out.key:
             self._screens.ticker.watch(self)
 
