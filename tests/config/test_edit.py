@@ -9,7 +9,7 @@ import yaml
 
 from onetool_ipy import UsageProblem
 from onetool_ipy.config import load_config
-from onetool_ipy.config.edit import allow_host, save_secret
+from onetool_ipy.config.edit import add_server, allow_host, save_secret
 
 HOST = "api.example.com"
 
@@ -105,3 +105,48 @@ def test_a_secret_is_kept_for_its_owner_alone(tmp_path: Path, value: str) -> Non
     assert "secrets.yaml" in (tmp_path / ".onetool" / ".gitignore").read_text(encoding="utf-8")
     with pytest.raises(UsageProblem, match="another secret"):
         save_secret(paths, "MY_KEY", "something else")
+
+
+SERVER = {"type": "stdio", "command": "uvx", "args": ["mcp-server-time"], "env": {"MODE": "a: b # c"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "# nothing but words\n",
+        "version: 1\nfs: {roots: ['.']}  # no newline at the end",
+        "servers:\n",
+        "servers: # later\nfs: {roots: ['.']}\n",
+        "servers: {}\n",
+        "servers: {one: {type: stdio, command: x}} # one\n",
+        "servers:\n    one:   # first\n        type: stdio\n        command: x\n\nfs: {roots: ['.']}\n",
+    ],
+)
+def test_a_server_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | None) -> None:
+    paths = _paths(tmp_path, text)
+    before = (yaml.safe_load(text or "") or {}).get("servers") or {}
+
+    file = add_server(paths, "clock", SERVER)
+
+    changed = file.read_text(encoding="utf-8")
+    loaded = load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert loaded.problems == ()
+    assert set(loaded.settings.servers) == {*before, "clock"}
+    assert loaded.settings.servers["clock"].data["env"] == SERVER["env"]
+    kept = iter(changed)
+    assert all(any(mine == each for each in kept) for mine in text or ""), "something was taken out"
+    with pytest.raises(UsageProblem, match="has a server 'clock'"):
+        add_server(loaded.paths, "clock", {"type": "stdio", "command": "other"})
+    assert file.read_text(encoding="utf-8") == changed
+
+
+@pytest.mark.parametrize("text", ["servers: [1]\n", "servers: 5\n", "servers: [1\n", "a: 1\na: 2\n"])
+def test_a_server_is_not_added_to_what_holds_none(tmp_path: Path, text: str) -> None:
+    paths = _paths(tmp_path, text)
+
+    with pytest.raises(UsageProblem):
+        add_server(paths, "clock", SERVER)
+
+    assert (tmp_path / ".onetool" / "onetool.yaml").read_text(encoding="utf-8") == text
