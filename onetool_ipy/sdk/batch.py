@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from contextlib import closing
 from typing import Any
 
 from onetool_ipy.core import current, values
@@ -60,12 +61,13 @@ def batch_execute(
     if not work:
         return ""
     outcomes: list[Outcome] = [(False, "")] * len(work)
-    for count, (index, outcome) in enumerate(_run([value for value, _ in work], func, max_workers, engine), 1):
-        outcomes[index] = outcome
-        label = work[index][1]
-        report(count, len(work), label)
-        if progress is not None:
-            progress(count, len(work), label)
+    with closing(_run([value for value, _ in work], func, max_workers, engine)) as run:  # Stop may come anywhere
+        for count, (index, outcome) in enumerate(run, 1):
+            outcomes[index] = outcome
+            label = work[index][1]
+            report(count, len(work), label)
+            if progress is not None:
+                progress(count, len(work), label)
     return "\n\n".join(_section(label, outcome) for (_, label), outcome in zip(work, outcomes, strict=True))
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
@@ -29,7 +29,7 @@ from onetool_ipy.sdk.away import Outcome
 __all__ = ["in_dask", "in_executor", "in_threads", "is_dask", "is_executor", "is_thread_pool"]
 
 Func = Callable[[Any], Any]
-Outcomes = Iterator[tuple[int, Outcome]]
+Outcomes = Generator[tuple[int, Outcome], None, None]
 
 _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 _LOOK_UP_S = 0.5
@@ -49,10 +49,10 @@ def in_threads(items: Sequence[Any], func: Func, width: int, *, grace_s: float =
                 done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
-    for thread in threads:
-        thread.start()
     left = len(items)
     try:
+        for thread in threads:  # inside: a Stop may come while they start
+            thread.start()
         while left:
             yield _next(done)
             left -= 1

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -330,6 +331,38 @@ def test_stop_ends_the_batch_and_what_runs_in_it(box: Toolbox, tmp_path: Path) -
     assert stopped == "stopped\n"
     assert took < 1
     assert rest == "2 []\n"
+
+
+def test_stop_while_the_threads_are_started_ends_those_that_run(box: Toolbox) -> None:
+    """The second thread's start is where the interrupt comes: the first one's item must not go on for ever."""
+    begun = threading.Event()
+    running: list[threading.Thread] = []
+
+    def spin(item: int) -> None:
+        running.append(threading.current_thread())
+        begun.set()
+        while True:
+            threading.Event().wait(0.01)
+
+    def at_second_start(frame: FrameType, event: str, _arg: object) -> None:
+        if frame.f_code is not threading.Thread.start.__code__:
+            return
+        if event == "return":
+            assert begun.wait(10)
+        elif event == "call" and running:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(at_second_start)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            batch_execute(range(10), spin, max_workers=3)
+    finally:
+        sys.setprofile(None)
+
+    for thread in running:
+        thread.join(10)
+    assert [thread.is_alive() for thread in running] == [False]
 
 
 def test_functions_of_a_module_run_in_processes(box: Toolbox, processes: ProcessPoolExecutor) -> None:
