@@ -16,6 +16,7 @@ __all__ = ["MAX_RUNES", "is_id", "new_id", "require_id", "require_slug", "requir
 
 MAX_RUNES = 64
 _MAX_SHOWN = 80
+_SIMPLE = re.compile(r"[A-Za-z0-9-]+")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -61,7 +62,7 @@ def _label(value: Any, field: str, also: str) -> str:
     if len(text) > MAX_RUNES or len(value) > 4 * MAX_RUNES:
         shown = values.safe_repr(value, _MAX_SHOWN)
         raise InvalidRequest(f"{field}: {shown} is longer than {MAX_RUNES} characters.")
-    for rune in text:
+    for rune in text if not _SIMPLE.fullmatch(text) else ():
         if not _is_allowed(rune, also):
             shown, allowed = (
                 values.safe_repr(value, _MAX_SHOWN),

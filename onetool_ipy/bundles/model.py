@@ -206,6 +206,17 @@ class _ToolFields(Record):
             raise ValueError('argSchema: its "type" must be "object"')
         return self
 
+    def to_dict(self) -> dict[str, Any]:
+        copied: dict[str, Any] = _own_copy(self.shared())
+        return copied
+
+    def shared(self) -> dict[str, Any]:
+        """`to_dict` with the record's own schemas in it: to be read or written, not to be given out."""
+        dumped = self.model_dump(mode="json", by_alias=True, exclude={"arg_schema", "output_schema"})
+        dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
+        ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
+        return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
+
     @field_serializer("http")
     def _http(self, http: HttpDefinition | None) -> dict[str, Any] | None:
         return None if http is None else http.wire()
@@ -245,13 +256,13 @@ class Tool(_ToolFields):
         """Always: a PUT never replaces a tool."""
         return True
 
-    def to_dict(self) -> dict[str, Any]:
-        found = super().to_dict()
+    def shared(self) -> dict[str, Any]:
+        found = super().shared()
         return {key: found[key] for key in sorted(found, key=_place)}
 
     def stored(self) -> dict[str, Any]:
-        """What of the record is kept on disk; the rest is found out when it is asked for."""
-        return {key: value for key, value in self.to_dict().items() if key not in self._computed}
+        """What of the record is kept on disk, to be written; the rest is found out when it is asked for."""
+        return {key: value for key, value in self.shared().items() if key not in self._computed}
 
 
 class BundleBody(Record):
@@ -320,8 +331,7 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     if not values.is_json(dict(data)):
         raise InvalidRequest("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
     if own is not None:
-        data = _without_read_only(data, own)
-        _require_unicode(data)
+        data = _own_copy(_without_read_only(data, own))
     try:
         return kind.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as exc:
@@ -338,12 +348,18 @@ def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[st
     return fresh
 
 
-def _require_unicode(data: Mapping[str, Any]) -> None:
-    """Refuse halves of characters, which no file of JSON can hold."""
+def _own_copy(data: Mapping[str, Any]) -> Any:
+    """The same JSON, shared with nobody. Refuses halves of characters, which no file of JSON can hold."""
     import json
 
+    import orjson
+
     try:
-        json.dumps(data, ensure_ascii=False).encode("utf-8")
+        return orjson.loads(orjson.dumps(data))
+    except (TypeError, ValueError):  # numbers of more than 64 bits, halves of characters
+        pass
+    try:
+        return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError as exc:
         shown = ascii(exc.object[max(0, exc.start - 20) : exc.end])
         raise InvalidRequest(f"The text {shown} ends in half a character (a lone surrogate).") from None

@@ -61,7 +61,7 @@ class Runners:
         """A runner of one's own, also for what is not stored."""
         if tool.http is None:
             return GoRunner(tool, name, self._outside)
-        from onetool_ipy.bundles.http import compile_http
+        from onetool_ipy.bundles.http.runner import compile_http
 
         outside = self._outside
         return compile_http(

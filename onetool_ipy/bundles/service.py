@@ -21,6 +21,7 @@ from onetool_ipy.bundles.records import BUILT_IN, Records, Surroundings, no_tool
 from onetool_ipy.bundles.runners import Runners
 from onetool_ipy.bundles.store import BundleStore
 from onetool_ipy.core import values
+from onetool_ipy.core.collector import set_aside
 from onetool_ipy.core.errors import Conflict, InvalidRequest
 from onetool_ipy.core.model import CallSource, ToolResult
 
@@ -153,7 +154,8 @@ class Bundles:
         """Create several tools of a bundle at once: where one of them is refused, none is made."""
         own = ids.require_id(bundle_id)
         refuse_built_in(own)
-        bodies = [self._checked(*tool) for tool in tools]
+        with set_aside():
+            bodies = [self._checked(*tool) for tool in tools]
         with self._store.writing() as snapshot:
             held = self._records.opened(snapshot, own)
             taken = {*held.tools, *held.claimed}

@@ -31,8 +31,10 @@ __all__ = ["BUNDLE_FILE", "BundleStore"]
 BUNDLE_FILE = "bundle.json"
 _MAX_BYTES = 4 * 1024 * 1024
 _LOCK_WAIT_S = 30.0
-_AT_ONCE = 64
+_AT_ONCE = 200
 """How many files are open at most while many are written."""
+_NEVER: Stamp = (0, 0, 0, 0)
+"""No file has it."""
 
 Item = TypeVar("Item")
 
@@ -68,6 +70,7 @@ class BundleStore:
         self.root = root
         self._is_found = is_found
         self._seen = _Seen({str(root): None}, {}, EMPTY, is_young=False, listed={})
+        self._written: dict[str, File] = {}
 
     def is_empty(self) -> bool:
         """Whether there certainly is no bundle; says so without reading any."""
@@ -86,6 +89,7 @@ class BundleStore:
         same = same and faults == before.snapshot.outside
         snapshot = before.snapshot if same else snapshot_of(files, faults)
         self._seen = _Seen(stamps, files, snapshot, young, listed)
+        self._written = {}
         return snapshot
 
     def glance(self, bundle: str, slug: str) -> Snapshot:
@@ -114,13 +118,13 @@ class BundleStore:
         folder = self.root / bundle.bundle_id
         make_folder(folder)
         sweep(folder)
-        self._write({folder / BUNDLE_FILE: bundle.to_dict()})
+        self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
 
     def save_tools(self, bundle_id: str, tools: Iterable[Tool]) -> None:
         """Write tools of a bundle; only while `writing`."""
         folder = self.root / bundle_id
         sweep(folder)
-        self._write({folder / f"{tool.tool_id}.json": tool.stored() for tool in tools})
+        self._write({folder / f"{tool.tool_id}.json": (tool, tool.stored()) for tool in tools})
 
     def remove_tool(self, tool: Tool) -> None:
         """Delete a tool's file; only while `writing`."""
@@ -154,19 +158,22 @@ class BundleStore:
         if held is not None and held.fault is not None:
             raise Conflict(f"'{path}' {held.fault.message}", hint=held.fault.hint)
 
-    def _write(self, records: Mapping[Path, Mapping[str, Any]]) -> None:
+    def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Mapping[str, Any]]]) -> None:
         """Write files of one folder: all, or where one cannot be written none of the new ones."""
         for path in records:
             self.require_readable(path)
+        texts = {path: (record, _text(data)) for path, (record, data) in records.items()}
         try:
-            for some in _chunks(list(records.items()), _AT_ONCE):
-                _write_some(some)
+            chunks = list(_chunks([(path, text) for path, (_, text) in texts.items()], _AT_ONCE))
+            for some in chunks:
+                _write_some(some, is_last=some is chunks[-1])
         except BaseException:  # also an interrupt
             for path in records:
                 if str(path) not in self._seen.files:
                     with suppress(OSError):
                         os.unlink(path)
             raise
+        self._written = {str(path): File(_NEVER, True, text, record) for path, (record, text) in texts.items()}
 
     def _require_own(self) -> None:
         """A `.onetool` that another user made is not ours to use."""
@@ -208,8 +215,9 @@ class BundleStore:
         if before is not None and before.stamp == stamp and not before.is_young:
             return before
         text = _read(path, stamp)
-        if before is not None and before.text == text:
-            return before._replace(stamp=stamp, is_young=is_young(stamp))
+        for known in (before, self._written.get(path)):  # what we wrote need not be parsed
+            if known is not None and known.text == text:
+                return known._replace(stamp=stamp, is_young=is_young(stamp))
         return parse(path, text, stamp, is_young=is_young(stamp))
 
     def _places(self, held: Held | None, slug: str) -> list[str] | None:
@@ -222,16 +230,16 @@ class BundleStore:
         return [root, folder, os.path.join(folder, BUNDLE_FILE), *tools]
 
 
-def _write_some(records: Sequence[tuple[Path, Mapping[str, Any]]]) -> None:
+def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
     """Write files of one folder. All are on their way before the first is waited for, which is far quicker."""
     drafts: list[Draft] = []
     try:
-        for path, record in records:
+        for path, text in texts:
             drafts.append(Draft(path, mode=_mode(path)))
             drafts[-1].open()
-            drafts[-1].write(_text(record))
+            drafts[-1].write(text)
         for draft in drafts:
-            draft.publish(sync_folder=draft is drafts[-1])
+            draft.publish(sync_folder=is_last and draft is drafts[-1])
     except BaseException:  # also an interrupt: nothing half may stay
         for draft in drafts:
             draft.discard()
@@ -252,7 +260,13 @@ def _mode(path: Path) -> int:
 def _text(record: Mapping[str, Any]) -> bytes:
     import json
 
-    return json.dumps({"format": FORMAT, **record}, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    import orjson
+
+    whole = {"format": FORMAT, **record}
+    try:
+        return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
 
 
 def _folders(root: str, faults: list[Problem]) -> list[str]:

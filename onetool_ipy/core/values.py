@@ -53,7 +53,8 @@ _MAX_DEPTH = 200
 _MAX_REPR = 500
 _MAX_BITS = 13_000
 _LARGE = 10**300
-_LEAVES = frozenset((str, int, float, bool, type(None)))
+_SURE = frozenset((str, int, bool, type(None)))
+_LEAVES = _SURE | {float}
 
 
 def to_json(value: Any) -> Any:
@@ -86,11 +87,17 @@ def is_json(value: Any, depth: int = 0) -> bool:
         return math.isfinite(value)
     if kind in _LEAVES:
         return True
-    if depth >= _MAX_DEPTH:
+    if depth >= _MAX_DEPTH or (kind is not list and kind is not dict):
         return False
     if kind is dict:
-        return all(type(k) is str and is_json(v, depth + 1) for k, v in value.items())
-    return kind is list and all(is_json(v, depth + 1) for v in value)
+        for key in value:
+            if type(key) is not str:
+                return False
+        value = value.values()
+    for inner in value:  # noqa: SIM110 - a generator for each level would cost more than what it looks at
+        if type(inner) not in _SURE and not is_json(inner, depth + 1):
+            return False
+    return True
 
 
 def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:

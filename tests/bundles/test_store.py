@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.bundles.importing import import_openapi
 from onetool_ipy.bundles.store import BundleStore
 from onetool_ipy.core.errors import Conflict, NotFound
+from onetool_ipy.faces.making import store_draft
 from onetool_ipy.stores.files import StoreError
-from tests.bundles.aids import Shelf, go
+from tests.bundles.aids import Shelf, go, http
 from tests.harness.surroundings import ROOT
 
 
@@ -219,6 +222,49 @@ def test_edits_within_a_tick_of_the_clock_are_seen(shelf: Shelf) -> None:
         seen.append(store.look().bundles[bundle.bundle_id].tools["say", "1"].description)
 
     assert seen == [f"{number:04}" for number in range(100)]
+
+
+def test_what_was_written_is_served_as_another_process_reads_it(shelf: Shelf) -> None:
+    """A record that was just written is not parsed again: it must be the very record that its file makes."""
+    packed = ROOT / "tests" / "data" / "openapi" / "readme.json.xz"
+    draft = import_openapi(lzma.decompress(packed.read_bytes()))
+    own = store_draft(shelf.box, draft).bundle.bundle_id
+    bundle = shelf.bundle("more", description="with 'ü' and 2 lines\nof it")
+    shelf.bundles.put_tool(
+        bundle.bundle_id,
+        "all",
+        "1.0",
+        http(
+            tags=["b", "a", "b"],
+            limits={"maxCallsPerMinute": 3},
+            outputSchema={"type": "number", "maximum": 2**70, "minimum": -1.5e300},
+            argSchema={"type": "object", "properties": {"ü": {"const": 2**63}}},
+        ),
+    )
+    shelf.tool(bundle)
+
+    here, fresh = shelf.box.bundles._store.look(), BundleStore(shelf.root).look()
+
+    assert fresh.problems == here.problems == ()
+    assert len(fresh.bundles[own].tools) == len(draft.tools) == 54
+    assert [(held.bundle, held.tools) for held in here.bundles.values()] == [
+        (held.bundle, held.tools) for held in fresh.bundles.values()
+    ]
+
+
+def test_a_record_is_shared_with_nobody(shelf: Shelf) -> None:
+    record = go(argSchema={"type": "object", "properties": {"message": {"type": "string"}}})
+    bundle = shelf.bundle()
+
+    made = shelf.bundles.put_tool(bundle.bundle_id, "say", "1", record)
+    record["argSchema"]["properties"]["message"]["type"] = "integer"
+    made.to_dict()["argSchema"]["properties"].clear()
+
+    assert shelf.box.call("my-api.say", {"message": "x"}).data == "x"
+    assert shelf.bundles.get_tool(bundle.bundle_id, "say", "1")["argSchema"] == {
+        "type": "object",
+        "properties": {"message": {"type": "string"}},
+    }
 
 
 def test_nothing_is_made_before_something_is_written(shelf: Shelf) -> None:

@@ -44,6 +44,7 @@ class OpenApi:
     def __init__(self, root: Mapping[str, Any], notes: Notes) -> None:
         self.root = root
         self.notes = notes
+        self._found: dict[str, Any] = {}
 
     def part(self, name: str) -> dict[str, Any]:
         """A section at the top; empty where it is missing or no mapping."""
@@ -62,6 +63,11 @@ class OpenApi:
 
     def at(self, ref: str) -> Any:
         """What stands at a local reference; None, and a note, for any other."""
+        if ref not in self._found:
+            self._found[ref] = self._look_up(ref)
+        return self._found[ref]
+
+    def _look_up(self, ref: str) -> Any:
         if ref == "#":
             return self.root
         if not ref.startswith("#/"):

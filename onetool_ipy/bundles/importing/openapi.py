@@ -10,10 +10,11 @@ from urllib.parse import urljoin
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list, as_text, read_document
 from onetool_ipy.bundles.importing.operation import Operation
-from onetool_ipy.bundles.importing.schemas import Schemas
+from onetool_ipy.bundles.importing.schemas import Schemas, text_of
 from onetool_ipy.bundles.importing.security import Security
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.checker import compile_schema
+from onetool_ipy.core.collector import set_aside
 from onetool_ipy.core.errors import InvalidRequest, InvalidTool
 
 __all__ = ["Draft", "import_openapi"]
@@ -40,6 +41,11 @@ def import_openapi(
     source: bytes | str | Mapping[str, Any], *, slug: str | None = None, base_url: str | None = None
 ) -> Draft:
     """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere."""
+    with set_aside():
+        return _import(source, slug, base_url)
+
+
+def _import(source: bytes | str | Mapping[str, Any], slug: str | None, base_url: str | None) -> Draft:
     notes = Notes()
     api = read_document(source, notes)
     info = api.part("info")
@@ -66,6 +72,7 @@ class _Maker:
         self._schemas = Schemas(api)
         self._base_url = base_url
         self._slugs = labels.Unique()
+        self._sound: set[bytes] = set()
         self.security = Security(api, name)
         self.hosts: set[str] = set()
 
@@ -140,7 +147,7 @@ class _Maker:
         """The schema of the arguments; a loose one where theirs cannot be used."""
         schema = taken.schema()
         try:
-            compile_schema(schema)
+            self._require_sound(schema)
         except InvalidTool as exc:
             self._api.notes.add(f"{place}: the schemas of its arguments are not kept: {exc.message}")
             loose = {
@@ -168,11 +175,18 @@ class _Maker:
         if definitions := self._schemas.definitions(refs, "response"):
             whole["$defs"] = definitions
         try:
-            compile_schema(whole)
+            self._require_sound(whole)
         except InvalidTool as exc:
             self._api.notes.add(f"{place}: its outputSchema is left out: {exc.message}")
             return None
         return whole or None
+
+    def _require_sound(self, schema: dict[str, Any]) -> None:
+        """Refuse what is no JSON Schema. Many operations share theirs, and one look at each is enough."""
+        text = text_of(schema)
+        if text not in self._sound:
+            compile_schema(schema)
+            self._sound.add(text)
 
     def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
         """The URL that the path is appended to: of the operation, the path or the document."""

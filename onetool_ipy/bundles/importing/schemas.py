@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list
 from onetool_ipy.core import values
 
-__all__ = ["Direction", "Schemas"]
+__all__ = ["Direction", "Schemas", "text_of"]
 
 Direction = Literal["request", "response"]
 
@@ -68,11 +68,11 @@ class Schemas:
 
     def size(self, schema: Any, refs: frozenset[str], direction: Direction) -> int:
         """How long a schema is with all its definitions, as JSON text."""
-        total = len(json.dumps(schema))
+        total = len(text_of(schema))
         for ref in self._reach(refs, direction):
             key = (ref, direction)
             if key not in self._sizes:
-                self._sizes[key] = len(json.dumps(self._component(ref, direction).schema))
+                self._sizes[key] = len(text_of(self._component(ref, direction).schema))
             total += self._sizes[key]
         return total
 
@@ -229,6 +229,16 @@ def _type(kind: Any) -> Any:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def text_of(schema: Any) -> bytes:
+    """A schema as JSON text."""
+    import orjson
+
+    try:
+        return orjson.dumps(schema)
+    except TypeError:  # a number of more than 64 bits, half a character, more levels than orjson goes
+        return json.dumps(schema).encode()
 
 
 def _is_number(value: Any) -> bool:
