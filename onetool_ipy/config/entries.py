@@ -14,6 +14,7 @@ from onetool_ipy.config.kinds import Kind, Wrong, boolean, choice, header, numbe
 from onetool_ipy.config.look import Get, Look
 from onetool_ipy.config.notes import File, Notes
 from onetool_ipy.config.settings import Model, Provider, Topic
+from onetool_ipy.core import values
 from onetool_ipy.core.errors import InvalidConfig
 
 __all__ = [
@@ -32,7 +33,10 @@ SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
     "stdio": ("type", "command", "args", "env", "cwd", "inherit", "enabled", "trusted", "timeout_s", "idle_s"),
     "http": ("type", "url", "headers", "enabled", "trusted", "timeout_s", "idle_s"),
 }
-MODEL_KEYS = ("provider", "model", "base_url", "key")
+MODEL_KEYS = ("provider", "model", "base_url", "key", "options")
+_NO_OPTIONS = frozenset(
+    ("model", "messages", "system", "contents", "systemInstruction", "tools", "stream", "stream_options")
+)
 SNIPPET_KEYS = ("description", "params", "body")
 PARAM_KEYS = ("description", "default", "example", "type")
 
@@ -80,6 +84,9 @@ def model(look: Look, key: str, name: str, data: Mapping[str, Any]) -> Model | N
     """A model and how to reach it."""
     form = _Form(look, key, data)
     form.only(MODEL_KEYS)
+    options = form.mapping_of("options", _json)
+    for option in options.keys() & _NO_OPTIONS:
+        form.wrong(f"options.{option}", f"'{option}' is no option: it is what is asked.")
     made = Model(
         name=name,
         provider=form.get("provider", choice(*get_args(Provider)), required=True),
@@ -87,6 +94,7 @@ def model(look: Look, key: str, name: str, data: Mapping[str, Any]) -> Model | N
         base_url=form.get("base_url", _url),
         key=form.get("key", text),
         where=look.file.where(key),
+        options=options,
     )
     return made if form.good else None
 
@@ -119,6 +127,12 @@ def topic(look: Look, key: str, data: Any) -> Topic | None:
     form.only(Topic.fields())
     made = Topic(form.get("pattern", text, required=True), form.get("file", text, required=True))
     return made if form.good else None
+
+
+def _json(value: Any) -> Any:
+    if not values.is_json(value):
+        raise Wrong("is not JSON", "Put it in quotes.")
+    return value
 
 
 def _url(value: Any) -> str:

@@ -116,7 +116,10 @@ class Stats(Value):
 
 
 class Model(Value):
-    """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value."""
+    """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
+
+    `options` are sent along as the provider names them, such as temperature.
+    """
 
     name: str
     provider: Provider
@@ -124,6 +127,7 @@ class Model(Value):
     base_url: str | None
     key: str | None
     where: str
+    options: Mapping[str, Any] = _NONE
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, provider={self.provider!r})"

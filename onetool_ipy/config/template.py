@@ -139,9 +139,10 @@ version: 1
 #   chars_per_token: 4
 
 # Language models. provider: openai, ollama, gemini or anthropic. key: the NAME of a secret, not its value.
+# What else is to be sent along, as the provider names it, stands in options.
 # models:
 #   default: local
-#   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
+#   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3, options: {num_ctx: 16384}}
 #   big: {provider: openai, model: gpt-x, key: OPENAI_KEY}
 
 # Defaults of %ask. tool_allow: null offers every tool, [] none, or names and pack.* patterns.

@@ -49,3 +49,26 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 def test_a_wrong_value_is_an_error_that_names_the_key(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidConfig, match=text[1:].partition(":")[0]):
         _settings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("{messages: []}", "'messages' is no option: it is what is asked."),
+        ("{stream: true}", "'stream' is no option"),
+        ("{limit: .nan}", "is not a number that JSON can hold"),
+        ("[temperature]", "is not 'key: value' lines"),
+        ("7", "is not 'key: value' lines"),
+    ],
+)
+def test_a_models_option_that_cannot_be_sent_is_told_with_its_place(tmp_path: Path, options: str, said: str) -> None:
+    (tmp_path / ".onetool").mkdir()
+    model = f"m: {{provider: openai, model: x, options: {options}}}"
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\nmodels:\n  {model}\n", encoding="utf-8")
+
+    with pytest.raises(InvalidConfig) as caught:
+        open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")})
+
+    assert str(caught.value).startswith(".onetool/onetool.yaml:3: models.m.options")
+    assert str(caught.value).count("onetool.yaml") == 1
+    assert said in str(caught.value)

@@ -40,7 +40,7 @@ stats: {enabled: false, context_per_call: 5, time_overhead_per_call_ms: 6, chars
 models:
   default: local
   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
-  big: {provider: openai, model: x, key: OPENAI_KEY}
+  big: {provider: openai, model: x, key: OPENAI_KEY, options: {temperature: 0, stop: ["a", "b"], extra: {b: 1.5}}}
 ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7, approve: [time.now]}
 timeouts: {local_s: 1, mcp_s: 2}
 state_dir: here
@@ -108,6 +108,8 @@ def test_every_key_is_read(project: Project) -> None:
     assert s.http.timeout_s == 2.5
     assert s.models.default == "local"
     assert s.models.named["big"].key == "OPENAI_KEY"
+    assert s.models.named["big"].options == {"temperature": 0, "stop": ["a", "b"], "extra": {"b": 1.5}}
+    assert s.models.named["local"].options == {}
     assert s.models.named["local"].provider == "ollama"
     assert s.ask.tool_allow == ("brave.*",)
     assert s.state_dir == "here"

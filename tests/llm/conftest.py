@@ -48,6 +48,7 @@ def make_client() -> Iterator[MakeClient]:
             secrets: Mapping[str, str] | None = None,
             waits: list[float] | None = None,
             background: Background | None = None,
+            options: Mapping[str, Any] | None = None,
             **parts: Any,
         ) -> Client:
             background, workers = background or Background(), Workers()
@@ -60,7 +61,15 @@ def make_client() -> Iterator[MakeClient]:
                 if waits is not None:
                     waits.append(wait_s)
 
-            config = Model(name="local", provider=provider, model=model, base_url=url, key=key, where="onetool.yaml:3")
+            config = Model(
+                name="local",
+                provider=provider,
+                model=model,
+                base_url=url,
+                key=key,
+                where="onetool.yaml:3",
+                options=options or {},
+            )
             return Client(
                 config, secrets=known, road=road, background=background, retry=Retry(sleep=note, chance=lambda: 0.0)
             )

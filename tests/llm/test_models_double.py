@@ -139,6 +139,55 @@ def test_a_conversation_goes_on_with_another_provider(
     _judge(then, sent.bodies[-1], streamed=False)
 
 
+@pytest.mark.parametrize(
+    ("provider", "options", "sent_as"),
+    [
+        ("openai", {"temperature": 0, "seed": 7, "max_tokens": 50}, {"temperature": 0, "seed": 7, "max_tokens": 50}),
+        ("anthropic", {"stop_sequences": ["END"], "max_tokens": 9000}, {"stop_sequences": ["END"], "max_tokens": 9000}),
+        ("gemini", {"temperature": 0, "topK": 4}, {"generationConfig": {"temperature": 0, "topK": 4}}),
+        (
+            "ollama",
+            {"num_ctx": 16384, "think": False, "keep_alive": "5m"},
+            {"options": {"num_ctx": 16384}, "think": False, "keep_alive": "5m"},
+        ),
+    ],
+)
+def test_the_models_own_options_are_sent_along(
+    double: ModelDouble, make_client: MakeClient, provider: str, options: dict[str, Any], sent_as: dict[str, Any]
+) -> None:
+    double.say(FIXTURES)
+    plain, sent = Recorder(), Recorder()
+
+    make_client(provider, double.url, transport=plain).complete(BEGIN, TOOLS)
+    turn = make_client(provider, double.url, transport=sent, options=options).complete(BEGIN, TOOLS)
+
+    assert len(turn.calls) == 3
+    assert sent.bodies == [{**plain.bodies[0], **sent_as}]
+    _judge(provider, sent.bodies[0], streamed=False)
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "inside"),
+    [
+        ("openai", "max_tokens", ""),
+        ("anthropic", "max_tokens", ""),
+        ("gemini", "maxOutputTokens", "generationConfig"),
+        ("ollama", "num_predict", "options"),
+    ],
+)
+def test_of_two_limits_the_lower_one_holds(
+    double: ModelDouble, make_client: MakeClient, provider: str, key: str, inside: str
+) -> None:
+    double.say(FIXTURES)
+    sent = Recorder()
+    client = make_client(provider, double.url, transport=sent, options={key: 100})
+
+    client.complete(BEGIN, max_tokens=40)
+    client.complete(BEGIN, max_tokens=400)
+
+    assert [(body[inside] if inside else body)[key] for body in sent.bodies] == [40, 100]
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_secret_in_the_conversation_is_not_sent_and_the_key_only_as_a_header(
     double: ModelDouble, make_client: MakeClient, provider: str

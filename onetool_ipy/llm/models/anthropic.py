@@ -8,7 +8,16 @@ from typing import Any
 from onetool_ipy.llm.formats import Offer, declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text, system_text
+from onetool_ipy.llm.models.wire import (
+    Ask,
+    Reading,
+    arguments_of,
+    as_json_object,
+    count,
+    said_text,
+    system_text,
+    with_options,
+)
 
 __all__ = ["Anthropic"]
 
@@ -41,7 +50,7 @@ class Anthropic:
     def body(self, ask: Ask) -> dict[str, Any]:
         out: dict[str, Any] = {
             "model": ask.model,
-            "max_tokens": ask.max_tokens or _MAX_TOKENS,
+            "max_tokens": ask.max_tokens or ask.options.get("max_tokens", _MAX_TOKENS),
             "messages": _messages(ask.messages),
         }
         if system := system_text(ask.messages):
@@ -53,7 +62,7 @@ class Anthropic:
             out["tool_choice"] = {"type": "none"}
         if ask.is_streamed:
             out["stream"] = True
-        return out
+        return with_options(out, ask.options)
 
     def reading(self, ask: Ask) -> Reading:
         return _Reading(ask)

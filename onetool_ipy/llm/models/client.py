@@ -121,7 +121,9 @@ class Client:
         self, messages: Sequence[Message], tools: Sequence[Offer], on_text: OnText | None, max_tokens: int | None
     ) -> Ask:
         url = self.model.base_url or self._wire.default_url
-        return Ask(url, self.model.model, tuple(messages), tuple(tools), max_tokens, on_text is not None)
+        return Ask(
+            url, self.model.model, tuple(messages), tuple(tools), max_tokens, on_text is not None, self.model.options
+        )
 
     async def _talk(self, ask: Ask, deadline_s: float, line: _Line) -> AsyncGenerator[str | Turn, None]:
         """The pieces of text as they come, where it is streamed; at last the turn."""

@@ -14,7 +14,7 @@ from onetool_ipy.core.errors import InvalidOutput
 from onetool_ipy.llm.formats import Offer, plain
 from onetool_ipy.llm.messages import Message, Outcome, Outcomes, Stop, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, system_text
+from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, system_text, with_options
 
 __all__ = ["Gemini"]
 
@@ -44,8 +44,9 @@ class Gemini:
             out["systemInstruction"] = {"parts": [{"text": system}]}
         if ask.tools:
             out["tools"] = [{"functionDeclarations": [_declared(tool) for tool in ask.tools]}]
-        if ask.max_tokens is not None:
-            out["generationConfig"] = {"maxOutputTokens": ask.max_tokens}
+        limit = {} if ask.max_tokens is None else {"maxOutputTokens": ask.max_tokens}
+        if config := with_options(limit, ask.options):
+            out["generationConfig"] = config
         return out
 
     def reading(self, ask: Ask) -> Reading:

@@ -7,10 +7,12 @@ from typing import Any
 from onetool_ipy.llm.formats import declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text
+from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text, with_options
 
 __all__ = ["Ollama"]
 
+_ABOVE = frozenset(("think", "keep_alive", "format"))
+"""Options that stand beside the others, not among them."""
 _STOPS: dict[str, Stop] = {"stop": "done", "length": "length"}
 
 
@@ -36,9 +38,10 @@ class Ollama:
         }
         if ask.tools:
             out["tools"] = declare(self.provider, ask.tools)
-        if ask.max_tokens is not None:
-            out["options"] = {"num_predict": ask.max_tokens}
-        return out
+        limit = {} if ask.max_tokens is None else {"num_predict": ask.max_tokens}
+        if inner := with_options(limit, {key: ask.options[key] for key in ask.options if key not in _ABOVE}):
+            out["options"] = inner
+        return with_options(out, {key: ask.options[key] for key in ask.options if key in _ABOVE})
 
     def reading(self, ask: Ask) -> Reading:
         return _Reading(ask)

@@ -8,7 +8,7 @@ from typing import Any
 from onetool_ipy.llm.formats import declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text
+from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text, with_options
 
 __all__ = ["OpenAi"]
 
@@ -47,7 +47,7 @@ class OpenAi:
             out["max_completion_tokens" if is_own else "max_tokens"] = ask.max_tokens
         if ask.is_streamed:
             out |= {"stream": True, "stream_options": {"include_usage": True}}
-        return out
+        return with_options(out, ask.options)
 
     def reading(self, ask: Ask) -> Reading:
         return _Reading(ask)

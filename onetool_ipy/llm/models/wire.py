@@ -7,16 +7,29 @@ one reply, streamed or whole, and ends as a Turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from onetool_ipy.core.errors import InvalidOutput
 from onetool_ipy.llm.formats import Offer
 from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, Turn, Usage
 
-__all__ = ["Ask", "Reading", "Wire", "arguments_of", "as_json_object", "count", "said_text", "system_text"]
+__all__ = [
+    "Ask",
+    "Reading",
+    "Wire",
+    "arguments_of",
+    "as_json_object",
+    "count",
+    "said_text",
+    "system_text",
+    "with_options",
+]
 
 Json = dict[str, Any]
+
+_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
 
 
 class Ask(NamedTuple):
@@ -28,6 +41,16 @@ class Ask(NamedTuple):
     tools: Sequence[Offer]
     max_tokens: int | None
     is_streamed: bool
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+def with_options(body: Json, options: Mapping[str, Any]) -> Json:
+    """The body with the model's own options, of which ours win; of two limits, the lower."""
+    out = {**options, **body}
+    for key in _LIMITS & options.keys() & body.keys():
+        if isinstance(options[key], int):
+            out[key] = min(options[key], body[key])
+    return out
 
 
 class Wire(Protocol):
