@@ -161,6 +161,7 @@ def _rest() -> Iterator[str]:
 
 def _command_line() -> Iterator[str]:
     yield "## Command line: `onetool-ipy`"
+    yield "Also `python -m onetool_ipy`. Every command takes `--config FILE`, the configuration to use."
     yield _table(("command", "does"), list(_commands(make_parser(), "onetool-ipy")))
 
 
@@ -173,7 +174,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
                 if below:
                     yield from below
                 else:
-                    options = " ".join(_option(each) for each in inner._actions if each.dest != "help")
+                    options = " ".join(_option(each) for each in inner._actions if each.dest not in ("help", "config"))
                     yield f"`{f'{name} {word} {options}'.rstrip()}`", helps.get(word, "")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.stores.replays import Replays
 
-__all__ = ["OtProxy", "PackProxy", "Screens", "ToolProxy", "raise_failure", "run_source"]
+__all__ = ["OtProxy", "PackProxy", "Screens", "ToolProxy", "file_of", "raise_failure", "run_source"]
 
 
 class Box(Protocol):
@@ -190,6 +190,9 @@ class ToolProxy:
 class OtProxy(PackProxy):
     """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in vars(OtProxy) if not name.startswith("_"))})
+
     def run(self, name: str, /, **params: Any) -> Any:
         """Do what `$name` does: run a snippet and give its last value, or call a tool and give its ToolResult.
 
@@ -240,7 +243,11 @@ class OtProxy(PackProxy):
 
 
 class OtTool(ToolProxy):
-    """A tool of the `ot` pack."""
+    """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its name."""
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        bound = super()._bind(args, kwargs)
+        return {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in bound.items()}
 
     def _failed(self, result: ToolResult) -> Any:
         from onetool_ipy.packs.ot.edge import Returned
@@ -283,12 +290,17 @@ def _doc(spec: ToolSpec) -> str:
     return "\n\n".join(parts)
 
 
+def file_of(snippet: str) -> str:
+    """The file name that a snippet's lines have in a traceback."""
+    return f"<snippet {snippet}>"
+
+
 def run_source(source: str, name: str, namespace: dict[str, Any]) -> Any:
     """Run a snippet's Python; the value is that of its last expression. Raises UsageProblem for what is no Python."""
     import ast
     import linecache
 
-    filename = f"<snippet {name}>"
+    filename = file_of(name)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     try:
         tree = ast.parse(source, filename)

@@ -177,7 +177,7 @@ class Index:
             return
         weighed = sorted((self._with_term(term) for term in terms), key=len)
         common = set(weighed[0]).intersection(*weighed[1:]) if weighed else set[int]()
-        scores = {i: sum(w[i] for w in weighed) / len(weighed) for i in common}
+        scores = {i: _sum(w[i] for w in weighed) / len(weighed) for i in common}
         for i in _best_first(scores):
             yield i, scores[i]
 
@@ -226,7 +226,15 @@ class Index:
             least -= 1
         for i, count in counts.items():
             if count >= least:
-                yield i, 70 * sum([w[i] for w in weighed if i in w]) / len(units)
+                yield i, 70 * _sum([w[i] for w in weighed if i in w]) / len(units)
+
+
+def _sum(weights: Iterable[float]) -> float:
+    """One after the other, as the browser's search adds; `sum` adds otherwise since Python 3.12, and would rank so."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    return total
 
 
 def _best_first(scores: dict[int, float]) -> list[int]:

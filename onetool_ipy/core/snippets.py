@@ -142,6 +142,12 @@ def faults_of(snippet: Snippet) -> list[str]:
     return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - known)]
 
 
+def unused_params(snippet: Snippet) -> list[str]:
+    """The parameters that a readable body never uses: most often it names them in another way than `{{ name }}`."""
+    used = template.undeclared(snippet.body)
+    return [param.name for param in snippet.params if param.name not in used]
+
+
 def example_of(snippet: Snippet) -> tuple[str, str]:
     """A call that works (`$name topic=Python`), with the defaults left out, and what it expands to."""
     args: dict[str, Any] = {}
@@ -197,7 +203,9 @@ def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
             wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(given, 60)}")
         ready[name] = value
     if wrong:
-        raise UsageProblem(f"The snippet '{snippet.name}': {'; '.join(wrong)}.", hint=_usage(snippet))
+        said = "; ".join(wrong)
+        end = "" if said.endswith("?") else "."
+        raise UsageProblem(f"The snippet '{snippet.name}': {said}{end}", hint=_usage(snippet))
     return ready
 
 

@@ -34,6 +34,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from onetool_ipy.core.briefly import NESTED, briefly
+
 __all__ = [
     "ANY_NUMBER",
     "cut",
@@ -75,7 +77,7 @@ def forms_to_judge(value: Any) -> tuple[Any, ...]:
 
 def to_text(value: Any) -> str:
     """Give the text of any value: text as it is, anything else as indented JSON."""
-    if isinstance(value, str):
+    if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
         return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
@@ -103,7 +105,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
 def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
     """Give `repr(value)`, cut, and never fail."""
     try:
-        text = repr(value)
+        text = briefly(value, limit) if type(value) in NESTED else repr(value)
     except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything
         return f"<{type(value).__name__} object, repr failed>"
     return cut(text, limit)

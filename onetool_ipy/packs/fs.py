@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from onetool_ipy.core import values
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.errors import ExecutionFailed, TooLarge
 
@@ -53,7 +54,7 @@ def packs(
         """
         if maxDepth < 1:
             raise ExecutionFailed(f"maxDepth must be at least 1, got {maxDepth}.")
-        return confined.entries(path, maxDepth if recursive else 1)
+        return confined.entries(os.fspath(path), maxDepth if recursive else 1)  # from Python it may be a Path
 
     @mark(read_only=True, cache_key=confined.stamp)
     def read_file(path: str, maxBytes: int = 204800) -> str:  # noqa: N803 - 004
@@ -71,7 +72,7 @@ def packs(
         """
         if maxBytes < 0:
             raise ExecutionFailed(f"maxBytes must not be negative, got {maxBytes}.")
-        return confined.read(path, maxBytes)
+        return confined.read(os.fspath(path), maxBytes)
 
     return [("fs", [list_dir, read_file])]
 
@@ -122,8 +123,13 @@ class Confined:
 
     def _real(self, path: str) -> str:
         """The absolute path without links and without `~`."""
+        path = os.fspath(path)
         if not path or "\0" in path:
             raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as exc:
+            raise ExecutionFailed(f"{values.safe_repr(path, 80)} holds a character that no path can.") from exc
         expanded = os.path.expanduser(path)
         if os.path.isabs(expanded):
             return os.path.realpath(expanded)

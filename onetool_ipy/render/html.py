@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
 
-__all__ = ["Node", "escape", "note", "pre", "table", "tree"]
+__all__ = ["Node", "escape", "is_numeric", "note", "numbered", "pre", "table", "tree"]
 
 _MAX_CELL = 300
 _SHORT = 32
@@ -21,8 +21,11 @@ _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
 _CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
+_RIGHT = ";text-align:right"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
-_PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;max-height:32em;overflow:auto"
+_PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;max-height:32em;overflow:auto"
+_CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
+_NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
 _WRAP = "max-height:40em;overflow:auto"
 
 
@@ -37,16 +40,31 @@ def pre(text: str) -> str:
     return f'<pre style="{_PRE}">{escape(text)}</pre>'
 
 
+def numbered(lines: Iterable[tuple[int, str]]) -> str:
+    """Lines with their numbers, which stand beside a wrapped line and are not copied with it."""
+    rows = "".join(
+        f'<div style="display:flex"><span style="{_NUMBER}">{number:,}</span>'
+        f'<span style="white-space:pre-wrap;overflow-wrap:anywhere">{escape(line)}</span></div>'
+        for number, line in lines
+    )
+    return f'<div style="{_WRAP};{_CODE}">{rows}</div>'
+
+
 def note(text: str) -> str:
     """A small line below an output."""
     return f'<div style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows as a table; the columns are those of all rows in the order they are first met."""
+def table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, *, numbers: Collection[str] | None = None
+) -> str:
+    """Rows as a table; the columns are those of all rows in the order first met, those of numbers are set right."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
-    head = "".join(f'<th style="{_HEAD}">{escape(str(name))}</th>' for name in names)
-    body = "".join("<tr>" + "".join(_cell(row.get(name, "")) for name in names) + "</tr>" for row in rows)
+    right = numbers if numbers is not None else {n for n in names if is_numeric(row.get(n) for row in rows)}
+    head = "".join(f'<th style="{_HEAD}{_RIGHT * (name in right)}">{escape(str(name))}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(_cell(row.get(name, ""), _RIGHT * (name in right)) for name in names) + "</tr>" for row in rows
+    )
     return (
         f'<div style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -64,7 +82,7 @@ class Node(NamedTuple):
 
 def tree(node: Node) -> str:
     """Nested data that folds, without script."""
-    return f'<div style="{_WRAP};font-family:var(--jp-code-font-family,monospace);font-size:90%">{_node(node)}</div>'
+    return f'<div style="{_WRAP};{_CODE}">{_node(node)}</div>'
 
 
 def _node(node: Node) -> str:
@@ -80,7 +98,13 @@ def _node(node: Node) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def is_numeric(column: Iterable[Any]) -> bool:
+    """Whether a column holds numbers and nothing else, so that it is set right."""
+    kinds = {type(value) for value in column if value is not None}
+    return bool(kinds) and kinds <= {int, float}
+
+
+def _cell(value: Any, look: str) -> str:
     text = (
         value
         if isinstance(value, str)
@@ -90,4 +114,4 @@ def _cell(value: Any) -> str:
     )
     shown = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
     style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
-    return f'<td style="{style}">{escape(shown)}</td>'
+    return f'<td style="{style}{look}">{escape(shown)}</td>'

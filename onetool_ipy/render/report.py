@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from onetool_ipy.render import svg
+from onetool_ipy.render.counted import counted
 
 __all__ = ["CELL_STYLE", "MARK", "STYLE", "plots", "usage_page"]
 
@@ -80,7 +81,10 @@ def plots(tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]
     bars = [svg.Bar(label, row["calls"], row["failures"]) for label, row in zip(labels, series, strict=True)]
     latency = [("95 % of calls", [r["p95_ms"] for r in series]), ("half of calls", [r["p50_ms"] for r in series])]
     most = [
-        svg.Row(str(row["tool"]), row["calls"], row["failures"], f"{row['calls']:,} calls, {row['failures']:,} failed")
+        svg.Row(
+            *(str(row["tool"]), row["calls"], row["failures"]),
+            f"{counted(row['calls'], 'call')}, {row['failures']:,} failed",
+        )
         for row in tools[:12]
     ]
     return (

@@ -7,13 +7,13 @@ is shown by that, elsewhere. Pure; everything from the result is escaped by `htm
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
 from onetool_ipy.render import html
 
-__all__ = ["Bounds", "Shown", "show"]
+__all__ = ["Bounds", "Shown", "aligned", "cell_text", "show"]
 
 _ONE_LINE = 100
 _MAX_CELL = 60
@@ -40,14 +40,12 @@ class Shown(NamedTuple):
 
 def show(data: Any, bounds: Bounds) -> Shown:
     """Show any value."""
-    if isinstance(data, str):
-        return _text(str(data), bounds)
+    if isinstance(data, (str, int)):
+        return _text(str(values.to_json(data)), bounds)
     if _is_rows(data):
         return _table(data, bounds)
     if isinstance(data, (dict, list, tuple)):
         return _nested(data, bounds)
-    if data is None or isinstance(data, (bool, int, float)):
-        return Shown(repr(data), html.pre(repr(data)))
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
@@ -74,17 +72,22 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _table(data: Sequence[Any], bounds: Bounds) -> Shown:
     chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
-    rows = [{str(key): _cell(value) for key, value in row.items()} for row in chosen]
+    rows = [{str(key): cell_text(value) for key, value in row.items()} for row in chosen]
     columns = _columns(rows)
+    numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
     cut = f"{len(rows):,} of {len(data):,} rows" if len(data) > len(rows) else ""
-    return Shown("\n".join(_aligned(rows, columns)), html.table(rows, columns), cut)
+    return Shown("\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut)
 
 
-def _aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
-    cells = [[_short(column) for column in columns]]
-    cells += [[_short(row.get(column, "")) for column in columns] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+def aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: Collection[str]) -> list[str]:
+    """Rows of texts as lines of a table, under their headings."""
+    lines: list[list[str]] = [[] for _ in range(len(rows) + 1)]
+    for column in columns:
+        cells = [_short(column), *(_short(row.get(column, "")) for row in rows)]
+        width = max(map(len, cells))
+        for line, text in zip(lines, cells, strict=True):
+            line.append(text.rjust(width) if column in numbers else text.ljust(width))
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def _short(text: str) -> str:
@@ -92,7 +95,8 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _MAX_CELL else flat[: _MAX_CELL - 1] + "…"
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value in one cell of a table."""
     plain = values.to_json(value)
     return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
 

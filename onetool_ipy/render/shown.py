@@ -56,7 +56,10 @@ class Record(dict[str, Any]):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return html.table([{"": key, "value": value} for key, value in self.items()])
+        tables = {key: value for key, value in self.items() if _is_table(value)}
+        facts = [{"": key, "value": value} for key, value in self.items() if key not in tables]
+        shown = "".join(html.note(f"{key}:") + html.table(rows[:_MAX_ROWS]) for key, rows in tables.items())
+        return (html.table(facts) if facts else "") + shown
 
     @property
     def df(self) -> pd.DataFrame:
@@ -64,9 +67,13 @@ class Record(dict[str, Any]):
         import pandas as pd
 
         for value in self.values():
-            if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+            if _is_table(value):
                 return pd.DataFrame(value)
         return pd.DataFrame([{"key": key, "value": value} for key, value in self.items()])
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
 class Text(str):

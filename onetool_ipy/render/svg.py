@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from onetool_ipy.render.counted import counted
+
 __all__ = ["Bar", "Row", "columns", "lines", "rows"]
 
 _WIDTH = 720
@@ -46,7 +48,7 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
     parts = [_axis(top)]
     for index, bar in enumerate(bars):
         x = _LEFT + step * index + (step - width) / 2
-        tip = f"{bar.label}: {bar.total:g} calls, {bar.failed:g} failed"
+        tip = f"{bar.label}: {counted(bar.total, 'call')}, {bar.failed:g} failed"
         parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, 0, bar.total, top, 'ok')}")
         if bar.failed:
             parts.append(_rect(x, width, 0, bar.failed, top, "bad"))
@@ -110,10 +112,17 @@ def _axis(top: float, unit: str = "") -> str:
     parts = []
     for share in (0, 0.5, 1):
         y = _y(top * share, top)
-        text = f"{top * share:,.0f} {unit}".strip()
+        text = f"{_tick(top * share, top)} {unit}".strip()
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>')
     return "".join(parts)
+
+
+def _tick(value: float, top: float) -> str:
+    """A number with as many places as the axis needs to tell its three from each other."""
+    if top < 1:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if top >= 10 or top % 2 == 0 else f"{value:,.1f}"
 
 
 def _labels(labels: Sequence[str], step: float) -> str:

@@ -192,10 +192,14 @@ def _only_argument(spec: ToolSpec, fixed: Mapping[str, Any], required: frozenset
     left = [param.name for param in spec.params if param.required and param.name not in fixed]
     if not left and not required:
         left = [param.name for param in spec.params if param.name not in fixed]
-    if len(left) != 1:
-        said = f"which of {', '.join(left)}" if left else "which argument"
+    if not left:
         raise UsageProblem(
-            f"A list is for one argument, and '{spec.name}' leaves open {said} it is.",
+            f"A list is for one argument, and no argument of '{spec.name}' is left for it.",
+            hint="Leave out the one that the list is for, or give a table: {'column': [...]}.",
+        )
+    if len(left) != 1:
+        raise UsageProblem(
+            f"A list is for one argument, and '{spec.name}' leaves open which of {', '.join(left)} it is.",
             hint="Give a table, or a dict of lists; constants go into const=.",
         )
     return left[0]

@@ -202,8 +202,15 @@ class Replaying:
         clock: Callable[[], datetime.datetime],
     ) -> None:
         self._replays = replays
+        self._file = Path(file)
         self._open = partial(Cassette, Path(file).absolute(), mode=replays.mode(mode), mask=mask, clock=clock)
         self._cassette: Cassette | None = None
+
+    def __repr__(self) -> str:
+        """Say how to use it to whoever left out the `with`."""
+        if self._cassette is not None:
+            return f"<replay of '{self._file}', on>"
+        return f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool replay FILE>"
 
     def begin(self) -> Cassette:
         """Switch it on, from its first answer."""

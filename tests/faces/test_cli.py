@@ -41,6 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "     implementation: {type: mock, mock_response: {sun: true}}}\n",
         encoding="utf-8",
     )
+    (tmp_path / "n.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
     return tmp_path
@@ -101,6 +102,19 @@ def test_info_prints_schema_and_state_as_json(run: Any) -> None:
     assert run("tools", "info", "weather").json["wireName"] == "weather"
 
 
+def test_a_large_result_goes_as_a_handle_that_meta_names_too(run: Any, project: Path) -> None:
+    """`max_inline_bytes` counts bytes: a text of 60 two-byte characters is over 100 of them."""
+    (project / ".onetool" / "onetool.yaml").write_text("output: {max_inline_bytes: 100}\n", encoding="utf-8")
+    (project / "wide.txt").write_text("é" * 60, encoding="utf-8")
+    (project / "fits.txt").write_text("é" * 50, encoding="utf-8")
+
+    sent = run("tools", "invoke", "fs.read_file", "--args", '{"path": "wide.txt"}').json
+
+    assert sent["data"] == {"handle": sent["meta"]["handle"], "total_lines": 1, "preview": ["é" * 60]}
+    small = run("tools", "invoke", "fs.read_file", "--args", '{"path": "fits.txt"}').json
+    assert (small["data"], "handle" in small["meta"]) == ("é" * 50, False)
+
+
 @pytest.mark.spec("004/CLI/tools invoke")
 def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
     ran = run("tools", "invoke", "shop.price", "--args", '{"item": "tea", "count": 3}')
@@ -119,9 +133,19 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "info", "nope.nope"], 1, "No tool 'nope.nope'."),
         (["tools", "invoke", "shop.price"], 1, "missing argument 'item'"),
         (["tools", "invoke", "shop.price", "--args", "{oops"], 2, "--args is not JSON"),
+        (["tools", "invoke", "tools.echo", "--args", '{"message": NaN}'], 2, "'NaN' is no JSON"),
         (["tools", "invoke", "shop.price", "--args", "[1]"], 1, "must be an object, not list"),
         (["tools", "invoke"], 2, "required"),
-        (["tools", "frobnicate"], 2, "invalid choice"),
+        (["tools", "frobnicate"], 2, "no command 'frobnicate'. There are: list, info, invoke."),
+        (["tools", "lsit"], 2, "no command 'lsit'. Did you mean 'list'?"),
+        (["list"], 2, "no command 'list'. Did you mean 'tools list'?"),
+        (["tools", "invoke", "shop.price", "item=pen", "count=2"], 2, """--args '{"item": "pen", "count": 2}'"""),
+        (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "'-1' is not a number of seconds above 0"),
+        (["tools", "info", "shop.prise"], 1, "See all with: onetool-ipy tools list"),
+        (["tools", "invoke", "shop.price"], 1, "Usage: shop.price(item: str"),
+        (["ask", "hello"], 1, "Write in onetool.yaml:"),
+        (["export", "-o", "missing/x.py", "n.ipynb"], 1, "No such file or directory: 'missing/x.py'"),
+        (["tools", "list", "--config", "missing.yaml"], 1, "missing.yaml: there is no such file"),
         (["tools"], 2, "usage"),
         ([], 2, "usage"),
         (["--config", "nowhere.yaml", "tools", "list"], 1, "nowhere.yaml"),
@@ -214,3 +238,67 @@ def test_stubs_are_python_that_names_every_tool(run: Any, project: Path) -> None
         ast.parse(file.read_text(encoding="utf-8"))
     assert "price: _Tool_price" in text
     assert "item: str" in text
+
+
+_TALKS = """import os
+print("imported")
+
+
+def talk() -> str:
+    \"\"\"Talk in three ways.\"\"\"
+    print("by print")
+    os.write(1, b"by a descriptor\\n")
+    os.system("echo by a child")
+    return "done"
+"""
+
+
+@pytest.mark.parametrize("words", [["tools", "invoke", "talk.talk"], ["tools", "list", "--json"], ["health"]])
+def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, words: list[str]) -> None:
+    """Contract 12: results are JSON on stdout, whatever pack files, tools and their children print."""
+    (project / ".onetool" / "tools" / "talk.py").write_text(_TALKS, encoding="utf-8")
+    ran = subprocess.run([sys.executable, "-m", "onetool_ipy", *words], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout)
+    if "invoke" in words:
+        assert [line for line in ran.stderr.splitlines() if line] == [
+            *("imported", "by print", "by a descriptor", "by a child")
+        ]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encoding: str) -> None:
+    (project / ".onetool" / "tools" / "w\u00f6rter.py").write_text(
+        'def tell() -> str:\n    """Tell \u65e5\u672c."""\n    return "caf\u00e9 \u65e5\u672c"\n', encoding="utf-8"
+    )
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    ran, listed = (
+        subprocess.run([sys.executable, "-m", "onetool_ipy", *words], capture_output=True, env=env, check=True)
+        for words in (["tools", "invoke", "w\u00f6rter.tell"], ["tools", "list"])
+    )
+    assert json.loads(ran.stdout.decode(encoding))["data"] == "caf\u00e9 \u65e5\u672c"
+    assert b"Tell" in listed.stdout
+
+
+def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "onetool_ipy", "tools", "list"]
+        env = {**os.environ, "PYTHONUNBUFFERED": ""}  # what is left in the buffer fails only when it is written
+        ran = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "No space left on device.\n")
+
+
+def test_config_stands_before_or_behind_the_command(run: Any, project: Path) -> None:
+    other = project / "other" / ".onetool" / "onetool.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text("version: 1\n", encoding="utf-8")
+    before = run("--config", str(other), "tools", "list")
+    assert before.code == 0
+    assert "shop.price" not in before.out
+    assert run("tools", "list", "--config", str(other)).out == before.out
+
+
+def test_python_m_runs_the_command_and_loads_nothing_heavy(project: Path) -> None:
+    script = "import sys, runpy; sys.argv = ['x', '--version']\ntry:\n    runpy.run_module('onetool_ipy')\n"
+    script += "except SystemExit as exc:\n    print(exc.code, {'IPython', 'pandas', 'httpx', 'mcp'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[1:] == ["0 set()"]

@@ -152,7 +152,26 @@ def test_a_tool_without_a_model(run: Run) -> None:
     failed, _, _ = run("tool:no.such")
 
     assert (code, json.loads(answer["text"])) == (0, [1, 2])
+    assert answer["toolResults"][0]["meta"]["source"] == "cli"
     assert failed == 1
+
+
+def test_a_tool_without_a_model_has_the_limit_of_the_command_line(run: Run, project: Path) -> None:
+    config = project / ".onetool" / "onetool.yaml"
+    config.write_text(config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8")
+    (project / ".onetool" / "tools" / "slow.py").write_text(
+        'import time\n\ndef nap() -> None:\n    """Sleep."""\n    time.sleep(30)\n', encoding="utf-8"
+    )
+
+    code, answer, _ = run("tool:slow.nap")
+
+    assert (code, answer["toolResults"][0]["error"]["reason"]) == (1, "timeout")
+
+
+def test_a_tool_without_a_model_takes_json_and_nothing_else(run: Run) -> None:
+    code, answer, _ = run('tool:tools.echo {"message": NaN}')
+
+    assert (code, answer["toolError"]["code"]) == (1, "invalid_args")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +180,7 @@ def test_a_tool_without_a_model(run: Run) -> None:
         (["hello", "--model", "nobody"], 1, "nobody"),
         (["hello", "--with-tools=perhaps"], 2, "perhaps"),
         (["hello", "--max-steps", "0"], 2, "1 to 1000"),
-        ([""], 1, "nothing to ask"),
+        ([""], 2, "nothing to ask"),
         ([], 2, "prompt"),
         (["nobody says anything to this"], 1, ""),
     ],

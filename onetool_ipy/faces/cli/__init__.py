@@ -6,13 +6,16 @@ Exit code 0 is ok, 1 a failed call, 2 a wrong command. What leaves here is maske
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 
 from onetool_ipy._version import __version__
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools
-from onetool_ipy.faces.cli.say import OK, USAGE, say, say_error
+from onetool_ipy.faces.cli.parser import Parser
+from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, say, say_error
 
 __all__ = ["main", "make_parser"]
 
@@ -28,12 +31,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if run is None:
         (getattr(options, "help_of", parser)).print_help(sys.stderr)
         return USAGE
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
     try:
-        return run(options)
+        code = run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except OneToolError as exc:
         return say_error(exc)
     except BrokenPipeError:
         return _hush()
+    except OSError as exc:
+        return _refused(exc)
     except KeyboardInterrupt:
         say("Stopped.")
         return 130
@@ -41,9 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
+    parser = Parser(prog="onetool-ipy", description="One registry of tools for notebooks.")
     parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument("--config", metavar="FILE", help="the configuration to use")
+    parser.set_defaults(config=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for group in (tools, project, mcp, ask, bundles):
         group.add(commands)
@@ -52,5 +62,20 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _hush() -> int:
     """A reader that went away (`| head`) is no failure of ours."""
-    sys.stderr.close()
+    _drop_output()
     return OK
+
+
+def _refused(exc: OSError) -> int:
+    """A file that is not to be had, or an output that takes no more; what is left of that is not tried again."""
+    where = f": '{exc.filename}'" if exc.filename else ""
+    say(f"{exc.strerror or exc}{where}.")
+    _drop_output()
+    return FAILED
+
+
+def _drop_output() -> None:
+    """Python writes what is left of stdout when it ends, and would complain once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from onetool_ipy.assemble import open_toolbox
-from onetool_ipy.faces.cli.say import FAILED, OK, names_of, say, show_json
+from onetool_ipy.faces.cli.say import FAILED, OK, aside, names_of, say, show_json
 from onetool_ipy.llm.ask import Watch
 
 __all__ = ["add"]
@@ -18,7 +18,7 @@ _YES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": 
 def add(commands: Any) -> None:
     """Add the command to the parser's."""
     ask = commands.add_parser("ask", help="ask a model, which may call tools; the answer is JSON")
-    ask.add_argument("prompt", help="what to ask; tool:NAME {json} runs a tool without a model")
+    ask.add_argument("prompt", type=_prompt, help="what to ask; tool:NAME {json} runs a tool without a model")
     ask.add_argument(
         "--with-tools",
         nargs="?",
@@ -32,6 +32,12 @@ def add(commands: Any) -> None:
     ask.add_argument("--max-steps", type=_count, metavar="N", help="requests before it must answer")
     ask.add_argument("--approve", metavar="CSV", help="tools that may run without a question")
     ask.set_defaults(run=_ask)
+
+
+def _prompt(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is nothing to ask")
+    return text
 
 
 def _boolean(text: str) -> bool:
@@ -60,15 +66,17 @@ class _Terminal(Watch):
 
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        answer = box.ask(
-            options.prompt,
-            model=options.model,
-            with_tools=options.with_tools,
-            tool_allow=names_of(options.tool_allow),
-            max_steps=options.max_steps,
-            approve=names_of(options.approve),
-            watch=_Terminal(),
-        )
+        with aside():
+            answer = box.ask(
+                options.prompt,
+                model=options.model,
+                with_tools=options.with_tools,
+                tool_allow=names_of(options.tool_allow),
+                max_steps=options.max_steps,
+                approve=names_of(options.approve),
+                watch=_Terminal(),
+                source="cli",
+            )
         show_json(box, answer.to_dict())
         if answer.note:
             say(box.mask(answer.note))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
-from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, exact, say, show_json
+from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, aside, exact, say, show_json
 
 __all__ = ["add"]
 
@@ -31,7 +31,8 @@ def add(commands: Any) -> None:
 
 def _health(options: argparse.Namespace) -> int:
     with open_leniently(options.config) as box:
-        found = box.ot.health()
+        with aside():
+            found = box.ot.health()
         show_json(box, found)
         return FAILED if found["problems"] else OK
 
@@ -64,7 +65,9 @@ def _init(options: argparse.Namespace) -> int:
     for path in written:
         say(f"wrote {path}")
     for path in written.left_alone:
-        say(f"left alone {path}")
+        say(f"left alone {path}, which is there already")
+    if written:
+        say("Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list")
     return OK
 
 
@@ -79,9 +82,10 @@ def _init_pack(folder: Path, name: str) -> int:
         return FAILED
     for place, text in files.items():
         path = folder / place
+        done = "added its settings to" if path.exists() else "wrote"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        say(f"wrote {path}")
+        say(f"{done} {path}")
     return OK
 
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import shutil
 import sys
 from typing import Any
 
 from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.core import names
 from onetool_ipy.core.errors import CallFailure
-from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, exact, names_of, say, say_error, show_json
+from onetool_ipy.faces.cli.say import (
+    FAILED,
+    OK,
+    USAGE,
+    aside,
+    exact,
+    names_of,
+    say,
+    say_error,
+    say_hint,
+    show_json,
+)
 
 __all__ = ["add"]
 
@@ -30,22 +43,39 @@ def add(commands: Any) -> None:
     invoke = verbs.add_parser("invoke", help="call a tool; the result is JSON")
     invoke.add_argument("name")
     invoke.add_argument("--args", default="{}", metavar="JSON", help="the arguments as a JSON object; - reads stdin")
-    invoke.add_argument("--timeout", type=float, metavar="S", help="seconds it may take")
+    invoke.add_argument("--timeout", type=_seconds, metavar="S", help="seconds it may take")
     invoke.set_defaults(run=_invoke)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return found
 
 
 def _list(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        specs = [exact(spec) for spec in box.registry.list(names_of(options.tool_allow))]
+        with aside():
+            specs = [exact(spec) for spec in box.registry.list(names_of(options.tool_allow))]
         if options.json:
             show_json(box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs])
             return OK
         rows = [(s.name, s.summary, s.signature.partition("(")[2][:-1]) for s in specs]
         width = max((len(name) for name, _, _ in rows), default=4)
-        print(f"{'NAME':<{width}}  DESCRIPTION  (INPUT)")
+        _print_row(f"{'NAME':<{width}}  DESCRIPTION  (INPUT)")
         for name, text, arguments in rows:
-            print(box.mask(f"{name:<{width}}  {text}  ({arguments})"))
+            _print_row(box.mask(f"{name:<{width}}  {text}  ({arguments})"))
         return OK
+
+
+def _print_row(line: str) -> None:
+    """A row; where a person looks at it, in one line of the terminal."""
+    room = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+    print(line[: room - 1] + "…" if 0 < room < len(line) else line)
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -54,6 +84,8 @@ def _info(options: argparse.Namespace) -> int:
             spec = box.registry.require(options.name)
         except CallFailure as exc:
             return say_error(exc)
+        with aside():
+            deps = box.ot.deps(tool=spec.name)
         count, last = box.log.count_of(spec.name)
         wire = names.wire_names(s.name for s in box.registry.list())[spec.name]
         show_json(
@@ -70,7 +102,7 @@ def _info(options: argparse.Namespace) -> int:
                 "wireName": wire,
                 "callCount": count,
                 "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
-                "deps": box.ot.deps(tool=spec.name),
+                "deps": deps,
             },
         )
         return OK
@@ -79,15 +111,22 @@ def _info(options: argparse.Namespace) -> int:
 def _invoke(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.args == "-" else options.args
     try:
-        args = json.loads(text)
+        args = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as exc:
         say(f"--args is not JSON: {exc}")
         say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
         return USAGE
     with open_toolbox(options.config) as box:
-        result = box.call(options.name, args, source="cli", timeout=options.timeout)
-        show_json(box, {**result.to_dict(), "data": box.outgoing(result)})
+        with aside():
+            result = box.call(options.name, args, source="cli", timeout=options.timeout)
+        data = box.outgoing(result)  # first: it says in `meta` where a large one is kept
+        show_json(box, {**result.to_dict(), "data": data})
         if result.error is not None:
             say(box.mask(result.error.message))
+            say_hint(box.mask(result.error.hint))
             return FAILED
         return OK
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"'{word}' is no JSON")

@@ -6,8 +6,9 @@ Offers are typed, in the order a user needs them: required arguments first; a mi
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import match, schema
@@ -21,10 +22,30 @@ _ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
 _SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<rest>[^$]*)$")
 _ASK = re.compile(_ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
-    r"\bot\.(?P<function>help|run|tools|packs|result)\(\s*(?:\w+\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
+    r"\bot\.(?P<function>\w+)\(\s*(?P<more>[^()]*,\s*)?(?:(?P<name>\w+)\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
+_BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history", "deps", "view", "browser", "usage")
+_NAMING = (None, "query", "tool", "pattern", "handle", "name")
+_WORDS_OF = {"info": ("list", "min", "full"), "period": ("day", "week", "month", "all"), "engine": ("threads", "dask")}
 _PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$")
-_NAMED = ("info", "help", "check")
+_SNIPPET = re.compile(_ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
+_NAMED = ("info", "help", "check", "browse")
+_VERBS = {
+    "server": ("list", "add", "import", "start", "stop", "restart", "test", "logs", "remove"),
+    "bundle": ("list", "show", "on", "off", "delete"),
+    "stats": ("day", "week", "month", "all", "--tool", "--output"),
+    "usage": ("day", "week", "month", "all", "--tool"),
+    "history": ("rerun", "--failed"),
+    "jobs": ("cancel",),
+    "serve": ("status", "stop", "--port", "--allow"),
+    "replay": ("off", "--only", "--refresh"),
+    "import": ("openapi",),
+    "new": ("http",),
+    "install": ("--lazy", "--always", "--remove"),
+}
+"""What may stand first behind a sub-command."""
+_OF_FILES = re.compile(r"path|file|folder|dir", re.IGNORECASE)
+_MAX_FILES = 200
 _MAX_OFFERS = 400
 
 
@@ -59,11 +80,17 @@ def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",), cel
         return _tool_line(on_line["rest"], sight)
     if _ASK.match(before) or cell.startswith("%%ask"):
         return _prompt(before, sight)
+    snippet = _SNIPPET.match(before)
+    if snippet is not None:
+        return _shortcut(snippet["rest"], sight, kinds=("snippet",))
     shortcut = _SHORTCUT.match(before)
     if shortcut is not None:
         return _shortcut(shortcut["rest"], sight)
     inside = _INSIDE_OT.search(before)
-    if inside is not None:
+    if inside is not None and inside["name"] in _WORDS_OF:
+        return _picked(inside["typed"], [Offer(word, "value") for word in _WORDS_OF[inside["name"]]])
+    is_first = inside is not None and not inside["more"]
+    if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
         return _inside_ot(inside["function"], inside["typed"], sight)
     return None
 
@@ -95,19 +122,33 @@ def _tool_line(rest: str, sight: Sight) -> Completions:
     at_blank = not rest or rest[-1].isspace()
     done, last = (typed, "") if at_blank or not typed else (typed[:-1], rest[typed[-1].start :])
     plain = [word for word in done if not _is_flag(rest[word.start : word.end])]
+    first = plain[0].text if plain else ""
+    if first in sight.commands:
+        return _of_command(first, [word.text for word in done][1:], last, sight)
     if last.startswith("-"):
         return _picked(last, [Offer(flag, "keyword") for flag in parse.FLAGS])
     if not plain:
         return _name(last, sight)
-    first = plain[0].text
-    if first in sight.commands:
-        offers = _tools(last, sight) if first in _NAMED else []
-        return Completions(last, offers)
     spec = sight.box.registry.find(first)
     if spec is None:
         return Completions(last, [])
     given = {word.key for word in plain[1:] if word.key}
     return _argument(last, spec, given, sight)
+
+
+def _of_command(command: str, done: Sequence[str], last: str, sight: Sight) -> Completions:
+    """Behind a sub-command: its own words first, then what they are about."""
+    if command in _NAMED:
+        return Completions(last, _tools(last, sight))
+    if command == "view":
+        return _picked(last, [Offer(handle, "value") for handle in sight.handles()])
+    if not done or last.startswith("-"):
+        return _picked(last, [Offer(word, "keyword") for word in _VERBS.get(command, ())])
+    if done[-1] == "--tool" or command == "bundle":
+        return Completions(last, _tools(last, sight))
+    if command == "server" and len(done) == 1:
+        return _picked(last, [Offer(name, "module") for name in sight.box.servers])
+    return Completions(last, [])
 
 
 def _name(typed: str, sight: Sight) -> Completions:
@@ -142,7 +183,22 @@ def _argument(last: str, spec: ToolSpec, given: set[str], sight: Sight) -> Compl
     values = list(_values(wanted.schema, spec.parameters))
     if wanted.name == "handle":
         values += list(sight.handles())
+    if not values and _OF_FILES.search(wanted.name):
+        values = _files(value[len(quote) :])
     return _picked(value[len(quote) :], [Offer(v, "value") for v in values])
+
+
+def _files(typed: str) -> list[str]:
+    """What is in the folder that is being typed; a folder ends in a slash, hidden ones are for who asks for them."""
+    folder, begun = os.path.split(typed)
+    try:
+        with os.scandir(folder or ".") as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except (OSError, ValueError):
+        return []
+    shown = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
+    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in shown[:_MAX_FILES]]
+    return [path for path in paths if not any(c.isspace() for c in path)]  # those want quotes
 
 
 def _python_call(name: str, inside: str, sight: Sight) -> Completions:
@@ -165,13 +221,13 @@ def _values(node: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
         yield from _values(option, root)
 
 
-def _shortcut(rest: str, sight: Sight) -> Completions:
+def _shortcut(rest: str, sight: Sight, kinds: Collection[str] = ("snippet", "function")) -> Completions:
     name, blank, text = rest.partition(" ")
-    known = {label: (kind, params) for label, kind, params in sight.shortcuts()}
+    known = {label: (kind, params) for label, kind, params in sight.shortcuts() if kind in kinds}
     if not blank:
         offers = [Offer(label, kind) for label, (kind, _) in sorted(known.items())]
         picked = _picked(name, offers).offers
-        return Completions(name, [*picked, *(_tools(name, sight) if name else [])])
+        return Completions(name, [*picked, *(_tools(name, sight) if name and "function" in kinds else [])])
     spec = sight.box.registry.find(name)
     params = known[name][1] if name in known else spec.parameters if spec is not None else {}
     typed = parse.words(text)
@@ -198,7 +254,7 @@ def _prompt(before: str, sight: Sight) -> Completions:
 
 
 def _inside_ot(function: str, typed: str, sight: Sight) -> Completions:
-    if function == "result":
+    if function in ("result", "view"):
         return _picked(typed, [Offer(handle, "value") for handle in sight.handles()])
     packs = [Offer(pack, "module") for pack in sorted(sight.box.registry.packs())]
     if function == "packs":

@@ -7,6 +7,7 @@ is cut gets a handle at once, and the line below says how to get the rest. Every
 from __future__ import annotations
 
 import base64
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.core.errors import OneToolError
@@ -46,25 +47,52 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: Limits) -> tupl
     if any(hasattr(type(result.data), name) for name in _OWN_LOOK):
         own = _own_look(shell, box, result.data)
         if own is not None:
-            return own, about
+            return _kept_table(box, result, own, about), about
     shown = show(result.data, Bounds(limits.max_lines, limits.max_chars))
     if not shown.cut:
-        return {"text/plain": box.mask(shown.text), "text/html": box.mask(shown.html)}, about
+        whole = {"text/plain": box.mask(shown.text), "text/html": box.mask(shown.html)}
+        return _kept_table(box, result, whole, about), about
     return _cut(box, result, shown, about)
 
 
 def _cut(
     box: Toolbox, result: ToolResult, shown: Shown, about: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Say how much is shown and how to get the rest; where it cannot be stored, why not."""
-    try:
-        handle = keep(box, result)
-        said = f"{shown.cut} · all of it: .data, or ot.result(handle='{handle}')"
-        about["onetool"]["handle"] = handle
-    except OneToolError as exc:
-        said = f"{shown.cut} · all of it: .data (not stored: {exc.message})"
+    """Show a part, and below it how to get the rest."""
+    said = _rest(box, result, shown.cut, about)
     text = f"{shown.text}\n... {said}"
     return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + html.note(said))}, about
+
+
+def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> str:
+    """How much is shown and how to get the rest; where it cannot be stored, why not."""
+    try:
+        handle = keep(box, result)
+    except OneToolError as exc:
+        return f"{cut} · all of it: .data (not stored: {exc.message})"
+    about["onetool"]["handle"] = handle
+    return f"{cut} · all of it: .data, or ot.result(handle='{handle}')"
+
+
+def _kept_table(box: Toolbox, result: ToolResult, own: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """The look of a table, which pandas may have cut."""
+    cut = _cut_by_pandas(result.data)
+    if not cut:
+        return own
+    said = box.mask(_rest(box, result, cut, about))
+    below = {"text/plain": f"\n... {said}", "text/html": html.note(said)}
+    return {mime: body + below[mime] if mime in below else body for mime, body in own.items()}
+
+
+def _cut_by_pandas(data: Any) -> str:
+    """How much of a table pandas shows by its own settings, where that is not all."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(data, (pandas.DataFrame, pandas.Series)):
+        return ""
+    most = pandas.get_option("display.max_rows"), pandas.get_option("display.max_columns")
+    wide = zip(data.shape, most, ("rows", "columns"), strict=False)
+    over = [f"{count:,} {what}" for count, limit, what in wide if limit and count > limit]
+    return f"a part of {' and '.join(over)}" if over else ""
 
 
 def keep(box: Toolbox, result: ToolResult) -> str:

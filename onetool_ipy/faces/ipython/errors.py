@@ -13,17 +13,11 @@ from typing import Any, NoReturn
 
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError
 from onetool_ipy.core.executor import own_frames
-from onetool_ipy.core.model import ToolResult
+from onetool_ipy.core.model import Failure, ToolResult
 
 __all__ = ["LastFailure", "raise_result"]
 
-_OURS = (
-    "onetool_ipy.core.",
-    "onetool_ipy.sources.",
-    "onetool_ipy.faces.",
-    "onetool_ipy.toolbox",
-    "onetool_ipy.proxies",
-)
+_OURS = "onetool_ipy."
 
 
 class LastFailure:
@@ -49,20 +43,24 @@ class LastFailure:
             text += f"details: {exc.details}\n"
         return self._mask(text.rstrip())
 
-    def dress(self, exc: BaseException) -> None:
-        """Let a tool's own exception show in a cell with its frames only."""
+    def dress(self, exc: BaseException, *, since: str = "") -> None:
+        """Let a tool's or a snippet's own exception show in a cell with its frames only, from the file `since` on."""
         self.keep(exc)
+
+        def lines() -> list[str]:
+            return self.render(exc, _from_file(exc.__traceback__, since))
+
         with suppress(AttributeError, TypeError):  # an exception class with slots keeps its usual look
-            exc._render_traceback_ = lambda: self.render(exc)  # type: ignore[attr-defined]  # IPython's protocol
+            exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
 
     def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
         """The lines IPython would show, without our frames and without secrets."""
         shown = _foreign_frames(frames or exc.__traceback__)
         if isinstance(exc, BaseExceptionGroup):
-            lines = traceback.format_exception(type(exc), exc, shown)
+            lines = "".join(traceback.format_exception(type(exc), exc, shown)).splitlines()
         else:
             lines = self._shell.InteractiveTB.structured_traceback(type(exc), exc, shown, tb_offset=0)
-        return [self._mask(line) for line in lines]
+        return [_sendable(self._mask(line)) for line in lines]
 
 
 def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
@@ -76,7 +74,21 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     last.keep(own)
     frames = own_frames(own)
     shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
-    raise ToolCallError(result, shown).with_traceback(frames)
+    said = Failure(**{**vars(result.error), "message": _sendable(result.error.message)})
+    raise ToolCallError(ToolResult(False, result.data, said, result.meta), shown).with_traceback(frames)
+
+
+def _sendable(text: str) -> str:
+    """The text as a kernel can send it: lone surrogates, as file names may hold them, are written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
+    """The frames from the first one in `file` on; all of them where there is none."""
+    found = frames
+    while found is not None and found.tb_frame.f_code.co_filename != file:
+        found = found.tb_next
+    return found or frames
 
 
 def _foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

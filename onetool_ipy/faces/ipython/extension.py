@@ -17,6 +17,7 @@ from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.faces.ipython import transform
 from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.ipython.namespace import Later, Names
+from onetool_ipy.faces.ipython.tips import Tips
 from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["Extension", "load", "unload"]
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
 _JOB = ("onetool_ipy.core.jobs", "Job")
+_LISTING = ("onetool_ipy.render.shown", "Listing")
+_RECORD = ("onetool_ipy.render.shown", "Record")
 
 
 class Extension:
@@ -43,6 +46,7 @@ class Extension:
         self.names = Names(shell)
         self.magics = OneTool(shell, self)
         self.typing = Typing(shell)
+        self.tips = Tips(shell)
         self.panels = PanelComms(shell, lambda: self.box)
         self._box: Toolbox | None = None
         self._opening = ForkLock()
@@ -114,6 +118,7 @@ class Extension:
         """Put everything in its place."""
         self.magics.install()
         self.typing.install(self.magics)
+        self.tips.install(lambda: self.magics.names, self.magics.tip)
         self.panels.install()
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
@@ -137,7 +142,10 @@ class Extension:
         self.names.withdraw()
         _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
+        for name in (_LISTING, _RECORD):
+            _forget(self.shell.display_formatter.formatters["text/plain"], name)
         self.typing.remove()
+        self.tips.remove()
         self.panels.remove()
         self.magics.remove()
         current.expect(None)
@@ -171,8 +179,31 @@ class Extension:
             if self._screens is None or not self._screens.show(job):
                 self.shell.display_pub.publish({"text/plain": repr(job)})
 
+        if getattr(self.shell, "kernel", None) is None:
+            self._show_tables()
         self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_RESULT, bundle)
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
+
+    def _show_tables(self) -> None:
+        """In a terminal, which has no HTML, what `ot` lists shows as tables of text."""
+
+        def listing(rows: Any, printer: Any, _cycle: bool) -> None:
+            from shutil import get_terminal_size
+
+            from onetool_ipy.render import terminal
+
+            printer.text(terminal.listing_text(rows, get_terminal_size().columns))
+
+        def record(found: Any, printer: Any, _cycle: bool) -> None:
+            from shutil import get_terminal_size
+
+            from onetool_ipy.render import terminal
+
+            printer.text(terminal.record_text(found, get_terminal_size().columns))
+
+        plain = self.shell.display_formatter.formatters["text/plain"]
+        plain.for_type_by_name(*_LISTING, listing)
+        plain.for_type_by_name(*_RECORD, record)
 
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()
@@ -205,6 +236,7 @@ class Typing:
         """Register with IPython's own lists."""
         transformers = [transform.Shortcut, *(transform.help_on(name) for name in magics.names)]
         transformers += [transform.prompt_of(name) for name in magics.prompts]
+        transformers += [transform.prompt_of(name, only_kept=True) for name in magics.names]
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
         for registered, ours in self._ours:
             registered.append(ours)

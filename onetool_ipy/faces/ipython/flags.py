@@ -145,6 +145,9 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
         return known[name]
     near = difflib.get_close_matches(name[:40], known, n=1)
     listed = f"There are: {', '.join(known)}." if known else "There are none here."
+    word = name.lstrip("-")[:40]
+    if known is FLAGS and word.isidentifier() and not difflib.get_close_matches(word, [f.lstrip("-") for f in known]):
+        listed = f"An argument has no dashes: {word}=value. {listed}"
     raise UsageProblem(
         f"No flag {show(name)}." + (f" Did you mean '{near[0]}'?" if near else ""),
         hint=f"{listed} After -- everything is an argument.",

@@ -4,14 +4,20 @@ A tool may catch KeyboardInterrupt and go on. The second time `Abandoned` is rai
 so that neither `except KeyboardInterrupt` nor a bare `except` holds it; only C code that never lets go is left. In a
 cell with `await` ipykernel cancels the cell's task, which a sync call that blocks the event loop would never hear of:
 there the interrupt is raised too. The handler is ours only while a cell runs.
+
+Python sleeps over a signal that comes in the moment before a call into C begins to wait, and over one that another
+thread takes, as one that just starts or ends may: its handler runs when the wait is over. So a `_Bell` hangs while a
+cell has calls.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -23,6 +29,8 @@ __all__ = ["Interrupts"]
 
 Handler = Any
 _EXECUTOR = "onetool_ipy.core.executor"
+_NUDGE: int = getattr(signal, "SIGCONT", 0)
+_NUDGES = 20
 
 
 class Interrupts:
@@ -35,6 +43,7 @@ class Interrupts:
         self._before: Handler = None
         self._task: Any = None
         self._tracer: Any = None
+        self._bell: _Bell | None = None
 
     def begin(self, waiting: Callable[[], object | None]) -> None:
         """A cell begins; `waiting` gives the call it waits for, if it waits for one."""
@@ -47,12 +56,27 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._struck_by)
         self._task = _current_task()
 
+    def listen(self) -> None:
+        """The cell makes a call: from now on `look` finds interrupts that Python sleeps over."""
+        if self._before is None or not _NUDGE:
+            return
+        if self._bell is None:
+            self._bell = _Bell()
+        self._bell.hang()
+
+    def look(self) -> None:
+        """See that the last interrupt was heard; in another thread, a few times a second."""
+        if self._bell is not None:
+            self._bell.look()
+
     def end(self) -> None:
         """The cell has ended: the handler before ours is back."""
         self._struck, self._task = None, None
         before = self._before
         if before is None or threading.current_thread() is not threading.main_thread():
             return
+        if self._bell is not None:
+            self._bell.take_down()
         if signal.getsignal(signal.SIGINT) == self._struck_by:
             signal.signal(signal.SIGINT, before)
         self._before = None  # only now: an interrupt may have come between
@@ -73,6 +97,8 @@ class Interrupts:
 
     def _struck_by(self, number: int, frame: types.FrameType | None) -> None:
         self.has_struck = True
+        if self._bell is not None:
+            self._bell.answer()
         call = self._waiting()
         outermost = _outermost_call(frame) if call is not None else None
         if outermost is None:
@@ -90,6 +116,59 @@ class Interrupts:
             signal.default_int_handler(number, frame)
         self._before(number, frame)
         _wake_loop()
+
+
+class _Bell:
+    """Rings in C at each signal; where the handler does not answer, a signal that does nothing ends the wait."""
+
+    def __init__(self) -> None:
+        self._heard, self._rings = os.pipe()
+        for end in (self._heard, self._rings):
+            os.set_blocking(end, False)
+            weakref.finalize(self, os.close, end)
+        self._owed = 0
+
+    def hang(self) -> None:
+        """Begin to hear of signals, unless somebody else does, or uses our nudge; in the main thread."""
+        if signal.getsignal(_NUDGE) == signal.SIG_DFL:
+            signal.signal(_NUDGE, _nothing)
+            self._swap(self._rings)
+
+    def take_down(self) -> None:
+        """Leave all as it was; in the main thread."""
+        if signal.getsignal(_NUDGE) == _nothing:
+            self._swap(-1)
+            signal.signal(_NUDGE, signal.SIG_DFL)
+        self.answer()
+
+    def answer(self) -> None:
+        """The handler has run."""
+        self._read()
+        self._owed = 0
+
+    def look(self) -> None:
+        """Nudge the main thread where it owes an answer; in another one."""
+        if signal.SIGINT in self._read():
+            self._owed = _NUDGES
+        main = threading.main_thread().ident
+        if self._owed and main is not None and signal.getsignal(_NUDGE) == _nothing:
+            self._owed -= 1
+            signal.pthread_kill(main, _NUDGE)
+
+    def _swap(self, rings: int) -> None:
+        with suppress(ValueError, OSError):  # what was there before is closed meanwhile
+            before = signal.set_wakeup_fd(rings, warn_on_full_buffer=False)
+            if before not in (-1, self._rings):
+                signal.set_wakeup_fd(before)
+
+    def _read(self) -> bytes:
+        with suppress(BlockingIOError):
+            return os.read(self._heard, 4096)
+        return b""
+
+
+def _nothing(_number: int, _frame: types.FrameType | None) -> None:
+    """Our nudge: that it comes is all."""
 
 
 def _outermost_call(frame: types.FrameType | None) -> types.FrameType | None:

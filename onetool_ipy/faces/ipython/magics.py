@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand, output_can_be_silenced
+from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand
 from traitlets import Bool, Float, Int, Unicode
 
 from onetool_ipy.faces.ipython.transform import RUNNER
@@ -87,6 +87,10 @@ class OneTool(Magics):
         """What completion may look at."""
         return self._runner.sight()
 
+    def tip(self, name: str, is_shortcut: bool) -> str:
+        """What Shift-Tab shows of a name."""
+        return self._runner.tip(name, is_shortcut)
+
     @cached_property
     def _runner(self) -> Runner:
         from onetool_ipy.faces.ipython.run import Runner
@@ -106,23 +110,43 @@ class OneTool(Magics):
         self._registered.append(name)
         return True
 
+    def _shown(self, line: str, cell: str | None, value: Any) -> Any:
+        """Nothing where the line ends in `;`. IPython's own way reads the body as Python, which a body need not be."""
+        from onetool_ipy.faces.ipython.parse import is_silenced
+
+        return None if cell is None and is_silenced(line) else value
+
     def _tool(self) -> Callable[..., Any]:
         @no_var_expand
         @needs_local_scope
-        @output_can_be_silenced
         def tool(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-            """Find and call tools: %tool, %tool list, %tool info NAME, %tool NAME key=value."""
-            return self._runner.tool(line, cell, local_ns or {})
+            """Find and call tools.
+
+            %tool                       what there is
+            %tool list [TEXT]           all tools, or those with TEXT in their name
+            %tool search WORDS          find by words; typos are forgiven
+            %tool info NAME             what a tool does and takes (also: %tool NAME?)
+            %tool NAME key=value ...    call it; {expression} passes an object of yours
+            x = %tool NAME ...          keep the result: x.data, x.df, x[0]
+            %%tool NAME                 the cell's body is the text argument
+            %tool help                  everything else
+            """
+            return self._shown(line, cell, self._runner.tool(line, cell, local_ns or {}))
 
         return tool
 
     def _snippet(self) -> Callable[..., Any]:
         @no_var_expand
         @needs_local_scope
-        @output_can_be_silenced
         def snippet(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-            """Run a snippet (%snippet NAME k=v), or make one of a cell's body (%%snippet NAME param[=default])."""
-            return self._runner.snippet(line, cell, local_ns or {})
+            """Make a snippet of a cell, and run it.
+
+            %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
+            %snippet NAME param=value       run it, as $NAME param=value does
+            %snippet NAME --show            what it expands to
+            %snippet                        the snippets there are
+            """
+            return self._shown(line, cell, self._runner.snippet(line, cell, local_ns or {}))
 
         return snippet
 
@@ -137,10 +161,9 @@ class OneTool(Magics):
     def _shortcut(self) -> Callable[..., Any]:
         @no_var_expand
         @needs_local_scope
-        @output_can_be_silenced
         def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
             """What `$name k=v` becomes."""
-            return self._runner.shortcut(line, local_ns or {})
+            return self._shown(line, None, self._runner.shortcut(line, local_ns or {}))
 
         return shortcut
 

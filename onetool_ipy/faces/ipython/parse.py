@@ -52,6 +52,7 @@ __all__ = [
     "Options",
     "Word",
     "format_call",
+    "is_silenced",
     "read_arguments",
     "read_body",
     "read_options",
@@ -115,6 +116,11 @@ def format_call(name: str, args: Mapping[str, Any]) -> str:
     if all(_BARE_KEY.fullmatch(key) for key in plain):
         return " ".join(["%tool", shown, *(f"{key}={_write(plain[key])}" for key in plain)])
     return f"%tool {shown} {_dump(plain)}"
+
+
+def is_silenced(line: str) -> bool:
+    """Whether a line ends in a `;` that is no part of a value: what it gives is not to be shown."""
+    return _without_semicolon(line) != line
 
 
 def _without_semicolon(line: str) -> str:

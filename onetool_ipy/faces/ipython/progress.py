@@ -24,6 +24,7 @@ from onetool_ipy.core.model import CallSource, ToolCall
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.faces.ipython.interrupt import Interrupts
 from onetool_ipy.faces.ipython.outlet import Outlet, is_looked_at, outlet
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.html import escape
 
 __all__ = ["PATIENCE_S", "Area", "Cells", "Line", "Row", "Ticker", "bar", "html_of", "seconds"]
@@ -108,6 +109,8 @@ class Area:
 
     def tick(self, now: float) -> bool:
         """Draw what is new; False when nothing has run for a while."""
+        if self.running:
+            self.interrupts.look()
         running = self._long_running(now)
         is_due = running and now - self._drawn_at >= _ELAPSED_S
         if is_due or (self.has_news and (running or self._over)):
@@ -192,6 +195,7 @@ class Cells:
         area = self._area
         if area is None:
             area = self._area = self._new_area()
+            self.interrupts.listen()
         line = Line(area, call.name)
         if not area.is_watched:
             area.is_watched = True
@@ -291,7 +295,7 @@ def text_of(row: Row) -> str:
     """A row as one line of text."""
     parts = [row.name]
     if row.calls > 1:
-        parts.append(f"{row.calls:,} calls")
+        parts.append(counted(row.calls, "call"))
     parts.append(seconds(row.elapsed_s, is_over=row.is_over))
     if row.done is not None:
         far = _number(row.done) if row.total is None else f"{_number(row.done)}/{_number(row.total)}"

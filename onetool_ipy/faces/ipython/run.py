@@ -5,6 +5,7 @@ An `if` about tools belongs to a lower room; here is only what a person typed an
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +15,17 @@ from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.save import save_snippet
 from onetool_ipy.core import match
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
-from onetool_ipy.core.model import ToolResult, ToolSpec
+from onetool_ipy.core.model import Failure, ToolResult, ToolSpec
 from onetool_ipy.core.shortcuts import Snippet, expand, parse_arguments
-from onetool_ipy.core.snippets import faults_of
+from onetool_ipy.core.snippets import faults_of, unused_params
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.commands import Bench, Commands
+from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.complete import Sight
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
 from onetool_ipy.faces.ipython.snippets import read_definition, run_code
+from onetool_ipy.proxies import file_of
 from onetool_ipy.sources.save import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
 
@@ -47,7 +50,7 @@ class Runner:
         self._box = box
         self._last = last
         self._choices = choices
-        box.run_code = lambda code, name: run_code(shell, code, name, shell.user_ns)
+        box.run_code = lambda code, name: self._run_code(name, code, shell.user_ns, since="")
         self._commands = Commands(Bench(box, last, Path(shell.profile_dir.location), self._example, shell))
         self._pages = self._commands.pages
 
@@ -58,6 +61,8 @@ class Runner:
             if asked.flags.save is not None:
                 return self._save(asked.flags.save, cell)
             if asked.kind == "empty":
+                if asked.flags != parse.Flags():
+                    raise UsageProblem("A flag wants a tool's name.", hint="For example: %tool time.now --dry")
                 return self._pages.overview()
             if asked.kind == "command":
                 return self._commands.run(asked.name, asked.rest, cell)
@@ -66,19 +71,17 @@ class Runner:
             return self._call(asked, cell, local_ns)
 
     def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        """`%snippet NAME k=v [--show]`, and `%%snippet NAME [param[=default] ...] [--save]`."""
+        """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
         with self._remembered():
             if cell is not None:
                 return self._define(line, cell)
             name, _, rest = line.strip().partition(" ")
             if not name:
-                return self._box.ot.snippets()
+                return self._list_snippets()
             found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
             if found is None:
                 raise self._no_shortcut(name, self._box.shortcuts.snippets)
-            is_shown = rest.rstrip().endswith("--show")
-            code = expand(found, parse_arguments(rest.rstrip().removesuffix("--show")))
-            return Page(code) if is_shown else self._run_snippet(found.name, code, local_ns)
+            return self._kept_snippet(found, rest.rstrip().removesuffix(";").rstrip(), local_ns)
 
     def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
         """`$name k=v`: a snippet runs, an alias or a tool is called; `$name?` shows its page."""
@@ -99,6 +102,15 @@ class Runner:
         """What completion may look at."""
         return Sight(self._box, self._commands.words(), self._shortcuts, self._handles)
 
+    def tip(self, name: str, is_shortcut: bool) -> str:
+        """What Shift-Tab shows of a name: its page, as `%tool info` has it. Nothing runs, and no call is counted."""
+        found = self._box.shortcuts.find(name) if is_shortcut else name
+        if isinstance(found, Snippet):
+            return self._box.mask("\n\n".join(part for part in (found.usage, found.description, found.body) if part))
+        registry = self._box.registry
+        known = found or name
+        return str(self._pages.usage(known)) if known in registry.packs() or registry.find(known) is not None else ""
+
     def _save(self, pack: str, cell: str | None) -> Page:
         """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
         if cell is None:
@@ -110,6 +122,20 @@ class Runner:
         listed = ", ".join(f"{pack}.{name}" for name in names)
         return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
 
+    def _list_snippets(self) -> Page:
+        known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
+        if not known:
+            return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
+        return page(self._box, table_lines([(each.usage, each.description) for each in known]))
+
+    def _kept_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
+        if rest.strip() == "--save":
+            return Page(f"Saved to {save_snippet(self._box.config.paths, snippet)}")
+        if rest.strip() == "--show" and any(param.is_required for param in snippet.params):
+            return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
+        code = expand(snippet, parse_arguments(rest.removesuffix("--show")))
+        return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
+
     def _define(self, line: str, body: str) -> Page:
         snippet, is_saved = read_definition(line, body)
         problems = faults_of(snippet)
@@ -117,6 +143,9 @@ class Runner:
             raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
         self._box.add_snippet(snippet)
         said = f"${snippet.name} is ready: {snippet.usage}"
+        if unused := unused_params(snippet):
+            listed = ", ".join(f"'{name}'" for name in unused)
+            said += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
         if is_saved:
             file = save_snippet(self._box.config.paths, snippet)
             said += f"\nSaved to {file}"
@@ -126,7 +155,16 @@ class Runner:
         namespace = self._shell.user_ns
         if local_ns and local_ns is not namespace:
             namespace = {**namespace, **local_ns}
-        return run_code(self._shell, code, name, namespace)
+        return self._run_code(name, code, namespace, since=file_of(name))
+
+    def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> Any:
+        try:
+            return run_code(self._shell, code, name, namespace)
+        except OneToolError:
+            raise
+        except Exception as exc:  # whatever the user's code raises shows the snippet's lines, not ours
+            self._last.dress(exc, since=since)
+            raise
 
     def _page_of(self, name: str) -> str:
         return f"${name}" if name in self._box.shortcuts.snippets else name
@@ -147,13 +185,18 @@ class Runner:
         except OneToolError as exc:
             self._last.keep(exc)
             raise
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as exc:  # a tool's own, which no result can hold
+            self._last.dress(exc)
+            raise
 
     def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
         spec = self._find(asked.name)
         if spec is None and asked.name in self._box.registry.packs():
             return self._pack(asked)
-        if spec is None:  # a miss is a failed call, and counts as one
-            return self._finish(asked, self._box.call(asked.name, {}, source="magic"))
+        if spec is None:
+            return self._missed(asked)
         args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
         if cell is not None:
             args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
@@ -165,6 +208,28 @@ class Runner:
         if asked.flags.bg:
             return self._box.start(spec.name, args, source="magic", timeout=timeout)
         return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout))
+
+    def _missed(self, asked: parse.Line) -> Any:
+        """A miss is a failed call, and counts as one; a mistyped command is none."""
+        name = asked.name
+        near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
+        if near and not asked.flags.soft:
+            meant = "%ask" if near == ["ask"] else f"%tool {near[0]}"
+            raise UsageProblem(f"No tool or command '{name}'. Did you mean '{meant}'?", hint="See all with: %tool help")
+        result = self._box.call(name, {}, source="magic")
+        if result.error is not None and (hint := self._meant(name)):
+            result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
+        return self._finish(asked, result)
+
+    def _meant(self, name: str) -> str:
+        """What else a name may stand for: a shortcut, or a server that is not there."""
+        if name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases:
+            return f"'{name}' is a shortcut: write ${name}"
+        server, servers = name.partition(".")[0], self._box.servers
+        if server not in servers or servers[server] == "connected":
+            return ""
+        said = f"The server '{server}' is {servers[server]}. {servers.reason(server)}".rstrip()
+        return f"{said}\nSee: %tool server test {server}"
 
     def _example(self, line: str) -> Any:
         """Run one line of a docstring's example."""

@@ -81,8 +81,11 @@ def help_on(magic: str) -> type[TokenTransformBase]:
     return Help
 
 
-def prompt_of(magic: str) -> type[TokenTransformBase]:
-    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which IPython takes for help."""
+def prompt_of(magic: str, *, only_kept: bool = False) -> type[TokenTransformBase]:
+    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which IPython takes for help.
+
+    With `only_kept` just for `x = %magic ...;`, whose `;` hides what is shown and must not take it from the variable.
+    """
     asked = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
 
     class Prompt(TokenTransformBase):
@@ -96,6 +99,8 @@ def prompt_of(magic: str) -> type[TokenTransformBase]:
                 if first is None or hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")
+                if only_kept and not (target.strip() and first.line.rstrip().endswith(";")):
+                    continue
                 if not target or _is_target(target, "="):
                     return cls(first.start)  # where `?` would begin too: among equals the priority decides
             return None

@@ -16,6 +16,7 @@ from onetool_ipy.packs.ot import snippets_text
 from onetool_ipy.packs.ot.catalog import INFO, Info, exact, pack_text
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.shown import Text
 
 __all__ = ["Guide", "documentation_url"]
@@ -138,7 +139,7 @@ class Guide:
     def _packs(self) -> Iterable[match.Entry]:
         prompts = self._desk.config.prompts
         for name, specs in self._desk.registry.packs().items():
-            said = prompts.get(name) or f"{len(specs)} tools: {', '.join(s.short_name for s in specs[:8])}"
+            said = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
             yield match.Entry(name, said)
 
     def _snippets(self) -> Iterable[match.Entry]:

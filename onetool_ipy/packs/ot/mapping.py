@@ -89,6 +89,7 @@ class Mapping:
             if spec.name == "ot.map":
                 raise UsageProblem("'ot.map' cannot be mapped.")
             _require_numbers(workers, retries, per_minute)
+            _require_engine(engine)
             rows = read_rows(spec, data, arguments, columns=columns, const=const)
             run = _Run(self._desk, spec, rows, Task(spec.name, retries, timeout), workers, engine, per_minute, fresh)
             found = run.run()
@@ -186,10 +187,7 @@ class _Run:
         away = Elsewhere(self._task, self._desk.open_again, self._done.path, stamp, spec)
         if engines.is_executor(engine):
             return engines.in_executor(items, away, width, engine, grace_s=_GRACE_S)
-        if engine == "dask" or engines.is_dask(engine):
-            return engines.in_dask(items, away, width, None if engine == "dask" else engine, grace_s=_GRACE_S)
-        shown = values.safe_repr(engine, 80)
-        raise UsageProblem(f"No engine {shown}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
+        return engines.in_dask(items, away, width, None if engine == "dask" else engine, grace_s=_GRACE_S)
 
     def _take(self, place: int, outcome: tuple[bool, Any]) -> None:
         from onetool_ipy.sdk.row_calls import Row
@@ -256,6 +254,16 @@ def _require_person(tool: str) -> None:
     here = current.scope()
     if here is not None and here.call is not None and here.call.source in _NOT_FOR:
         raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
+
+
+def _require_engine(engine: Any) -> None:
+    """Refuse what is no engine before anything is looked up: a run that is all done would never ask it."""
+    from onetool_ipy.sdk import engines
+
+    if engine == "dask" or _is_here(engine) or engines.is_executor(engine) or engines.is_dask(engine):
+        return
+    shown = values.safe_repr(engine, 80)
+    raise UsageProblem(f"No engine {shown}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
 
 
 def _require_numbers(workers: int, retries: int, per_minute: float | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.errors import InvalidConfig
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import worded
 from onetool_ipy.render.shown import Record, Text
@@ -82,7 +83,10 @@ class State:
         Example:
             ot.reload()
         """
-        self._desk.reload()
+        try:
+            self._desk.reload()
+        except InvalidConfig as exc:  # what became of the old one is part of the text
+            raise InvalidConfig(f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems) from exc
         return Text("OK: Configuration reloaded")
 
     @mark()
@@ -108,7 +112,11 @@ def _missing() -> list[dict[str, str]]:
     from onetool_ipy.sdk.deps import check_deps
 
     return [
-        {"where": row["tool"], "message": f"needs the {row['kind']} '{row['name']}'.", "hint": row["install"]}
+        {
+            "where": row["tool"],
+            "message": f"needs the {row['kind']} '{row['name']}'.",
+            "hint": row["install"] or "Install it.",
+        }
         for row in check_deps()
         if row["status"] == "missing"
     ]

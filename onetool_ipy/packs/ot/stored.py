@@ -11,6 +11,7 @@ from onetool_ipy.packs.ot.catalog import INFO
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
 from onetool_ipy.render import html
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.shown import Listing, Record
 
 __all__ = ["Lines", "Stored"]
@@ -28,11 +29,12 @@ class Lines(Record):
     def _repr_html_(self) -> str:
         first = self["offset"]
         numbers = self.get("line_numbers") or range(first, first + len(self["lines"]))
-        text = "\n".join(f"{number:>8,}  {line}" for number, line in zip(numbers, self["lines"], strict=False))
-        found = f"{self['matched']:,} found in " if "matched" in self else ""
-        more = "; more with offset=" + str(first + self["returned"]) if self["has_more"] else ""
-        said = f"{self['returned']:,} lines shown, {found}{self['total_lines']:,} lines{more}"
-        return html.pre(text) + html.note(said)
+        lines, more = counted(self["total_lines"], "line"), ""
+        of = f"{self['matched']:,} found in {lines}" if "matched" in self else lines
+        if self["has_more"]:
+            more = f"; more with offset={first + self['returned']}"
+        said = f"{self['returned']:,} of {of}{more}"
+        return html.numbered(zip(numbers, self["lines"], strict=False)) + html.note(said)
 
 
 class Stored:

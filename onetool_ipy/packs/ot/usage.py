@@ -14,11 +14,14 @@ from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import Returned, worded
 from onetool_ipy.render import html
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.shown import Listing, Record
 
 __all__ = ["Plot", "Stats", "UsageTools"]
 
 _FROM_OUTSIDE = ("model", "rest", "mcp")
+_TEXT_ROWS = 12
+_TEXT_BAR = 40
 
 
 class Plot:
@@ -35,7 +38,16 @@ class Plot:
         return f"<style>{style}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
 
     def __repr__(self) -> str:
-        return f"<usage plot: {sum(row['calls'] for row in self._tools):,} calls of {len(self._tools)} tools>"
+        """The tools called most, as bars of text: a terminal shows nothing else."""
+        total = sum(row["calls"] for row in self._tools)
+        lines = [f"{counted(total, 'call')} of {counted(len(self._tools), 'tool')}"]
+        most = self._tools[:_TEXT_ROWS]
+        width = max((len(str(row["tool"])) for row in most), default=0)
+        for row in most:
+            bar = "█" * max(1, round(_TEXT_BAR * row["calls"] / most[0]["calls"]))
+            failed = f", {row['failures']:,} failed" if row["failures"] else ""
+            lines.append(f"  {row['tool']:<{width}}  {bar} {row['calls']:,}{failed}")
+        return "\n".join(lines)
 
 
 class Stats(Record):

@@ -200,7 +200,8 @@ class Slow(ScriptedModel):
         if not self.requests:
             return super().complete(messages, tools, on_text=on_text)
         on_text("Half a sentence")
-        threading.Event().wait(60)
+        while True:
+            threading.Event().wait(0.1)
 m = Slow([["First.", ("shop.prices", {})]])
 """)
 

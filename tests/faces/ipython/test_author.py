@@ -116,6 +116,24 @@ def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> Non
     assert "repr failed" in odd.result_text
 
 
+def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> None:
+    """Small ones are shown as they are; a large one is kept by reference and can be paged."""
+    loaded.execute("import pandas as pd")
+    small = loaded.execute("%tool tools.echo message={pd.DataFrame({'a': range(50)})}")
+    large = loaded.execute("x = %tool tools.echo message={pd.DataFrame({'a': range(100_000), 'b': 1})}\nx")
+    column = loaded.execute("%tool tools.echo message={pd.Series(range(70), name='s')}")
+
+    assert "ot.result" not in small.text
+    handle = loaded.execute("print(x.handle)").text.strip()
+    assert f"... a part of 100,000 rows · all of it: .data, or ot.result(handle='{handle}')" in large.text
+    assert large.result is not None
+    assert f"handle=&#x27;{handle}&#x27;" in large.result["text/html"]
+    assert "<table" in large.result["text/html"]
+    last = loaded.evaluate(f"ot.result(handle='{handle}', offset=100_000)['lines']")
+    assert '"a":99999' in last.replace(" ", "")
+    assert "a part of 70 rows" in column.text
+
+
 def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:
     loaded.execute("x = %tool tools.echo message=abc\nhandle = x.store()")
     handle = loaded.evaluate("handle").strip("'")

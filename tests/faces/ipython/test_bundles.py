@@ -208,7 +208,7 @@ def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api)
     assert "--with-tools" in loaded.execute("%tool bundle delete my-api", allow_errors=True).text
     assert "deleted" in loaded.execute("%tool bundle delete my-api.one").text
     assert "No tool 'my-api.one'" in loaded.execute("%tool my-api.one", allow_errors=True).text
-    assert "with 1 tools" in loaded.execute("%tool bundle delete my-api --with-tools").text
+    assert "with 1 tool." in loaded.execute("%tool bundle delete my-api --with-tools").text
     assert "my-api" not in loaded.execute("%tool bundle list").text
     assert "read-only" in loaded.execute("%tool bundle delete time", allow_errors=True).text
     assert "read-only" in loaded.execute("%tool new http time.now2 --url https://x.com/", allow_errors=True).text
@@ -283,3 +283,20 @@ def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(loaded: Ke
     assert len(outcome.error.text.splitlines()) <= 5
     assert "Traceback" not in outcome.text
     assert list((loaded.cwd / ".onetool").rglob("*.json")) == []
+
+
+def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded: Kernel, api: Api) -> None:
+    """The tool, the host and the name are there; what must be mended first is said."""
+    config = loaded.cwd / ".onetool" / "onetool.yaml"
+    config.parent.mkdir(exist_ok=True)
+    before = config.read_text(encoding="utf-8") if config.exists() else ""
+    wrong = "models: {bad: {provider: openai, base_url: 'htp://x', model: m}}"
+    config.write_text(f"{before}\n{wrong}\n", encoding="utf-8")
+
+    said = loaded.execute(f"%tool new http my-api.get --url http://{api.host}/x --allow-host").result_text
+
+    assert "my-api.get@1: stored." in said
+    assert "Not in use yet: .onetool/onetool.yaml" in said
+    assert "Mend that, then run: %tool reload" in said
+    assert loaded.evaluate("my_api.get") == "<tool my-api.get()>"
+    assert _hosts(loaded) == [api.host]

@@ -20,8 +20,15 @@ def order(item: str, size: Literal["small", "large"], gift: bool = False, count:
 
 @pytest.fixture
 def loaded(kernel: Kernel) -> Kernel:
+    (kernel.cwd / ".onetool").mkdir()
+    config = kernel.cwd / ".onetool" / "onetool.yaml"
+    config.write_text("servers: {ghost: {type: stdio, command: no-such-command}}\n", encoding="utf-8")
+    (kernel.cwd / "nothing").mkdir()
+    for name in ("notes.txt", "nothing/inside.txt", ".hidden"):
+        (kernel.cwd / name).write_text("x", encoding="utf-8")
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(MODES)
+    kernel.execute("%%snippet greet who\nprint('{{ who }}')")
     return kernel
 
 
@@ -48,6 +55,21 @@ def loaded(kernel: Kernel) -> Kernel:
         ("%%tool shop.order si", ["size="], 18),
         ("for i in x:\n    y = %tool time.", ["time.now"], 26),
         ("ot.help('shop.o", ["shop.order"], 9),
+        ("%tool server te", ["test"], 13),
+        ("%tool server test ", ["ghost"], 18),
+        ("%tool bundle o", ["on", "off"], 13),
+        ("%tool stats ", ["day", "week", "month", "all", "--tool", "--output"], 12),
+        ("%tool stats --tool shop.", ["shop.order"], 19),
+        ("%tool history --", ["--failed"], 14),
+        ("%tool install --", ["--lazy", "--always", "--remove"], 14),
+        ("%tool fs.read_file path=no", ["notes.txt", "nothing/"], 24),
+        ("%tool fs.read_file path=nothing/", ["nothing/inside.txt"], 24),
+        ("%snippet gr", ["greet"], 9),
+        ("%snippet greet ", ["who="], 15),
+        ("ot.tools(info='", ["list", "min", "full"], 15),
+        ("ot.tools('x', info='f", ["full"], 20),
+        ("ot.stats(period='w", ["week"], 17),
+        ("ot.map('shop.", ["shop.order"], 8),
     ],
 )
 def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: list[str], start: int) -> None:
@@ -99,8 +121,48 @@ def test_shift_tab_shows_signature_and_docs(loaded: Kernel) -> None:
     assert "Order an item." in shown
 
 
+@pytest.mark.parametrize(
+    ("code", "at", "shown"),
+    [
+        ("%tool fs.read_file", None, "fs.read_file(path: str, maxBytes: int = 204800)"),
+        ("%tool fs.read_file", 12, "maxBytes"),
+        ("x = %tool fs.read_file path=a.txt ", None, "maxBytes"),
+        ("%%tool --soft fs.read_file\na.txt", 20, "maxBytes"),
+        ("a = 1\n    %tool time.now", None, "time.now()"),
+        ("%tool info time.now", None, "time.now()"),
+        ("%tool shop.order(item='tea', ", None, "Order an item."),
+        ("%tool fs", None, "fs.list_dir"),
+        ("$greet", None, "$greet who="),
+        ("y = $shop.order item=tea", None, "Order an item."),
+    ],
+)
+def test_shift_tab_on_a_line_of_ours_shows_the_tools_page(
+    loaded: Kernel, code: str, at: int | None, shown: str
+) -> None:
+    assert shown in loaded.inspect(code, at)
+
+
+@pytest.mark.parametrize(
+    "code", ["%tool", "%tool no.such", "%tool list", "fs.read_file", "print", "$nothing", "%tool 'a"]
+)
+def test_shift_tab_elsewhere_is_as_it_was(loaded: Kernel, code: str) -> None:
+    """Also that no call is counted: looking is not calling."""
+    before = loaded.execute("ot.stats()['total_calls']").text
+    with_us = loaded.inspect(code)
+    after = loaded.execute("ot.stats()['total_calls']").text
+    loaded.execute("%unload_ext onetool_ipy")
+
+    assert int(after) == int(before) + 1  # the first look itself
+    assert with_us == loaded.inspect(code) or code == "%tool"
+
+
 @pytest.mark.parametrize("line", ["%tool time.now?", "%tool shop.order?", "x = 1\n%tool fs?"])
 def test_a_question_mark_asks_the_magic(loaded: Kernel, line: str) -> None:
     text = loaded.execute(line).text
     assert "not found" not in text
     assert "time.now()" in text or "shop.order(item: str" in text or "fs.list_dir" in text
+
+
+def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
+    offered = loaded.complete("ot.").matches
+    assert {"tools", "map", "run", "replay", "browser", "view", "usage"} <= set(offered)

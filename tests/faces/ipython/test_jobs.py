@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import FreshKernel
 from tests.faces.ipython.waiting import TOOLS, drawn, kept
 from tests.harness.kernel import Execution, Kernel
+from tests.harness.patience import STALL_S
 
 MORE = '''
 from onetool_ipy.core import current
@@ -79,7 +80,7 @@ def test_a_job_lives_in_its_own_cell(ready: Kernel, code: str) -> None:
     assert any(re.match(r"job 1 · nb.talk · running · \S+ s · [1-6]/6\nword 0", text) for text in drawn(first.outcome))
     (last,) = kept(first.outcome)
     head, *rest = last.splitlines()
-    assert re.fullmatch(r"job 1 · nb.talk · done · \d\.\d s · 6/6 done", head)
+    assert re.fullmatch(r"job 1 · nb.talk · done · \d+\.\d s · 6/6 done", head)
     assert [line.strip() for line in rest] == [
         *(f"{word} {n}" for n in range(6) for word in ("word", "aside")),
         "[0, 1, 2, 3, 4, 5]",
@@ -102,12 +103,12 @@ def test_many_jobs_keep_their_prints_apart(ready: Kernel) -> None:
 
 
 def test_status_result_progress_and_await(ready: Kernel) -> None:
-    begin(ready, "job = %tool nb.talk n=5 --bg")
+    begin(ready, "job = %tool nb.talk n=30 --bg")
 
     assert ready.execute("job.status").result_text in ("'queued'", "'running'")
-    assert ready.execute("(await job).data, job.status").result_text == "([0, 1, 2, 3, 4], 'done')"
-    assert ready.execute("job.progress.done, job.result().data[-1], job.cancel()").result_text == "(5, 4, False)"
-    timeout = ready.execute("box.start('nb.nap', {'s': 9}).result(timeout=0.1)", allow_errors=True)
+    assert ready.execute("(await job).data[-1], job.status").result_text == "(29, 'done')"
+    assert ready.execute("job.progress.done, job.result().data[-1], job.cancel()").result_text == "(30, 29, False)"
+    timeout = ready.execute("box.start('nb.nap', {'s': 50}).result(timeout=0.1)", allow_errors=True)
     assert "still running after 0.1 s" in timeout.text
 
 
@@ -163,7 +164,7 @@ def test_jobs_lists_and_cancels(ready: Kernel) -> None:
     rows = ready.execute("%tool jobs").result_text
     assert re.search(r'{id: 1, tool: nb.spin, status: running, progress: "", elapsed: "\S+ s"}', rows)
     assert re.search(r'{id: 2, tool: nb.talk, status: done, progress: "?1/1"?, elapsed: "\S+ s"}', rows)
-    assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.spin) is cancelled."
+    assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.spin): cancelled."
     assert ready.execute("%tool jobs cancel 1").result_text.endswith("There was nothing to cancel.")
     spin.wait_for_output("cancelled", even_after_end=True)
     assert ready.execute("spin.result().error.reason").result_text == "'cancelled'"
@@ -187,7 +188,7 @@ def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
     began = time.monotonic()
     ready.execute("%unload_ext onetool_ipy")
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 + STALL_S
     assert (
         ready.evaluate("[j.result(1).error.reason for j in (j0, j1, j2)]") == "['cancelled', 'cancelled', 'cancelled']"
     )
@@ -204,7 +205,7 @@ def test_a_kernel_with_jobs_under_way_ends_at_once(fresh_kernel: FreshKernel) ->
         begin(kernel, f"%tool nb.{tool} s=60 --bg")
     kernel.start_execute("exit()")
 
-    until = time.monotonic() + 15
+    until = time.monotonic() + 30
     while kernel.is_alive:
         assert time.monotonic() < until
 
@@ -216,6 +217,6 @@ def test_nbclient_saves_the_end_of_a_job_that_is_waited_for(tmp_path: Path) -> N
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     (line,) = notebook.cells[2].outputs
-    assert re.fullmatch(r"job 1 · nb.count · done · \d\.\d s · 3/3 done\n3", line.data["text/plain"])
+    assert re.fullmatch(r"job 1 · nb.count · done · \d+\.\d s · 3/3 done\n3", line.data["text/plain"])
     (result,) = notebook.cells[3].outputs
     assert result.data["text/plain"] == "3"

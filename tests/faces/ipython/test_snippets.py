@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -148,3 +149,51 @@ def test_a_saved_snippet_without_a_project_makes_the_folder(kernel: Kernel) -> N
     kernel.execute("%%snippet one --save\n1 + 1\n")
     assert Path(kernel.cwd / ".onetool" / "snippets.yaml").is_file()
     assert kernel.execute("$one").result_text == "2"
+
+
+@pytest.mark.parametrize("line", ["$fails by=0", "%snippet fails by=0"])
+def test_an_error_in_a_snippet_shows_its_lines_and_none_of_ours(loaded: Kernel, line: str) -> None:
+    loaded.execute("%%snippet fails by\nx = 1\nx / {{ by }}")
+    outcome = loaded.execute(line, allow_errors=True)
+    assert outcome.error is not None
+    assert outcome.error.ename == "ZeroDivisionError"
+    assert "----> 2 x / 0" in outcome.error.text
+    assert "onetool" not in outcome.error.text
+
+
+def test_an_error_of_ot_run_shows_who_called_it(loaded: Kernel) -> None:
+    loaded.execute("%%snippet fails by\n1 / {{ by }}")
+    outcome = loaded.execute("def caller():\n    return ot.run('fails', by=0)\ncaller()", allow_errors=True)
+    assert outcome.error is not None
+    assert "return ot.run('fails', by=0)" in outcome.error.text
+    assert "----> 1 1 / 0" in outcome.error.text
+    assert "site-packages" not in outcome.error.text
+    assert "proxies.py" not in outcome.error.text
+
+
+def test_a_parameter_that_the_body_does_not_use_is_said(loaded: Kernel) -> None:
+    said = loaded.execute('%%snippet greet who\nprint("hello", who)').result_text
+    assert said.splitlines()[1] == "Its body does not use 'who'. Write {{ who }} where the value belongs."
+    assert "does not use" not in loaded.execute('%%snippet greet who\nprint("hello {{ who }}")').result_text
+
+
+def test_a_body_may_have_a_bracket_open_until_it_is_run(loaded: Kernel) -> None:
+    assert loaded.execute("%%snippet half a\nprint({{ a }}").result_text == "$half is ready: $half a=..."
+    outcome = loaded.execute("$half a=1", allow_errors=True)
+    assert outcome.error is not None
+    assert "does not expand to Python" in outcome.error.text
+
+
+def test_a_snippet_of_the_session_is_listed_shown_and_saved_by_name(loaded: Kernel) -> None:
+    loaded.execute('%%snippet greet who --description "Say hello"\nprint("hello {{ who }}")')
+    first = loaded.execute("%snippet").result_text.splitlines()[0]
+    assert re.split(r" {2,}", first) == ["$greet who=...", "Say hello"]
+    assert 'print("hello {{ who }}")' in loaded.execute("%snippet greet --show").result_text
+    assert "snippets.yaml" in loaded.execute("%snippet greet --save").result_text
+    assert "hello {{ who }}" in (loaded.cwd / ".onetool" / "snippets.yaml").read_text(encoding="utf-8")
+
+
+def test_a_mistyped_parameter_ends_in_one_mark(loaded: Kernel) -> None:
+    outcome = loaded.execute("$pair frst=tea first=a", allow_errors=True)
+    assert outcome.error is not None
+    assert outcome.error.text.splitlines()[0].endswith("unknown 'frst', did you mean 'first'?")

@@ -406,3 +406,21 @@ def test_a_million_rows_fit_into_memory(box: Toolbox) -> None:
     frame = box.ot.map("tools.echo", pd.Series(range(1_000_000)))
     assert frame["ok"].all()
     assert tracemalloc.get_traced_memory()[1] < 1_500_000_000
+
+
+@pytest.mark.parametrize("data", [["a"], []])
+def test_what_is_no_engine_is_refused_also_where_nothing_is_left_to_do(
+    box: Toolbox, calls: list[dict[str, Any]], data: list[str]
+) -> None:
+    box.ot.map("nb.place", data)
+    with pytest.raises(ToolCallError, match="No engine 'spark'"):
+        box.ot.map("nb.place", data, engine="spark")
+
+
+def test_a_list_for_an_argument_that_is_named_too_says_to_leave_it_out(
+    box: Toolbox, calls: list[dict[str, Any]]
+) -> None:
+    with pytest.raises(ToolCallError, match=r"no argument of 'nb\.place' is left for it") as raised:
+        box.ot.map("nb.place", ["a"], address="address")
+    assert "Leave out the one" in raised.value.hint
+    assert calls == []

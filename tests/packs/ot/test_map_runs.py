@@ -132,6 +132,8 @@ def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, 
 
 
 def test_on_dask_calls_are_logged_and_run_in_both_workers(box: Toolbox, client: Any) -> None:
+    client.wait_for_workers(2, timeout=60)  # the one that was killed comes back
+
     frame = box.ot.map("geo.pid", [str(i) for i in range(24)], engine=client)
 
     assert frame["pid"].nunique() == 2
@@ -205,7 +207,7 @@ def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_resta
             open("slow", "a").write(f"{n}\\n")
             return n
         print("begun", flush=True)
-        frame = ot.map("nb.slow", range(400), workers=4)
+        frame = ot.map("nb.slow", range(800), workers=4)
     """
     kernel = fresh_kernel(cwd=root)
     load = f"import os; os.chdir({str(root)!r})\n%load_ext onetool_ipy"
@@ -215,13 +217,13 @@ def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_resta
     began = time.monotonic()
     kernel.interrupt()
     stopped = running.wait(allow_errors=True)
-    assert time.monotonic() - began < 10
-    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 400 rows are done and kept", stopped.text)
+    assert time.monotonic() - began < 20
+    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 800 rows are done and kept", stopped.text)
     kernel.restart()
     kernel.execute(load)
     kernel.execute(textwrap.dedent(cell))
 
-    assert sorted(_lines(root / "slow"), key=int) == [str(n) for n in range(400)]
+    assert sorted(_lines(root / "slow"), key=int) == [str(n) for n in range(800)]
     assert int(kernel.evaluate("frame.attrs['onetool']['resumed']")) > 40
 
 

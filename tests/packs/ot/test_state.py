@@ -67,6 +67,46 @@ def test_health_lists_problems_with_what_to_do(opened: Open, tmp_path: Path) -> 
         assert not any("SyntaxError" in p["message"] for p in box.ot.health()["problems"])
 
 
+WRONG = """version: 1
+tools: [{name: bad_tool}, 3]
+servers: {bad_server: {type: ftp}, no_server: {type: stdio, command: /no/such/command}}
+snippets: {no_body: {description: d}, bad_body: {description: d, body: "{{ x }}"}}
+aliases: {lost: qqqq.wwww}
+"""
+
+
+@pytest.mark.parametrize("bad", ["bad_tool", "tools[1]", "bad_server", "no_server", "no_body", "bad_body", "lost"])
+def test_what_is_wrong_is_logged_as_an_error_and_listed_with_what_to_do(
+    opened: Open, caplog: pytest.LogCaptureFixture, bad: str
+) -> None:
+    """One bad tool, server or snippet stops no other (contract 3)."""
+    with caplog.at_level(logging.ERROR, logger="onetool_ipy"), opened(WRONG) as box:
+        found = [p for p in box.ot.health()["problems"] if bad in p["where"] + p["message"]]
+        assert found
+        assert all(p["message"] and p["hint"] for p in found)
+        assert box.call("time.now").ok
+
+    assert [r for r in caplog.records if r.levelno == logging.ERROR and bad in r.getMessage()]
+
+
+def test_health_tells_the_mode_of_the_secrets_as_it_is_now(opened: Open, tmp_path: Path) -> None:
+    secrets = tmp_path / ".onetool" / "secrets.yaml"
+    with opened() as box:
+        secrets.write_text("KEY: long-enough\n", encoding="utf-8")
+        secrets.chmod(0o644)
+        (problem,) = box.ot.health()["problems"]
+        assert problem == {
+            "where": ".onetool/secrets.yaml",
+            "message": "has the file mode 0644; it must be 0600, for you alone.",
+            "hint": "Run: chmod 600 .onetool/secrets.yaml",
+        }
+        box.ot.reload()
+        assert box.ot.health()["problems"] == [problem]
+
+        secrets.chmod(0o600)
+        assert box.ot.health()["problems"] == []
+
+
 @pytest.mark.spec("001/Reload Configuration/Reload config")
 def test_reload_reads_everything_again(opened: Open, tmp_path: Path) -> None:
     with opened() as box:
@@ -87,6 +127,7 @@ def test_a_failed_reload_keeps_the_last_good_state(opened: Open, tmp_path: Path)
         said = box.ot.reload()
         assert said.startswith("Error: ")
         assert "onetool.yaml" in said
+        assert said.endswith("The last good configuration is still in use.")
         assert box.ot.aliases() == ["t -> time.now"]
         assert any("last good" in p["hint"] for p in box.ot.health()["problems"])
         failed = box.call("ot.reload")
@@ -151,7 +192,13 @@ def test_the_span_of_a_result_query_holds_what_was_asked(opened: Open, caplog: p
         box.ot.result(handle=handle, offset=1, limit=5, search="b")
         span = next(r for r in caplog.records if r.__dict__.get("span") == "ot.result")
         assert span.__dict__["fields"] == {
-            "handle": repr(handle), "offset": "1", "limit": "5", "search": "'b'",
+            "handle": repr(handle), "offset": "1", "limit": "5", "search": "'b'", "fuzzy": "False",
+        }  # fmt: skip
+        caplog.clear()
+        box.ot.result(handle=handle)
+        (span,) = caplog.records
+        assert span.__dict__["fields"] == {
+            "handle": repr(handle), "offset": "1", "limit": "100", "fuzzy": "False",
         }  # fmt: skip
 
 

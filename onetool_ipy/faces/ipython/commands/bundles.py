@@ -12,6 +12,7 @@ from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.commands.consent import Consent
 from onetool_ipy.faces.ipython.commands.group import Bench, Command, page
 from onetool_ipy.faces.ipython.display import Page
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.shown import Listing
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ class BundleCommands:
         for tool in found:
             state = "on" if tool.is_enabled else "off"
             reason = "" if tool.available else f"  not available: {tool.reason}"
-            lines.append(
-                f"  {bundle.slug}.{tool.slug}@{tool.version}  {state}, {tool.type}, {tool.call_count} calls{reason}"
-            )
+            facts = f"{state}, {tool.type}, {counted(tool.call_count, 'call')}{reason}"
+            lines.append(f"  {bundle.slug}.{tool.slug}@{tool.version}  {facts}")
         if not found:
             lines.append(f"  no tools yet: %tool new http {bundle.slug}.NAME")
         return page(self._box, lines)
@@ -105,13 +105,13 @@ class BundleCommands:
         held = self._tools(bundle.bundle_id)
         if held and not with_tools and not bundle.is_built_in:
             raise UsageProblem(
-                f"The bundle '{bundle.slug}' holds {len(held)} tools.",
+                f"The bundle '{bundle.slug}' holds {counted(len(held), 'tool')}.",
                 hint=f"Delete it with all of them: %tool bundle delete {bundle.slug} --with-tools",
             )
         for tool in () if bundle.is_built_in else held:
             bundles.delete_tool(bundle.bundle_id, tool.slug, tool.version)
         bundles.delete_bundle(bundle.bundle_id)
-        return page(self._box, [f"The bundle {bundle.slug} is deleted, with {len(held)} tools."])
+        return page(self._box, [f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}."])
 
     def _import(self, rest: str) -> Page:
         from onetool_ipy.bundles.importing import import_openapi

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.errors import InvalidConfig, UsageProblem
 from onetool_ipy.faces import making
 from onetool_ipy.toolbox import Toolbox
 
@@ -28,8 +28,7 @@ class Consent:
         for host in making.unreached(self._box, hosts):
             if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
                 file = allow_host(self._box.config.paths, host)
-                self._box.reload()
-                lines.append(f"Allowed: {host}, in {file}")
+                lines += [f"Allowed: {host}, in {file}", *self._read_again()]
             else:
                 lines.append(
                     f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
@@ -46,14 +45,22 @@ class Consent:
                 lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
             elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
                 file = save_secret(self._box.config.paths, name, value)
-                self._box.reload()
                 lines.append(f"Secret {name}: kept in {file}. Delete it from this cell before you share the notebook.")
+                lines += self._read_again()
             else:
                 lines.append(
                     f"Secret {name}: not kept. Run it again with --save-secrets, or add to {FOLDER}/secrets.yaml:"
                 )
                 lines.append(f'  {name}: "..."')
         return lines
+
+    def _read_again(self) -> list[str]:
+        """Read the files that were written. A mistake elsewhere in them is no reason to lose what was made."""
+        try:
+            self._box.reload()
+        except InvalidConfig as exc:
+            return [f"Not in use yet: {exc.message}", "  Mend that, then run: %tool reload"]
+        return []
 
     def offer_name(self, slug: str) -> None:
         """Give the cell the bundle as a name, as it gets that of a new tool."""

@@ -37,7 +37,7 @@ class JobCommands:
             raise UsageProblem("%tool jobs wants nothing, a number, or cancel and a number.", hint="See: %tool jobs")
         job = self._job(words[1])
         was_running = job.cancel()
-        said = f"Job {job.number} ({job.call.name}) is {job.status}."
+        said = f"Job {job.number} ({job.call.name}): {job.status}."
         return page(self._box, [said if was_running else f"{said} There was nothing to cancel."])
 
     def _job(self, word: str) -> Job:

@@ -9,6 +9,7 @@ from onetool_ipy.core import schema
 from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.display import Page
+from onetool_ipy.render.counted import counted
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Pages"]
@@ -26,18 +27,18 @@ class Pages:
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
         width = max(len(name) for name in packs)
-        lines = [f"{total} tools in {len(packs)} packs", ""]
+        lines = [f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}", ""]
         lines += [f"  {name:<{width}}  {len(specs):>3}  {_names(specs)}" for name, specs in sorted(packs.items())]
         lines += ["", *_NEXT]
         problems = self._box.problems()
         if problems:
-            lines += ["", f"{len(problems)} problems:", *(f"  {problem}" for problem in problems[:5])]
+            lines += ["", f"{counted(len(problems), 'problem')}:", *(f"  {problem}" for problem in problems[:5])]
         return page(self._box, lines)
 
     def pack_page(self, name: str) -> Page:
         """A pack's tools with what they do."""
         specs = self._box.registry.packs()[name]
-        lines = [f"{name} ({specs[0].source.partition(':')[0]}, {len(specs)} tools)"]
+        lines = [f"{name} ({specs[0].source.partition(':')[0]}, {counted(len(specs), 'tool')})"]
         said = self._box.config.prompts.get(name)
         if said:
             lines += ["", said]
@@ -81,6 +82,8 @@ class Pages:
         for row in self._box.ot.deps(tool=spec.name) if spec.deps else ():
             how = f" ({row['install']})" if row["install"] else ""
             lines += ["", f"Needs the {row['kind']} {row['name']}: {row['status']}{how}"]
+        if spec.origin == "builtin" and spec.pack != "ot":  # the packs that no notebook has as names
+            lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
         facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
         return page(self._box, lines)

@@ -20,6 +20,7 @@ from onetool_ipy.faces.ipython.commands.client_files import Found, read_client_f
 from onetool_ipy.faces.ipython.commands.group import Bench, Command, page
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.flags import OptionKind
+from onetool_ipy.render.counted import counted
 from onetool_ipy.render.shown import Listing
 
 __all__ = ["ServerCommands"]
@@ -166,7 +167,7 @@ class ServerCommands:
         name = self._one(words, verb)
         state = getattr(self._box.servers, verb)(name)
         tools = sum(spec.server == name for spec in self._box.registry.list())
-        said = f"{name} is {state}" + (f", {tools} tools." if state == "connected" else ".")
+        said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
         return page(self._box, [said])
 
     def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
