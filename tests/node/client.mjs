@@ -1,5 +1,7 @@
 // Drives an MCP server with the official TypeScript SDK and prints what it saw as one JSON document.
-// usage: node client.mjs '{"url": ..., "token": ...}' | '{"command": ..., "args": [...], "cwd": ...}'
+// usage: node client.mjs '{"url": ..., "token": ...}' | '{"command": ..., "args": [...], "cwd": ...}'; "heard" names a file that is
+// written when a progress arrives
+import { writeFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -25,7 +27,10 @@ try {
     cursor = page.nextCursor;
   } while (cursor);
   for (const call of asked.calls ?? []) {
-    const onprogress = told => seen.progress.push(told);
+    const onprogress = told => {
+      seen.progress.push(told);
+      if (asked.heard) writeFileSync(asked.heard, 'heard');
+    };
     seen.calls.push(await client.callTool(call, undefined, { onprogress }));
   }
   await client.close();
