@@ -152,6 +152,8 @@ def _utc_now() -> datetime.datetime:
 
 def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Parts:
     config = load_config(path, env=env, cwd=cwd or _working_directory())
+    for problem in config.problems:
+        logging.getLogger("onetool_ipy.config").error("%s", problem)
     files = _pack_files(config)
     kit = cache(partial(_bundle_kit, config, clock, box))
     return Parts(
@@ -209,11 +211,13 @@ def _registry(
     from onetool_ipy.sources.declared import Declared, read_definition
     from onetool_ipy.sources.entry_points import EntryPoints
     from onetool_ipy.sources.mcp import ServerTools
+    from onetool_ipy.sources.verdict import FILE, Verdict
 
     box.servers.prepare()
     builtins = _builtins(config, clock, cwd, box)
     handlers = partial(_handlers, builtins)
-    declared = Declared([(d.data, d.where) for d in config.settings.tools], handlers)
+    verdict = Verdict(config.paths.state / "cache" / FILE, config.fingerprint)
+    declared = Declared(config.settings.tools, handlers, verdict)
     shelf = kit()
     bundles = BundleTools(
         shelf.store,
@@ -360,7 +364,8 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     return Executor(
         registry,
         owner=box,
-        steps=[steps.span(config.secrets.mask), calls.step(box.log), _replay(box, config.secrets.mask), require_deps()],
+        steps=[steps.span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
+        record=calls.recorder(box.log),
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,
@@ -370,9 +375,10 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
 
 def _replay(box: Toolbox, mask: Callable[[str], str]) -> Step:
     """Answer from the cassette that is on; where none is, it costs one look."""
+    replays = box.replays
 
     def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
-        cassette = box.replays.active
+        cassette = replays.active
         if cassette is None:
             return None
         from onetool_ipy.stores.cassette_step import around

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from onetool_ipy.config import Config
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.locks import ForkLock
+from onetool_ipy.core.once import once
 from onetool_ipy.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -83,13 +84,12 @@ class Parts:
         if self._registry is not None:
             self._registry.expire()
 
-    @property
+    @once
     def executor(self) -> Executor:
-        if self._executor is None:
-            with self._building.mine():
-                if self._executor is None:
-                    self._executor = self._build_executor(self.registry)
-        return self._executor
+        with self._building.mine():
+            if self._executor is None:
+                self._executor = self._build_executor(self.registry)
+            return self._executor
 
     @property
     def bundles(self) -> Bundles:

@@ -31,6 +31,17 @@ class Config(Value):
     problems: tuple[Problem, ...] = ()
     errors: tuple[Problem, ...] = ()
     fingerprint: str = ""
+    shown: str = ""
+    """The folder of the files as messages name it."""
+
+    def problems_now(self) -> list[Problem]:
+        """`problems`, but for the mode of secrets.yaml as it was: someone may have mended it meanwhile, or not."""
+        place = self.paths.secrets_file
+        if place is None:
+            return list(self.problems)
+        from onetool_ipy.config.secrets_file import with_mode_now
+
+        return with_mode_now(self.problems, place, self.shown + place.name)
 
     @property
     def fatal(self) -> bool:
@@ -71,7 +82,8 @@ def load_config(
     from onetool_ipy.config.files import Notes, load_files
 
     notes = Notes(found.problems)
-    loaded = load_files(paths, env=env, shown=_shown_folder(paths, home), notes=notes)
+    shown = _shown_folder(paths, home)
+    loaded = load_files(paths, env=env, shown=shown, notes=notes)
     chosen = loaded.settings.state_dir
     if chosen is not None and not env.get(STATE_ENV):
         paths = paths.replace(state=Path(os.path.abspath(project / expand_home(Path(chosen), home))))
@@ -83,6 +95,7 @@ def load_config(
         problems=tuple(loaded.masked(notes.problems)),
         errors=tuple(loaded.masked(notes.errors)),
         fingerprint=loaded.fingerprint,
+        shown=shown,
     )
 
 

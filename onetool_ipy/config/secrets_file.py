@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.config.read import Content, Unreadable, read
+from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.config.secrets import SHORTEST
 from onetool_ipy.core.model import Problem
 
-__all__ = ["read_secrets", "simple_lines"]
+__all__ = ["mode_problem", "read_secrets", "simple_lines", "with_mode_now"]
 
+_MODE = "has the file mode"
 _SKIPPED = r" *(?:#[ -~]*)?"
 _SIMPLE = (
     r"([A-Za-z_][A-Za-z0-9_]*): +"
@@ -37,7 +38,8 @@ def read_secrets(path: Path, shown: str, note: Callable[[Problem], None]) -> tup
         return {}, "unreadable"
     if content is None:
         return {}, ""
-    _check_mode(content, shown, note)
+    if wrong := mode_problem(content.stat, shown):
+        note(wrong)
     values = simple_lines(content.data)
     if values is None:
         values = _from_yaml(content.data, shown, note)
@@ -93,8 +95,19 @@ def _kind(value: Any) -> str:
     return "has no value." if value is None else "is not text. Put the value in quotes."
 
 
-def _check_mode(content: Content, shown: str, note: Callable[[Problem], None]) -> None:
-    mode = stat.S_IMODE(content.stat.st_mode)
-    if mode != 0o600 and os.name == "posix":
-        message = f"has the file mode {mode:04o}; it must be 0600, for you alone."
-        note(Problem(shown, message, f"Run: chmod 600 {shown}"))
+def mode_problem(found: os.stat_result, shown: str) -> Problem | None:
+    """What is wrong with the file's mode, if anything."""
+    mode = stat.S_IMODE(found.st_mode)
+    if mode == 0o600 or os.name != "posix":
+        return None
+    return Problem(shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}")
+
+
+def with_mode_now(problems: Iterable[Problem], path: Path, shown: str) -> list[Problem]:
+    """The problems of a load, where what is said of the file's mode is true now."""
+    others = [p for p in problems if p.where != shown or not p.message.startswith(_MODE)]
+    try:
+        now = mode_problem(path.stat(), shown)
+    except OSError:  # gone, or not ours to look at: there is no mode to speak of
+        now = None
+    return others if now is None else [now, *others]

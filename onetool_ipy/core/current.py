@@ -36,9 +36,9 @@ class Scope:
         depth: int = 0,
         progress: Callable[[float, float | None, str], None] | None = None,
         left: list[Callable[[], bool]] | None = None,
-        importing: bool = False,
         printed: Callable[[str], None] | None = None,
         meta: dict[str, Any] | None = None,
+        importing: bool = False,
     ) -> None:
         self.toolbox = toolbox
         self.call = call
@@ -59,8 +59,8 @@ class Scope:
             self.depth,
             self.progress,
             self.left,
+            self.printed,
             importing=True,
-            printed=self.printed,
         )
 
 
@@ -71,9 +71,14 @@ _expected: list[Callable[[], Any]] = []
 _kept: dict[Any, Any] = {}
 
 
-def scope() -> Scope | None:
-    """The scope of the running call, if there is one."""
-    return _scope.get()
+scope: Callable[[], Scope | None] = _scope.get
+"""The scope of the running call, if there is one."""
+
+enter: Callable[[Scope], Token[Scope | None]] = _scope.set
+"""Make this the scope of the running code, until `leave` is given the token."""
+
+leave: Callable[[Token[Scope | None]], None] = _scope.reset
+"""Go back to the scope before `enter`."""
 
 
 def toolbox() -> Any | None:
@@ -106,16 +111,6 @@ def kept(key: Any, make: Callable[[], Any]) -> Any:
     """
     found = _kept.get((os.getpid(), key))
     return found if found is not None else _kept.setdefault((os.getpid(), key), make())
-
-
-def enter(new: Scope) -> Token[Scope | None]:
-    """Make this the scope of the running code, until `leave` is given the token."""
-    return _scope.set(new)
-
-
-def leave(token: Token[Scope | None]) -> None:
-    """Go back to the scope before `enter`."""
-    _scope.reset(token)
 
 
 def opened(box: Any) -> None:

@@ -13,7 +13,9 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
+from weakref import ref
 
 from onetool_ipy.core import current, names, settle, values
 from onetool_ipy.core.errors import (
@@ -26,8 +28,8 @@ from onetool_ipy.core.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
-from onetool_ipy.core.loop import Background, too_late
-from onetool_ipy.core.model import CallSource, Failure, Heard, Step, ToolCall, ToolResult, ToolSpec, Trip
+from onetool_ipy.core.loop import Background, hidden_stop, too_late
+from onetool_ipy.core.model import CallSource, Failure, Heard, Record, Step, ToolCall, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.workers import Lane, Workers
 
@@ -44,7 +46,10 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
 
 class Executor:
-    """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes."""
+    """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
+
+    `record` hears of every trip at its end; it has nothing to say before or about the result, so it is no step.
+    """
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class Executor:
         *,
         owner: Any = None,
         steps: Sequence[Step] = (),
+        record: Record | None = None,
         background: Background,
         workers: Workers,
         local_s: float = 8.0,
@@ -61,7 +67,9 @@ class Executor:
         self.background = background
         self.workers = workers
         self._owner = owner
+        self._home = None if owner is None else ref(owner)
         self._steps = tuple(steps)
+        self._record = record
         self._local_s = local_s
         self._mask = mask
 
@@ -133,7 +141,7 @@ class Executor:
         return None
 
     def _leave(self, trip: Trip, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
-        duration_ms = round((time.perf_counter() - began) * 1000, 3)
+        duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
         _stamp(trip, result, duration_ms)
         interrupt: BaseException | None = None
         while entered:
@@ -151,16 +159,26 @@ class Executor:
                 interrupt, result = exc, _cancelled(trip)
             if result is not before:
                 _stamp(trip, result, duration_ms)
-        if interrupt is not None:
-            raise interrupt
         if trip.meta:
             result.meta.update(trip.meta)
+        result.__dict__["_home"] = self._home  # frozen for everyone else: its lines are those of this toolbox
+        if self._record is not None:
+            try:
+                self._record(trip, result)
+            except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
+                _log.error("The record of '%s' failed: %s", trip.tool, self._mask(values.safe_repr(exc)))
+        if interrupt is not None:
+            raise interrupt
         return result
 
     def _invoke(self, trip: Trip) -> ToolResult:
         try:
-            return ToolResult(True, self._value(trip))
+            spec = self._find(trip)
+            limit_s = self._limit(trip, spec)
+            return ToolResult(True, self._direct(trip, spec) if limit_s is None else self._limited(trip, spec, limit_s))
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
+            if (stop := hidden_stop(exc)) is not None:
+                raise stop from None
             return self._failed(trip, exc)
         except BaseException as exc:
             if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
@@ -177,11 +195,7 @@ class Executor:
                 return self._failed(trip, CallCancelled("The tool was cancelled."))
             raise
 
-    def _value(self, trip: Trip) -> Any:
-        spec = self._find(trip)
-        limit_s = self._limit(trip, spec)
-        if limit_s is None:
-            return self._direct(trip, spec)
+    def _limited(self, trip: Trip, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
             return self.workers.run(lambda: self._direct(trip, spec, limit_s), limit_s, _lane("limited"))
         if spec.live is not None:
@@ -236,6 +250,7 @@ class Executor:
 
         task = self.workers.submit(lambda: _without_stop(work), _lane("free" if limit_s is None else "limited"))
         outer = asyncio.wrap_future(task.future)
+        outer.add_done_callback(_hear)
         try:
             await asyncio.wait({outer}, timeout=limit_s)
         except BaseException:
@@ -250,6 +265,8 @@ class Executor:
     def _find(self, trip: Trip) -> ToolSpec:
         """The tool as far as it is known without running anything of it, if it may be called."""
         spec = trip.spec
+        if spec is not None and trip.allow is None and not spec.disabled:
+            return spec
         if spec is None:
             spec = self.registry.find(trip.tool) if type(trip.call.name) is str else None
             if spec is None:
@@ -262,8 +279,9 @@ class Executor:
         return spec
 
     def _limit(self, trip: Trip, spec: ToolSpec) -> float | None:
-        limit_s = trip.timeout_s if trip.timeout_s is not None else spec.timeout_s
-        return self._local_s if limit_s is None and trip.call.source not in _PERSON else limit_s
+        if trip.timeout_s is not None:
+            return trip.timeout_s
+        return self._local_s if spec.timeout_s is None and trip.call.source not in _PERSON else spec.timeout_s
 
     def _prepare(self, trip: Trip, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """The tool as its code has it now, and the arguments ready for it."""
@@ -272,7 +290,7 @@ class Executor:
             if spec.disabled:  # as it is now: another process may have turned it on or off
                 raise _off(spec)
         args = trip.call.args
-        if not isinstance(args, dict):
+        if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
                 f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
                 hint=f"Usage: {spec.signature}",
@@ -283,13 +301,13 @@ class Executor:
     def _scope(self, trip: Trip, spec: ToolSpec) -> current.Scope:
         outer = current.scope()
         if outer is None:
-            return current.Scope(self._owner, trip.call, spec, 1, trip.heard, meta=trip.meta)
+            return current.Scope(self._owner, trip.call, spec, 1, trip.heard, None, None, trip.meta)
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
-        depth, progress, left = outer.depth + 1, outer.progress, outer.left
-        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed=outer.printed, meta=trip.meta)
+        depth, progress, left, printed = outer.depth + 1, outer.progress, outer.left, outer.printed
+        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
         return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
@@ -298,20 +316,26 @@ class Executor:
 class CallIds:
     """Ids for calls: unique over processes, growing within one; safe in threads and after a fork."""
 
-    __slots__ = ("_count", "_head", "_pid")
+    __slots__ = ("__weakref__", "_count", "_head")
 
     def __init__(self) -> None:
-        self._start()
+        self.begin_anew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_begin_anew, ref(self)))
 
     def __call__(self) -> str:
-        if self._pid != os.getpid():
-            self._start()
         return f"{self._head}{next(self._count):06x}"
 
-    def _start(self) -> None:
-        self._pid = os.getpid()
+    def begin_anew(self) -> None:
+        """Begin another row of ids, as a forked child must."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
+
+
+def _begin_anew(ids: ref[CallIds]) -> None:
+    found = ids()
+    if found is not None:
+        found.begin_anew()
 
 
 def _off(spec: ToolSpec) -> Disabled:
@@ -333,9 +357,15 @@ def _lane(lane: Lane) -> Lane:
 def _without_stop(work: Callable[[], Any]) -> Any:
     """As Python does for coroutines: StopIteration would be lost in one, and who waits would wait for ever."""
     try:
-        return work()
+        return settle.unstopped(work)
     except StopIteration as exc:
         raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
+
+
+def _hear(future: Any) -> None:
+    """How a call that was given up ends is nobody's concern; unheard, asyncio would print it with all its frames."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _left_behind(is_alive: Callable[[], bool]) -> None:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRACE_S",
+    "HEARS_S",
     "MAX_ABANDONED",
     "Abandoned",
     "Background",
     "GivenUp",
     "Running",
+    "hidden_stop",
     "outcome",
     "throw_into",
     "too_late",
@@ -38,7 +40,9 @@ MAX_ABANDONED = 8
 GRACE_S = 0.3
 """How much longer than its limit an async tool is waited for, so that it can end by being cancelled."""
 
-_HEARS_S = 0.2
+HEARS_S = 0.2
+"""How long the main thread waits at a time: a signal that comes in the moment before is noticed at the end only."""
+
 _ANSWER_S = 0.15
 _CLOSE_S = 0.5
 
@@ -49,7 +53,16 @@ class Abandoned(BaseException):
 
 def too_late(limit_s: float | None) -> CallTimeout:
     """The failure of a call that ran past its limit."""
-    return CallTimeout(f"No result within {limit_s or 0:g} s.", hint="Give it more time, or ask for less.")
+    return CallTimeout(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
+
+
+def hidden_stop(exc: BaseException) -> BaseException | None:
+    """The interrupt that became an error of `threading`'s own, if one did.
+
+    Where it comes in the moment in which a `Condition` has let go of its lock, the lock cannot be let go of again.
+    """
+    stop = exc.__context__ if isinstance(exc, RuntimeError) and "un-acquired lock" in str(exc) else None
+    return stop if isinstance(stop, (KeyboardInterrupt, Abandoned)) else None
 
 
 def outcome(future: Future[Any], timeout_s: float | None) -> Any:
@@ -62,12 +75,16 @@ def outcome(future: Future[Any], timeout_s: float | None) -> Any:
         return future.result(timeout_s)
     until = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        left_s = _HEARS_S if until is None else min(until - time.monotonic(), _HEARS_S)
+        left_s = HEARS_S if until is None else min(until - time.monotonic(), HEARS_S)
         try:
             return future.result(max(left_s, 0))
         except TimeoutError:
             if future.done() or (until is not None and time.monotonic() >= until):
                 raise
+        except RuntimeError as exc:
+            if (stop := hidden_stop(exc)) is not None:
+                raise stop from None
+            raise
 
 
 class GivenUp:
@@ -108,6 +125,7 @@ class Background:
 
     _loop: asyncio.AbstractEventLoop | None
     _thread: threading.Thread | None
+    _unbegun: set[Running]
 
     def __init__(self, given_up: GivenUp | None = None) -> None:
         self._given_up = given_up or GivenUp()
@@ -140,7 +158,7 @@ class Background:
             self.revive()
             raise too_late(limit_s) from None
         except BaseException:
-            if not running.is_done():
+            if not running.future.done():
                 self.give_up(running)
             raise
 
@@ -190,86 +208,98 @@ class Background:
             thread.join(_CLOSE_S)
 
     def _submit(self, running: Running, work: Work, limit_s: float | None) -> None:
-        import asyncio
-
         if limit_s is not None:
             self._given_up.require_room()
-        loop = self._ready()
-        following = running.follow(work)
+        loop, unbegun = self._ready()
         try:
-            running.future = asyncio.run_coroutine_threadsafe(following, loop)
+            loop.call_soon_threadsafe(running.begin, work, loop, unbegun)
         except RuntimeError:  # it was closed in this moment
-            following.close()
             raise CallCancelled("The toolbox was closed.") from None
 
-    def _ready(self) -> asyncio.AbstractEventLoop:
+    def _ready(self) -> tuple[asyncio.AbstractEventLoop, set[Running]]:
         if self._pid != os.getpid():
             self._reset()
         with self._lock:
             if self._loop is None or self._loop.is_closed():
                 import asyncio
 
-                loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_serve, args=(loop,), name="onetool-loop", daemon=True)
+                loop, unbegun = asyncio.new_event_loop(), set[Running]()
+                thread = threading.Thread(target=_serve, args=(loop, unbegun), name="onetool-loop", daemon=True)
                 try:
                     thread.start()
                 except BaseException:  # an interrupt: it may serve all the same
                     loop.call_soon_threadsafe(loop.stop)
                     raise
-                self._thread, self._loop = thread, loop
-            return self._loop
+                self._thread, self._loop, self._unbegun = thread, loop, unbegun
+            return self._loop, self._unbegun
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._loop = self._thread = None
+        self._unbegun = set()
         self._pid = os.getpid()
 
 
 class Running:
-    """Work on the background loop: its future, and whether its code still runs."""
+    """Work on the background loop: its future, and whether its code still runs.
 
-    __slots__ = ("_state", "_task", "future", "is_given_up")
+    The work tells its outcome itself, in its last step. That of `run_coroutine_threadsafe` would come by two futures
+    and another turn of the loop.
+    """
+
+    __slots__ = ("_state", "_task", "future")
 
     def __init__(self) -> None:
-        self.future: Future[Any]
-        self.is_given_up = False
-        self._task: asyncio.Task[Any] | None = None
+        from concurrent.futures import Future
+
+        self.future: Future[Any] = Future()
+        self._task: asyncio.Task[None] | None = None
         self._state: Literal["new", "begun", "over"] = "new"
 
     def is_alive(self) -> bool:
         return self._state == "begun"
 
-    def is_done(self) -> bool:
-        return hasattr(self, "future") and self.future.done()
-
     def cancel(self) -> None:
-        """Drop what it gives, and ask it to end; also where an interrupt came before the future was noted."""
-        self.is_given_up = True
+        """Drop what it gives, and ask it to end."""
         if self._state == "new":
             self._state = "over"
-        if hasattr(self, "future"):
-            self.future.cancel()
-        elif self._task is not None:
+        self.future.cancel()
+        task = self._task
+        if task is not None:
             with suppress(RuntimeError):  # the loop is closed
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
-    async def follow(self, work: Work) -> Any:
-        """Do the work; once it was given up, what it gives or raises is dropped."""
+    def begin(self, work: Work, loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
+        """On the loop: begin the work in a task of its own, unless it was given up before."""
+        if self._state == "new":
+            unbegun.add(self)
+            self._task = loop.create_task(self._follow(work, unbegun))
+
+    async def _follow(self, work: Work, unbegun: set[Running]) -> None:
+        """Do the work and tell its outcome; once it was given up, that is dropped."""
+        from asyncio import CancelledError
+        from concurrent.futures import InvalidStateError
+
+        unbegun.discard(self)
         if self._state == "over":
-            return None
-        import asyncio
-
-        self._task = asyncio.current_task()
+            return
         self._state = "begun"
         try:
-            return await work()
-        except BaseException:
-            if self.is_given_up:
-                return None
-            raise
-        finally:
+            value = await work()
+        except CancelledError:
             self._state = "over"
+        except BaseException as exc:  # noqa: BLE001 - whatever it raises belongs to the one who waits
+            self._state = "over"
+            with suppress(InvalidStateError):  # it was given up
+                self.future.set_exception(exc)
+        else:
+            self._state = "over"
+            with suppress(InvalidStateError):
+                self.future.set_result(value)
+        finally:
             self._task = None
+            if not self.future.done():
+                self.future.cancel()
 
 
 def throw_into(thread: threading.Thread) -> None:
@@ -302,7 +332,7 @@ def _retire(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.run_coroutine_threadsafe(wind_down(), loop)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
     import asyncio
 
     asyncio.set_event_loop(loop)
@@ -315,6 +345,8 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         if pending:
             loop.run_until_complete(asyncio.wait(pending, timeout=_CLOSE_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
+    for running in tuple(unbegun):
+        running.cancel()  # its task was cancelled before its first step, so it could not tell
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was told to end, and did not
     loop.close()

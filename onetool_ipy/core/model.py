@@ -21,8 +21,10 @@ __all__ = [
     "Dep",
     "Failure",
     "Json",
+    "LateSpec",
     "Origin",
     "Problem",
+    "Record",
     "Source",
     "Step",
     "ToolCall",
@@ -193,6 +195,30 @@ class ToolSpec(Frozen):
         return f"ToolSpec({self.signature})"
 
 
+class LateSpec(ToolSpec):
+    """A tool of which some fields are known, and the others are read when one of them is first asked for.
+
+    From then on it is a plain ToolSpec. `known` has at least what a registry looks at: `name` and `version`. `read`
+    gives the whole spec and must not raise; what is known wins over it. Two threads may read at once.
+    """
+
+    def __init__(self, read: Callable[[], ToolSpec], known: Json) -> None:
+        self.__dict__.update(known, _read=read)
+
+    def __getattr__(self, field: str) -> Any:
+        if field not in ToolSpec.__annotations__:
+            raise AttributeError(f"A ToolSpec has no '{field}'.")
+        mine = self.__dict__
+        mine.update({**mine["_read"]().__dict__, **mine})
+        object.__setattr__(self, "__class__", ToolSpec)
+        return mine[field]
+
+    def replace(self, **changes: Any) -> ToolSpec:
+        """The same tool with other values for some of its fields; nothing is read for it."""
+        known = {key: value for key, value in self.__dict__.items() if key in ToolSpec.__annotations__}
+        return LateSpec(self.__dict__["_read"], {**known, **changes})
+
+
 class ToolCall(NamedTuple):
     """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress."""
 
@@ -237,6 +263,10 @@ class Step(Protocol):
     """
 
     def __call__(self, trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None: ...
+
+
+Record = Callable[[Trip, ToolResult], None]
+"""Hears of every trip at its end, when all steps have seen it: also of one that was refused, failed or was stopped."""
 
 
 class Source(Protocol):

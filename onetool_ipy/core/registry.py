@@ -148,12 +148,16 @@ class Registry:
         return (*said, *self._index.problems)
 
     def register(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
-        """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's."""
+        """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's.
+
+        A definition replaces nothing (spec 003).
+        """
+        is_definition = not isinstance(tool, ToolSpec)
         spec = tool if isinstance(tool, ToolSpec) else self._from_definition(tool)
         spec = _validated(spec)
         with self._building.mine():
             known = self._index.ordered.get(spec.name)
-            if known is not None and not (known.origin == spec.origin == "cell"):
+            if known is not None and (is_definition or not known.origin == spec.origin == "cell"):
                 raise _duplicate(spec, known)
             self.session.specs[spec.name] = spec
             self.rebuild()
@@ -230,8 +234,9 @@ def _refreshed(source: Source) -> bool:
 def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
     """Every tool by its name, and those of the bare pack by their bare name too."""
     lookup = dict(ordered)
-    for spec in ordered.values():
-        if spec.pack == names.BARE_PACK and "." not in spec.short_name:
+    head = f"{names.BARE_PACK}."
+    for name, spec in ordered.items():
+        if name.startswith(head) and "." not in spec.short_name:
             lookup.setdefault(spec.short_name, spec)
     return lookup
 

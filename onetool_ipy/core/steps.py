@@ -1,7 +1,8 @@
 """The standard steps around a call, one concern each. A step is a generator: before, the result, after.
 
-`span`, one log record per call, stands here; other rooms have theirs in the same form: the call log, replay, what a
-tool needs. Allow-list, arguments and limits are the executor's own.
+`span`, one log record per call, stands here; other rooms have theirs in the same form: replay, what a tool needs. The
+call log hears of the end only, and is no step (`model.Record`). Allow-list, arguments and limits are the executor's
+own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from onetool_ipy.core import values
-from onetool_ipy.core.model import Step, ToolResult, Trip
+from onetool_ipy.core.model import Step, ToolResult, ToolSpec, Trip
 
 __all__ = ["SPAN_LOGGER", "span"]
 
@@ -29,26 +30,35 @@ def span(mask: Callable[[str], str]) -> Step:
     def told(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
         result = yield
         args: Any = trip.call.args
-        named = args.items() if isinstance(args, dict) else ()
-        fields = {mask(str(k)): _short(v, mask) for k, v in named}
-        duration_ms = result.meta.get("duration_ms")
+        given = args if isinstance(args, dict) else {}
+        taken = {k: v for k, v in _defaults(trip.spec).items() if k not in given}
+        fields = {mask(str(k)): _short(v, mask) for k, v in {**given, **taken}.items()}
+        tool, duration_ms = mask(trip.tool), result.meta.get("duration_ms")
         logger.info(
             "%s ok=%s duration_ms=%s %s",
-            trip.tool,
+            tool,
             result.ok,
             duration_ms,
             " ".join(f"{k}={v}" for k, v in fields.items()),
             extra={
-                "span": trip.tool,
+                "span": tool,
                 "fields": fields,
                 "ok": result.ok,
                 "duration_ms": duration_ms,
-                "call_id": trip.call.id,
+                "call_id": mask(str(trip.call.id)),
             },
         )
         return result
 
     return step
+
+
+def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
+    """What our own tools took as given (001 wants it in the span); an empty default says nothing."""
+    if spec is None or spec.origin != "builtin":
+        return {}
+    known = spec.parameters.get("properties", {}).items()
+    return {name: about["default"] for name, about in known if about.get("default") not in ("", None)}
 
 
 def _short(value: object, mask: Callable[[str], str]) -> str:

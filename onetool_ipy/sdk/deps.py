@@ -74,7 +74,10 @@ def require_deps() -> Step:
     seen: set[Dep] = set()  # what was there once; what was not is looked for again
 
     def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
-        needs = trip.spec.deps if trip.spec is not None else ()
+        spec = trip.spec
+        if spec is None or not spec.deps:
+            return None
+        needs = spec.deps
         missing = [dep for dep in needs if dep not in seen and not _is_there(dep)]
         if missing:
             raise Unavailable(_words(trip.tool, missing), hint=_hint(missing))

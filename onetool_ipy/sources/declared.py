@@ -1,6 +1,7 @@
 """Tools declared in configuration (spec 003): mock, builtin, internal; http is refused with its exact text.
 
-A bad definition is logged, becomes a Problem, and never stops the others.
+A bad definition is logged, becomes a Problem, and never stops the others. One that is known to be good, since these
+very files were judged before, is read when its tool is first looked at, and its schema compiled at the first call.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import InvalidTool
-from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.core.model import LateSpec, Origin, Problem, ToolSpec
+from onetool_ipy.sources.verdict import Verdict
 
 __all__ = ["HTTP_REFUSED", "Declared", "Handlers", "read_definition"]
 
@@ -29,17 +33,20 @@ Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
 class Declared:
     """The `tools:` of the configuration, each with the place where it stands."""
 
-    def __init__(self, definitions: Sequence[tuple[Mapping[str, Any], str]], handlers: Handlers) -> None:
+    def __init__(self, definitions: Sequence[Definition], handlers: Handlers, verdict: Verdict | None = None) -> None:
         self._specs: list[ToolSpec] = []
         self._problems: list[Problem] = []
-        for data, where in definitions:
-            try:
-                self._specs.append(read_definition(data, handlers, where=where))
-            except InvalidTool as exc:
-                self._problems.append(Problem(where, exc.message, exc.hint))
-            self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
+        doubtful = None if verdict is None else verdict.doubtful(len(definitions))
+        found: list[int] = []
+        for place, definition in enumerate(definitions):
+            if doubtful is not None and place not in doubtful and definition.name:
+                self._specs.append(_late(definition, handlers))
+            elif not self._judge(definition, handlers):
+                found.append(place)
         for problem in self._problems:
             _log.error("%s", problem)
+        if verdict is not None and doubtful is None and definitions:
+            verdict.keep(found, len(definitions))
 
     def tools(self) -> Iterable[ToolSpec]:
         return self._specs
@@ -53,11 +60,46 @@ class Declared:
     def close(self) -> None:
         return None
 
+    def _judge(self, definition: Definition, handlers: Handlers) -> bool:
+        """Take a definition as a tool, as problems, or as both; True where there is nothing to say about it."""
+        data, where, known = definition.data, definition.where, len(self._problems)
+        try:
+            self._specs.append(read_definition(data, handlers, where=where))
+        except InvalidTool as exc:
+            self._problems.append(Problem(where, exc.message, exc.hint))
+        self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
+        return len(self._problems) == known
+
 
 def read_definition(
     data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config"
 ) -> ToolSpec:
     """Make a ToolSpec of a definition of spec 003, or raise InvalidTool saying what is wrong with it."""
+    spec = _read(data, handlers, where, origin)
+    try:
+        spec.checker  # noqa: B018 - compiles the schema, or raises
+    except InvalidTool as exc:
+        raise InvalidTool(f"'{spec.name}': parameters: {exc.message}") from exc
+    return spec
+
+
+def _late(definition: Definition, handlers: Handlers) -> ToolSpec:
+    """The tool of a definition that was found good, to be read at the first look at it."""
+    name = names.canonical(definition.name)
+    known = {"name": name, "version": "", "origin": "config", "where": definition.where}
+    return LateSpec(partial(_trusted, definition, name, handlers), known)
+
+
+def _trusted(definition: Definition, name: str, handlers: Handlers) -> ToolSpec:
+    try:
+        return _read(definition.data, handlers, definition.where, "config")
+    except InvalidTool as exc:  # what was kept of the judgement is not ours: one tool is off, and not the whole list
+        words, empty = exc.message, {"type": "object"}
+        return ToolSpec(name=name, description=words, parameters=empty, run=_mock(None), disabled=words)
+
+
+def _read(data: Mapping[str, Any], handlers: Handlers, where: str, origin: Origin) -> ToolSpec:
+    """The tool, but for its schema, which may be none."""
     name = names.canonical(data.get("name"))
     description = _text(data, "description", name)
     if data.get("type") != "function":
@@ -70,7 +112,7 @@ def read_definition(
     _text(data, "handler", name)
     parameters = _parameters(data, name)
     handler = _handler(inner, name, handlers)
-    spec = ToolSpec(
+    return ToolSpec(
         name=name,
         description=description,
         parameters=parameters,
@@ -82,11 +124,6 @@ def read_definition(
         read_only=bool(data.get("read_only", handler is None or handler.read_only)),
         timeout_s=None if handler is None else handler.timeout_s,
     )
-    try:
-        spec.checker  # noqa: B018 - compiles the schema, or raises
-    except InvalidTool as exc:
-        raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
-    return spec
 
 
 def _text(data: Mapping[str, Any], key: str, name: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.decorate import marks_of, name_of
-from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.core.model import LateSpec, Origin, Problem, ToolSpec
 from onetool_ipy.core.once import once
 from onetool_ipy.sdk.declare import deps_of
 
@@ -16,9 +17,18 @@ __all__ = ["Functions", "spec_of"]
 
 def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "") -> ToolSpec:
     """Describe a function as a tool of a pack, with what `@tool` says about it. Raises InvalidTool."""
+    name, words = _full_name(fn, pack), marks_of(fn).fields()
+    return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **words)
+
+
+def _full_name(fn: Callable[..., Any], pack: str) -> str:
     marks = marks_of(fn)
-    name = names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
-    return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **marks.fields())
+    return names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
+
+
+def _late(fn: Callable[..., Any], pack: str) -> ToolSpec:
+    known = {"name": _full_name(fn, pack), "version": "", "origin": "builtin"}
+    return LateSpec(partial(spec_of, fn, pack=pack, origin="builtin"), known)
 
 
 class Functions:
@@ -29,8 +39,8 @@ class Functions:
 
     @once
     def by_name(self) -> dict[str, ToolSpec]:
-        """The tools by name; described once, so that their compiled checks last."""
-        specs = (spec_of(fn, pack=pack, origin="builtin") for pack, functions in self._packs for fn in functions)
+        """The tools by name; each is described once, when it is first looked at, so that its compiled check lasts."""
+        specs = (_late(fn, pack) for pack, functions in self._packs for fn in functions)
         return {spec.name: spec for spec in specs}
 
     def tools(self) -> Iterable[ToolSpec]:

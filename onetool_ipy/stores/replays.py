@@ -20,16 +20,12 @@ _CI_ENV = "CI"
 
 
 class Replays:
-    """The cassettes that are on; the one begun last answers. It outlives a reload."""
+    """The cassettes that are on; the one begun last is `active` and answers. It outlives a reload."""
 
     def __init__(self) -> None:
         self.env: Mapping[str, str] = {}
+        self.active: Cassette | None = None  # every call looks here
         self._on: list[Cassette] = []
-
-    @property
-    def active(self) -> Cassette | None:
-        """The cassette that answers now."""
-        return self._on[-1] if self._on else None
 
     def mode(self, asked: str | None) -> Mode:
         """The mode that holds: the one asked for, $ONETOOL_REPLAY, `replay` in CI, else auto."""
@@ -43,11 +39,13 @@ class Replays:
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""
         self._on.append(cassette)
+        self.active = cassette
 
     def end(self, cassette: Cassette) -> None:
         """Switch a cassette off; one that is off already stays so."""
         if cassette in self._on:
             self._on.remove(cassette)
+            self.active = self._on[-1] if self._on else None
             cassette.close()
 
     def end_others(self, cassette: Cassette) -> None:

@@ -25,7 +25,7 @@ import orjson
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import ToolCall
-from onetool_ipy.stores.calls import Calls, step
+from onetool_ipy.stores.calls import Calls, recorder
 from tests.benchmarks.timing import Contender, Rounds, line, note, once, race, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT
@@ -62,14 +62,14 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     box.adopt(add)
     log = Calls(folder / "step", fold_bytes=_NEVER)
     contenders = []
-    for name, steps in (("bare", []), ("logged", [step(log)])):
-        executor = Executor(box.registry, steps=steps, background=box.background, workers=box.workers)
+    for name, record in (("bare", None), ("logged", recorder(log))):
+        executor = Executor(box.registry, record=record, background=box.background, workers=box.workers)
         code = "run(ToolCall(new_id(), 'nb.add', args))"
         names = {"run": executor.call, "ToolCall": ToolCall, "new_id": box.new_id, "args": ARGS}
         contenders.append(statement(name, code, **names))
     found = race(contenders)
     added = found["logged"] - found["bare"]
-    yield line(1, "of which the call log's step", added, found["bare"], name="a call without it")
+    yield line(1, "of which the call log", added, found["bare"], name="a call without it")
 
 
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:

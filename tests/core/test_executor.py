@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import logging
 import os
 import sys
@@ -288,7 +289,9 @@ def test_nested_calls_know_where_they_are(bench: MakeBench) -> None:
         table.call("t.low", source="tool")
         seen.append(current.scope())
 
-    owner = object()
+    class Owner: ...
+
+    owner = Owner()
     table = bench(low, high, owner=owner)
     table.call("t.high")
 
@@ -623,6 +626,35 @@ def test_stop_passes_through_after_the_steps_have_seen_it(
     assert current.scope() is None
 
 
+async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBench) -> None:
+    """Nobody presses Stop in a worker or on the background loop: a server that awaits the call must live on."""
+
+    def sync() -> None:
+        """Be rude."""
+        raise KeyboardInterrupt
+
+    async def later() -> None:
+        """Be rude, later."""
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    async def items() -> AsyncIterator[int]:
+        """Be rude, after one."""
+        yield 1
+        raise KeyboardInterrupt
+
+    async def fine() -> int:
+        """Be nice."""
+        return 1
+
+    table = bench(sync, later, items, fine)
+
+    for name, limit in itertools.product(("sync", "later", "items"), (None, 5.0)):
+        result = await table.acall(f"t.{name}", timeout_s=limit)
+        assert (result.error.code, result.error.reason) == ("execution_error", "cancelled")
+        assert (await table.acall("t.fine")).data == 1
+
+
 def test_stop_inside_a_step_reaches_the_other_steps(bench: MakeBench) -> None:
     notes: list[str] = []
 
@@ -634,6 +666,55 @@ def test_stop_inside_a_step_reaches_the_other_steps(bench: MakeBench) -> None:
         bench(add, steps=[_noting("one", notes), interrupted]).call("t.add", {"a": 1})
 
     assert notes[-1] == "one after False"
+
+
+def test_the_record_hears_of_the_end_when_all_steps_have_seen_it(bench: MakeBench) -> None:
+    heard: list[tuple[str, Any, str]] = []
+
+    def change(_: Trip) -> StepRun:
+        result = yield
+        return ToolResult(True, result.data * 10) if result.ok else None
+
+    def record(trip: Trip, result: ToolResult) -> None:
+        heard.append((trip.tool, result.data, result.meta["call_id"]))
+
+    table = bench(add, steps=[change], record=record)
+
+    assert table.call("t.add", {"a": 1}).data == 20
+    assert table.call("t.no", {}).error.code == "tool_not_found"
+    assert heard == [("t.add", 20, "id-1"), ("t.no", None, "id-1")]
+
+
+def test_the_record_hears_of_stop_wherever_it_came(bench: MakeBench) -> None:
+    heard: list[Any] = []
+
+    def interrupted(trip: Trip) -> StepRun:
+        yield
+        if trip.tool == "t.add":
+            raise KeyboardInterrupt
+
+    def stop() -> None:
+        """Be stopped."""
+        raise KeyboardInterrupt
+
+    table = bench(add, stop, steps=[interrupted], record=lambda trip, result: heard.append((trip.tool, result.error)))
+
+    for name, args in (("t.stop", {}), ("t.add", {"a": 1})):
+        with pytest.raises(KeyboardInterrupt):
+            table.call(name, args)
+
+    assert [(tool, error.reason) for tool, error in heard] == [("t.stop", "cancelled"), ("t.add", "cancelled")]
+
+
+def test_a_record_that_fails_costs_no_result(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    def record(_trip: Trip, _result: ToolResult) -> None:
+        raise RuntimeError("hunter22")
+
+    table = bench(add, record=record, mask=lambda text: text.replace("hunter22", "***"))
+
+    assert table.call("t.add", {"a": 1}).data == 2
+    assert "The record of 't.add' failed" in caplog.text
+    assert "hunter" not in caplog.text
 
 
 async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen_it(bench: MakeBench) -> None:
@@ -696,6 +777,19 @@ def test_a_secret_at_the_edge_of_a_cut_leaves_no_part_of_itself(
             table.call("t.add", {"a": "." * pad + "hunter22"})
 
     assert "hun" not in caplog.text
+
+
+def test_a_secret_given_as_the_name_of_a_tool_is_masked_in_its_span(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = bench(add, steps=[steps.span(lambda text: text.replace("hunter22", "***"))])
+
+    with caplog.at_level(logging.INFO, steps.SPAN_LOGGER):
+        table.call("t.hunter22")
+
+    (record,) = caplog.records
+    assert record.span == "t.***"
+    assert "hunter" not in caplog.text + str(vars(record))
 
 
 def test_the_span_is_quiet_by_default(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:

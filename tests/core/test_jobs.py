@@ -28,7 +28,7 @@ def _start(table: Bench, name: str, args: Any = None, **options: Any) -> Job:
 
 
 def _wait(event: threading.Event) -> None:
-    assert event.wait(5)
+    assert event.wait(30)
 
 
 def _until(is_so: Callable[[], bool]) -> bool:

@@ -213,6 +213,18 @@ def test_text_is_text_and_anything_else_is_json(value: Any, text: str) -> None:
     assert values.to_text(value) == text
 
 
+def test_a_proxy_that_stands_for_nothing_now_still_has_a_text() -> None:
+    class Proxy:
+        @property
+        def __class__(self) -> Any:
+            raise RuntimeError("not bound")
+
+        def __repr__(self) -> str:
+            return "<unbound>"
+
+    assert values.to_text(Proxy()) == '"<unbound>"'
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any
 
 import pytest
 
-from onetool_ipy import InvalidTool, Toolbox, ToolSpec
+from onetool_ipy import DuplicateTool, InvalidTool, Toolbox, ToolSpec
 from onetool_ipy.sources.declared import HTTP_REFUSED, read_definition
 from tests.core.support import Project, short
 
@@ -76,6 +77,19 @@ def test_the_second_tool_of_a_name_fails_and_the_first_stays(
     with pytest.raises(InvalidTool, match="taken by a config tool"):
         box.registry.register(definition("one"))
     assert box.call("one", {"city": "x"}).data == {"temperature": 21}
+
+
+@pytest.mark.spec("003/Tool Registration/Reject duplicate tool names")
+def test_a_definition_registered_by_code_replaces_nothing(project: Project) -> None:
+    """Only a cell's `@tool` may replace (contract 4): the same name given to `register` again is refused."""
+    box = _open(project)
+    box.registry.register(definition("late"))
+    second = definition("config.late", implementation={"type": "mock", "mock_response": "second"})
+
+    with pytest.raises(DuplicateTool, match=re.escape("The name 'config.late' is taken by a cell tool.")):
+        box.registry.register(second)
+
+    assert box.call("late", {"city": "x"}).data == {"temperature": 21}
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [

@@ -14,7 +14,7 @@ import onetool_ipy
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import ToolCall, ToolResult, Trip
-from onetool_ipy.stores.calls import Calls, step
+from onetool_ipy.stores.calls import Calls, recorder
 
 KEY = "s3cr3t-of-the-house"
 
@@ -27,7 +27,8 @@ class Bench:
         self.log = Calls(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
         self.executor = Executor(
             self.box.registry,
-            steps=[step(self.log), *more],
+            steps=more,
+            record=recorder(self.log),
             background=self.box.background,
             workers=self.box.workers,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ State = Literal["connected", "disconnected", "disabled"]
 
 _QUICK_S = 3.0
 _AGAIN_S = 60.0
+_log = logging.getLogger("onetool_ipy.sources")
 
 
 class Server:
@@ -122,7 +124,8 @@ class Server:
             hint = self._hint or self._advice
             found.append(Problem(self.definition.where, f"The server '{self.name}': {self.reason}", hint))
         faults = () if self.listing is None else self.listing.faults
-        found += [Problem(self.definition.where, f"The server '{self.name}': {fault}") for fault in faults]
+        hint = "Update the server, or tell those who make it."
+        found += [Problem(self.definition.where, f"The server '{self.name}': {fault}", hint) for fault in faults]
         return found
 
     def may_be_tried(self) -> bool:
@@ -206,6 +209,7 @@ class Server:
         except Unavailable as exc:
             self._why, self._hint = exc.message, exc.hint
             self._shelf.note_failure(self.definition)
+            _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
             raise Unavailable(f"The server '{self.name}' did not start. {exc.message}", hint=hint) from None
         finally:

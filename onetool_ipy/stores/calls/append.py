@@ -96,7 +96,7 @@ class Appender:
         """What was not recorded, and why."""
         if self.dropped and self.fault is not None:
             said = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
-            yield Problem(str(self.fault.path), said, self.fault.hint)
+            yield Problem(str(self.fault.path), said, self.fault.hint or "See that this place can be written to.")
 
     def _reopen(self) -> _Open:
         if time.monotonic() < self._next_try:

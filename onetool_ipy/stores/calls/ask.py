@@ -104,4 +104,5 @@ def _faults(folder: Path) -> Iterator[Problem]:
 
 
 def _unread(where: Path, lines: int) -> Problem:
-    return Problem(str(where), f"{lines} lines could not be read and are left out of the call log.")
+    said = f"{lines} lines could not be read and are left out of the call log."
+    return Problem(str(where), said, "Nothing is to be done: all others are counted.")

@@ -24,7 +24,7 @@ MAX_ARGS_BYTES = 4096
 
 _PLAIN = frozenset((int, bool, type(None)))
 _MANY = 64
-_LONG = 1024
+_SHORT = MAX_ARGS_BYTES // 4
 _DEEP = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
@@ -41,16 +41,19 @@ def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]
     if type(args) is not dict or len(args) > _MANY:
         return _careful(args, mask, dumps)
     try:
-        for key, value in args.items():
+        size = sum(map(len, args))
+        for value in args.values():
             kind = type(value)
-            if (len(value) > _LONG if kind is str else kind not in _PLAIN and not _is_finite(value)) or len(
-                key
-            ) > _LONG:
+            if kind is str:
+                size += len(value)
+            elif kind not in _PLAIN and not (kind is float and math.isfinite(value)):
                 return _careful(args, mask, dumps)
+        if size > _SHORT:
+            return _careful(args, mask, dumps)
         text = dumps(args).decode()
     except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
         return _careful(args, mask, dumps)
-    if len(text) > MAX_ARGS_BYTES // 4 or mask(text) != text:
+    if len(text) > _SHORT or mask(text) != text:
         return _careful(args, mask, dumps)
     return text, True
 
@@ -70,10 +73,6 @@ def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
     known = mask(text) if len(text) <= _WINDOW else _masked_head(text, mask)
     clean = values.to_json(known[:limit])
     return " ".join(clean.split()) if isinstance(clean, str) else ""
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
 
 
 def _careful(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import Problem, Step, ToolResult, Trip
+from onetool_ipy.core.model import Problem, Record, ToolResult, Trip
 from onetool_ipy.stores.calls.append import FOLD_BYTES, Appender
 from onetool_ipy.stores.calls.excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
 from onetool_ipy.stores.calls.line import FIELDS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.calls.snapshot import Snapshot
     from onetool_ipy.stores.calls.usage import Period, Span, Usage
 
-__all__ = ["Calls", "StatsDisabled", "step"]
+__all__ = ["Calls", "StatsDisabled", "recorder"]
 
 _MAX_NAME = 200
 _AT_ONCE = 2 << 20
@@ -227,28 +227,21 @@ class Calls:
         return self._keep or KEEP
 
 
-def step(calls: Calls) -> Step:
+def recorder(calls: Calls) -> Record | None:
     """Record every trip in the log: also those that were refused, failed to find their tool, or were stopped."""
-
     record, mask = calls.record, calls.mask
 
-    def run(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
-        return recorded(trip) if calls.enabled else None
-
-    def recorded(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
-        result = yield
-        call, error, meta = trip.call, result.error, result.meta
+    def note(trip: Trip, result: ToolResult) -> None:
+        call_id, _, args, source = trip.call
+        error, meta = result.error, result.meta
         tool = trip.tool if trip.spec is not None else short_text(trip.tool, mask, _MAX_NAME)
         ms = meta["duration_ms"]
         if error is None:
-            size, handle = measure(result.data), meta.get("handle") or ""
-            record(call.id, tool, call.source, call.args, True, ms, "", "", size, handle)
+            record(call_id, tool, source, args, True, ms, "", "", measure(result.data), meta.get("handle") or "")
         else:
-            size, reason = len(error.message), error.reason or ""
-            record(call.id, tool, call.source, call.args, False, ms, error.code, reason, size)
-        return None
+            record(call_id, tool, source, args, False, ms, error.code, error.reason or "", len(error.message))
 
-    return run
+    return note if calls.enabled else None
 
 
 def _now() -> datetime.datetime:

@@ -35,7 +35,7 @@ def journal(path: Path, method: str) -> list[dict[str, Any]]:
     return [entry for entry in map(json.loads, lines) if entry.get("method") == method]
 
 
-def wait_for(seen: Callable[[], Any], limit_s: float = 10.0) -> Any:
+def wait_for(seen: Callable[[], Any], limit_s: float = 30.0) -> Any:
     until = time.monotonic() + limit_s
     while not (found := seen()) and time.monotonic() < until:
         time.sleep(0.01)  # another process writes it; there is nothing to wait on

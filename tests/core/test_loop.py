@@ -1,0 +1,119 @@
+"""The background loop: what work on it gives, raises or leaves undone reaches the one who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core.errors import CallCancelled
+from onetool_ipy.core.loop import Background
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    made = Background()
+    yield made
+    made.close()
+
+
+async def _fine() -> str:
+    await asyncio.sleep(0)
+    return "fine"
+
+
+def _raising(exc: BaseException) -> Callable[[], Any]:
+    async def work() -> None:
+        await asyncio.sleep(0)
+        raise exc
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "exc",
+    [ValueError("no"), SystemExit(3), KeyboardInterrupt(), concurrent.futures.InvalidStateError(), GeneratorExit()],
+    ids=lambda exc: type(exc).__name__,
+)
+def test_whatever_work_raises_is_told_and_the_loop_goes_on(background: Background, exc: BaseException) -> None:
+    background.run(_fine)
+    thread = background._thread
+
+    with pytest.raises(type(exc)) as caught:
+        background.run(_raising(exc))
+
+    assert caught.value is exc
+    assert background.run(_fine) == "fine"
+    assert background._thread is thread
+
+
+@pytest.mark.parametrize("exc", [asyncio.CancelledError(), concurrent.futures.CancelledError()], ids=["own", "other"])
+def test_work_that_cancels_itself_is_a_cancelled_call(background: Background, exc: BaseException) -> None:
+    with pytest.raises(CallCancelled, match="The tool was cancelled"):
+        background.run(_raising(exc))
+
+
+def test_work_runs_in_a_copy_of_its_callers_context(background: Background) -> None:
+    place = contextvars.ContextVar("place", default="nowhere")
+    place.set("here")
+
+    async def work() -> str:
+        found = place.get()
+        place.set("there")
+        return found
+
+    assert background.run(work) == "here"
+    assert place.get() == "here"
+
+
+def test_work_given_up_before_it_began_never_begins(background: Background) -> None:
+    begun: list[str] = []
+    gate = threading.Event()
+
+    async def hold() -> None:
+        gate.wait(10)
+
+    async def work() -> None:
+        begun.append("work")
+
+    background.submit(hold)
+    running = background.submit(work)
+    background.give_up(running)
+    gate.set()
+
+    assert background.run(_fine) == "fine"
+    assert begun == []
+    assert running.future.cancelled()
+    assert not running.is_alive()
+
+
+def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:
+    """The loop is held up; behind that stand a call and the end of the loop, in this order."""
+    held, gate = threading.Event(), threading.Event()
+    begun: list[str] = []
+
+    async def hold() -> None:
+        held.set()
+        gate.wait(10)
+
+    async def work() -> None:
+        begun.append("work")
+
+    background.submit(hold)
+    held.wait(10)
+    waiting = background.submit(work)
+    loop, thread = background._loop, background._thread
+    assert loop is not None
+    assert thread is not None
+    loop.call_soon_threadsafe(loop.stop)
+    gate.set()
+    thread.join(10)
+
+    assert not thread.is_alive()
+    assert waiting.future.cancelled()
+    assert begun == []
