@@ -3,10 +3,21 @@
  * test, import, delete. Everything shown is text; what the server refuses stands at its field.
  */
 
-import type { IBundle, IImported, ITool, Rest } from './rest';
+import type { IBundle, IFault, IImported, ITool, Rest } from './rest';
 import { RestError } from './rest';
 import { ToolForm } from './toolform';
 import { fill, h, show } from './ui/dom.js';
+import { createForm } from './ui/form.js';
+
+/** What an import needs, as a form. */
+const IMPORT = {
+  type: 'object',
+  required: ['document', 'bundle'],
+  properties: {
+    document: { type: 'string', contentMediaType: 'application/yaml', description: 'An OpenAPI 3 document, JSON or YAML, pasted whole; or its address.' },
+    bundle: { type: 'string', description: 'The name of the bundle to make: letters, digits and dashes.', examples: ['my-api'] }
+  }
+};
 
 export class BundlesView {
   constructor(
@@ -16,14 +27,20 @@ export class BundlesView {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
     this._editor = show(h('div.onetool-Bundles-editor'), false);
+    this._first = h('button.otx-small', { type: 'button', onclick: () => this.create() }, 'New HTTP tool');
     const bar = h(
       'div.otx-bar',
       null,
-      h('button.otx-small', { type: 'button', onclick: () => this.create() }, 'New HTTP tool'),
-      h('button.otx-small', { type: 'button', onclick: () => this._askImport() }, 'Import OpenAPI'),
+      this._first,
+      h('button.otx-small', { type: 'button', onclick: () => this._askImport() }, 'Import OpenAPI')
+    );
+    const project = this.project.split('/').filter(Boolean).pop() ?? 'the folder of this server';
+    const place = h(
+      'div.otx-bar.onetool-Bundles-place',
+      null,
+      h('span.otx-quiet.onetool-Bundles-project', { title: this.project || 'The folder of this server' }, `Project: ${project}`),
       h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Look again', 'aria-label': 'Look again' }, '↻')
     );
-    const place = h('div.otx-quiet.onetool-Bundles-project', { title: this.project }, `Project: ${this.project.split('/').filter(Boolean).pop() ?? 'the folder of this server'}`);
     this.element = h('div.onetool-Bundles', null, bar, place, this._notice, this._editor, this._list);
     void this.load();
   }
@@ -34,7 +51,8 @@ export class BundlesView {
     return this.rest.project;
   }
 
-  async load(): Promise<void> {
+  /** Show what there is now; where something in the list had the focus, say by its label what has it then. */
+  async load(focused?: string): Promise<void> {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
       bundles.sort((a, b) => Number(a.isBuiltIn) - Number(b.isBuiltIn) || a.slug.localeCompare(b.slug));
@@ -42,12 +60,21 @@ export class BundlesView {
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
       fill(this._list, bundles.map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
+      if (focused !== undefined) {
+        const same = Array.from(this._list.querySelectorAll('[aria-label]')).find(each => each.getAttribute('aria-label') === focused);
+        ((same as HTMLElement | undefined) ?? this._first).focus();
+      }
     });
   }
 
   /** Begin a new HTTP tool. */
   create(): void {
+    if (this._isNew && this._form) {
+      this._form.focus(); // what was typed stays
+      return;
+    }
     this._edit(new ToolForm(this.rest, { bundles: this._bundles, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
+    this._isNew = true;
   }
 
   close(): void {
@@ -70,10 +97,10 @@ export class BundlesView {
       'button.otx-toggle',
       { type: 'button', 'aria-expanded': String(known !== null), onclick: open },
       h('strong', null, bundle.slug),
-      bundle.isBuiltIn ? h('span.otx-chip', null, 'built in') : null,
-      bundle.isEnabled ? null : h('span.otx-chip', null, 'off')
+      bundle.isBuiltIn ? [' ', h('span.otx-chip', null, 'built in')] : null,
+      bundle.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]
     );
-    const remove = bundle.isBuiltIn ? null : this._twice(`Delete the bundle ${bundle.slug}`, () => this.rest.deleteBundle(bundle.bundleID));
+    const remove = bundle.isBuiltIn ? null : this._twice(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
@@ -102,7 +129,7 @@ export class BundlesView {
       ),
       tool.type === 'http' && tool.http?.request ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
       this._switch(`${tool.slug} ${tool.version}`, tool.isEnabled, isOn => this.rest.switchTool(tool, isOn)),
-      tool.isBuiltIn ? null : this._twice(`Delete ${tool.slug} ${tool.version}`, () => this.rest.deleteTool(tool))
+      tool.isBuiltIn ? null : this._twice(`Delete ${tool.slug} ${tool.version}`, `Bundle ${bundle.slug}`, () => this.rest.deleteTool(tool))
     );
   }
 
@@ -115,17 +142,18 @@ export class BundlesView {
       const isSet = await this._try(() => set(box.checked));
       if (isSet) {
         this.options.onChanged();
-        await this.load();
+        await this.load(label);
       } else {
         box.checked = isOn;
         box.disabled = false;
+        box.focus();
       }
     });
     return box;
   }
 
-  /** A button that is pressed twice: no dialog, and nothing is deleted by a slip. */
-  private _twice(label: string, act: () => Promise<unknown>): HTMLElement {
+  /** A button that is pressed twice: no dialog, and nothing is deleted by a slip. `next` has the focus afterwards. */
+  private _twice(label: string, next: string, act: () => Promise<unknown>): HTMLElement {
     let isSure = false;
     const ask = (isAsked: boolean): void => {
       isSure = isAsked;
@@ -137,7 +165,7 @@ export class BundlesView {
         ask(true);
       } else if (await this._try(act)) {
         this.options.onChanged();
-        await this.load();
+        await this.load(next);
       } else {
         ask(false);
       }
@@ -148,37 +176,50 @@ export class BundlesView {
   }
 
   private _askImport(): void {
-    const source = h('textarea.otx-input', { rows: 4, placeholder: 'Paste an OpenAPI 3 document (JSON), or its address', 'aria-label': 'OpenAPI document or address', spellcheck: 'false' });
-    const slug = h('input.otx-input', { type: 'text', placeholder: 'my-api', 'aria-label': 'Name of the bundle', spellcheck: 'false' });
-    const said = h('div.otx-error', { role: 'alert', hidden: true });
+    const said: HTMLElement = h('div.otx-quiet', { role: 'status' });
+    const form = createForm(IMPORT, { onSubmit: () => void run(), onChange: () => form.showErrors([]) });
     const run = async (): Promise<void> => {
-      show(said, false);
+      const { document = '', bundle = '' } = form.value() as Record<string, string>;
+      const missing = Object.entries({ document, bundle }).filter(([, text]) => !text.trim());
+      if (missing.length) {
+        form.showErrors(missing.map(([name]) => ({ pointer: `/${name}`, message: 'It is needed.' })));
+        form.focusError();
+        return;
+      }
+      fill(said, 'Importing …');
       try {
-        const text = source.value.trim();
-        const made = await this.rest.importOpenapi(text.startsWith('{') ? JSON.parse(text) : text, slug.value.trim());
+        const made = await this.rest.importOpenapi(documentOf(document.trim()), bundle.trim());
         this._close();
         this._opened.add(made.bundle.slug);
         this.options.onChanged();
         await this.load();
         this._say(importWords(made));
       } catch (error) {
-        show(fill(said, (error as Error).message), true);
+        fill(said);
+        form.showErrors(importFaults(error as Error));
+        form.focusError();
       }
     };
-    show(
-      fill(this._editor, h('h3', null, 'Import OpenAPI'), source, slug, said, h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'))),
-      true
-    );
-    source.focus();
+    const buttons = h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'), said);
+    show(fill(this._editor, h('h3', null, 'Import OpenAPI'), form.element, buttons), true);
+    this._isNew = false;
+    form.focus();
   }
 
   private _edit(form: ToolForm): void {
     show(fill(this._editor, form.element), true);
+    this._form = form;
+    this._isNew = false;
     form.focus();
   }
 
   private _close(): void {
+    const hadFocus = this._editor.contains(document.activeElement);
     show(fill(this._editor), false);
+    if (hadFocus) {
+      this._first.focus();
+    }
+    this._isNew = false;
   }
 
   private async _saved(name: string): Promise<void> {
@@ -208,10 +249,34 @@ export class BundlesView {
 
   private readonly _notice: HTMLElement;
   private readonly _list: HTMLElement;
+  private readonly _first: HTMLElement;
   private readonly _editor: HTMLElement;
   private _bundles: IBundle[] = [];
   private _isClosed = false;
+  private _form: ToolForm | null = null;
+  private _isNew = false;
   private readonly _opened = new Set<string>();
+}
+
+/** A document in JSON as what it is, which is shorter on the way; any other text as it stands. */
+function documentOf(text: string): unknown {
+  try {
+    const found = JSON.parse(text);
+    return typeof found === 'object' && found !== null ? found : text;
+  } catch {
+    return text;
+  }
+}
+
+/** What is wrong with an import, at the two fields of its form. */
+function importFaults(error: Error): IFault[] {
+  const details = error instanceof RestError ? error.details : [];
+  const code = error instanceof RestError ? error.code : '';
+  if (code === 'too_large') {
+    return [{ pointer: '/document', message: `${error.message} Give its address instead.` }];
+  }
+  const place = (pointer: string): string => (pointer.startsWith('/bundle') ? '/bundle' : pointer.startsWith('/openapi') ? '/document' : '');
+  return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? '/bundle' : '', message: error.message }];
 }
 
 /** What came of an import, and what is still to do. */

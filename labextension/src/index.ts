@@ -224,7 +224,7 @@ class Status extends Widget {
   draw(): void {
     const about = this.panel.link?.about ?? null;
     const down = downServers(about).length;
-    const words = about ? `${about.tools} tools${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    const words = about ? `${about.tools} ${about.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
     this.node.textContent = words;
     this.node.setAttribute('aria-label', `Tools: ${words || 'none known'}`);
     this.changed.emit();

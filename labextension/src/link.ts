@@ -66,13 +66,27 @@ export class Link {
     return this._isShownBusy;
   }
 
+  /** Whether the extension is being loaded, and why that failed last. */
+  get loading(): { isOn: boolean; failure: string } {
+    return this._loading;
+  }
+
   /** Load the extension into the kernel; the error's text where that fails. */
   async load(): Promise<string> {
-    const said = await this.run('%load_ext onetool_ipy');
+    if (this._loading.isOn) {
+      return '';
+    }
+    this._setLoading(true, '');
+    const turn = this._turn;
+    const said = await this.run('%load_ext onetool_ipy').catch(() => 'The kernel went away.');
     if (!said && this._state !== 'up') {
       await this._look();
     }
-    return said;
+    const failure = said || (this._state === 'missing' && !this._transport ? 'It did not load: see what %load_ext onetool_ipy says in a cell.' : '');
+    if (turn === this._turn) {
+      this._setLoading(false, failure);
+    }
+    return failure;
   }
 
   /** Run code in the kernel without a trace in the notebook; the error's text where it fails. */
@@ -204,6 +218,7 @@ export class Link {
       endSubshell(kernel, subshell);
     }
     this._running.clear();
+    this._loading = { isOn: false, failure: '' };
     this._setBusy(false);
   }
 
@@ -292,12 +307,18 @@ export class Link {
     }
   }
 
+  private _setLoading(isOn: boolean, failure: string): void {
+    this._loading = { isOn, failure };
+    this.changed.emit();
+  }
+
   private _set(state: State): void {
     this._state = state;
     this.changed.emit();
   }
 
   private _state: State = 'none';
+  private _loading = { isOn: false, failure: '' };
   private _about: IAbout | null = null;
   private _kernel: Kernel.IKernelConnection | null = null;
   private _subshell: string | null = null;

@@ -12,7 +12,7 @@ import { toolsIcon } from './icon';
 import type { IAbout, Link } from './link';
 import { Rest } from './rest';
 import { Seat } from './seat';
-import { fill, h, show } from './ui/dom.js';
+import { fill, h, show, tabKeys } from './ui/dom.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -26,7 +26,8 @@ const VIEWS: [View, string][] = [
 const SAID: Record<string, string> = {
   other: 'This kernel is not Python; it has no tools.',
   opening: 'Asking the kernel …',
-  missing: 'onetool_ipy is not loaded in this kernel.'
+  missing: 'onetool_ipy is not loaded in this kernel.',
+  none: 'This notebook has no kernel: choose one in the menu, Kernel > Change Kernel.'
 };
 
 export class ToolsPanel extends Widget {
@@ -42,7 +43,7 @@ export class ToolsPanel extends Widget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
     this._status = h('div.onetool-Panel-status', { role: 'status' });
-    this._tabs = h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views', onkeydown: (event: KeyboardEvent) => this._onKey(event) });
+    this._tabs = tabKeys(h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views' }));
     for (const [view, title] of VIEWS) {
       const id = `${PANEL_ID}-${view}`;
       const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.look(view) }, title);
@@ -152,11 +153,11 @@ export class ToolsPanel extends Widget {
   private _drawStatus(): void {
     const state = this.link?.state ?? 'none';
     if (state === 'missing') {
-      const button = h('button.otx-run', { type: 'button', onclick: () => void this._load(button) }, 'Load it');
-      show(fill(this._status, h('p', null, SAID.missing), button), true);
+      this._drawMissing(this.link!);
       return;
     }
-    const notes = state === 'up' ? this._notes() : [this.notebook ? (SAID[state] ?? 'This notebook has no kernel.') : 'Open a notebook to see its tools.'];
+    this._status.dataset.key = '';
+    const notes = state === 'up' ? this._notes() : [this.notebook ? SAID[state] : 'Open a notebook to see its tools.'];
     if (state === 'opening' && this.link?.isBusy) {
       notes[0] = 'The kernel is busy; its tools are shown when it is free.';
     }
@@ -164,6 +165,25 @@ export class ToolsPanel extends Widget {
       fill(this._status, notes.map(note => h('p', null, note)));
     }
     show(this._status, notes.length > 0);
+  }
+
+  /** Offer to load us; while that is under way, or where it failed, say so. */
+  private _drawMissing(link: Link): void {
+    const { isOn, failure } = link.loading;
+    const key = JSON.stringify([isOn, failure, link.isBusy]);
+    show(this._status, true);
+    if (this._status.dataset.key === key) {
+      return; // nothing is drawn anew under someone's hands
+    }
+    this._status.dataset.key = key;
+    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void link.load() }, isOn ? 'Loading …' : 'Load it');
+    const busy = isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.';
+    const failed = failure ? h('div.otx-failure', { role: 'alert' }, failure, h('p', null, 'Install it for this kernel: %pip install onetool-ipy')) : null;
+    const hadFocus = this._status.contains(document.activeElement);
+    fill(this._status, h('p', null, SAID.missing), link.isBusy ? h('p', null, busy) : null, failed, button);
+    if (hadFocus) {
+      button.focus();
+    }
   }
 
   private _notes(): string[] {
@@ -185,15 +205,6 @@ export class ToolsPanel extends Widget {
     }
   }
 
-  private async _load(button: HTMLButtonElement): Promise<void> {
-    button.disabled = true;
-    fill(button, 'Loading …');
-    const said = await this.link?.load();
-    if (said) {
-      show(fill(this._status, h('div.otx-failure', { role: 'alert' }, said, h('p', null, 'Install it for this kernel: %pip install onetool-ipy'))), true);
-    }
-  }
-
   private _drawProblems(): void {
     const about = this.link?.about ?? null;
     const down = downServers(about);
@@ -206,9 +217,10 @@ export class ToolsPanel extends Widget {
     this._shownProblems = shown;
     const again = h('button.otx-small', { type: 'button', onclick: () => void this.link?.refresh() }, 'Look again');
     const servers = Object.entries(about?.servers ?? {});
+    const hadFocus = this._boxes.problems.contains(document.activeElement);
     fill(
       this._boxes.problems,
-      !about ? h('p.otx-quiet', null, 'Nothing is known: the kernel has not said yet how it is.') : null,
+      !about ? h('p.otx-quiet', null, 'What is wrong with the tools is listed here once a kernel has onetool_ipy loaded.') : null,
       about && !count ? h('p.otx-quiet', null, 'Nothing is wrong.') : null,
       (about?.problems ?? []).map(problem =>
         h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
@@ -225,6 +237,9 @@ export class ToolsPanel extends Widget {
       ),
       about ? again : null
     );
+    if (hadFocus) {
+      again.focus();
+    }
   }
 
   private _drawBundles(): void {
@@ -234,16 +249,6 @@ export class ToolsPanel extends Widget {
     const element = this._seat?.bundles.element ?? h('p.otx-quiet', null, 'Open a notebook to see the bundles of its project.');
     if (this._boxes.bundles.firstChild !== element && (this._seat || !this._boxes.bundles.firstChild)) {
       fill(this._boxes.bundles, element);
-    }
-  }
-
-  private _onKey(event: KeyboardEvent): void {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step) {
-      event.preventDefault();
-      const at = VIEWS.findIndex(([view]) => view === this._view);
-      this.look(VIEWS[(at + step + VIEWS.length) % VIEWS.length][0]);
-      (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement).focus();
     }
   }
 

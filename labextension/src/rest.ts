@@ -5,13 +5,21 @@ import { ServerConnection } from '@jupyterlab/services';
 
 const NO_API = 'This server does not have the REST API of onetool_ipy: install onetool-ipy where JupyterLab runs, and restart it.';
 
-/** An answer that says no; `details` may hold what is wrong with each field. */
+const NO_ANSWER = 'The Jupyter server does not answer: see whether it still runs.';
+
+/** What is wrong with one part of what was sent, by its JSON pointer; '' is all of it. */
+export interface IFault {
+  pointer: string;
+  message: string;
+}
+
+/** An answer that says no; `details` hold what is wrong with each field. */
 export class RestError extends Error {
   constructor(
     message: string,
     readonly status: number,
     readonly code: string,
-    readonly details: { pointer: string; message: string }[]
+    readonly details: IFault[]
   ) {
     super(message);
   }
@@ -112,7 +120,9 @@ export class Rest {
     if (body !== undefined) {
       init.body = JSON.stringify(body);
     }
-    const response = await ServerConnection.makeRequest(url, init, this.settings);
+    const response = await ServerConnection.makeRequest(url, init, this.settings).catch(error => {
+      throw error instanceof ServerConnection.NetworkError ? new RestError(NO_ANSWER, 0, '', []) : error;
+    });
     if (response.status === 204) {
       return undefined as T;
     }
@@ -124,7 +134,7 @@ export class Rest {
       throw new RestError(NO_API, 404, '', []);
     }
     const error = answer?.error ?? {};
-    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', error.details ?? []);
+    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : []);
   }
 
   private async _all<T>(path: string, query: Record<string, string>): Promise<T[]> {

@@ -3,7 +3,7 @@
  * out and the answer, both masked by the server.
  */
 
-import type { IBundle, ITool, Rest } from './rest';
+import type { IBundle, IFault, ITool, Rest } from './rest';
 import { RestError } from './rest';
 import { fill, h } from './ui/dom.js';
 import { createForm, type IForm } from './ui/form.js';
@@ -41,19 +41,21 @@ function schemaOf(isNew: boolean): Record<string, unknown> {
   };
 }
 
-/** Where the server's words about a record belong in the form. */
-const PLACES: [RegExp, string][] = [
-  [/urlTemplate|url|host/i, '/url'],
-  [/version/i, '/version'],
-  [/slug/i, '/tool'],
-  [/argSchema/i, '/arguments'],
-  [/auth/i, '/auth'],
-  [/header/i, '/headers'],
-  [/query/i, '/query'],
-  [/body/i, '/body'],
-  [/selector/i, '/selector'],
-  [/tag/i, '/tags'],
-  [/description/i, '/description']
+/** Which field of the form each part of a record comes from. */
+const FIELDS: [string, string][] = [
+  ['/slug', '/tool'],
+  ['/displayName', '/tool'],
+  ['/version', '/version'],
+  ['/description', '/description'],
+  ['/tags', '/tags'],
+  ['/argSchema', '/arguments'],
+  ['/http/request/method', '/method'],
+  ['/http/request/urlTemplate', '/url'],
+  ['/http/request/query', '/query'],
+  ['/http/request/headers', '/headers'],
+  ['/http/request/body', '/body'],
+  ['/http/request/auth', '/auth'],
+  ['/http/response/selector', '/selector']
 ];
 
 export class ToolForm {
@@ -64,6 +66,7 @@ export class ToolForm {
     this._form = createForm(schemaOf(!options.tool), { onChange: () => this._changed(), onSubmit: () => void this._save() });
     this._args = h('div');
     this._tested = h('div.onetool-Tested');
+    this._saveButton = h('button.otx-run', { type: 'button', onclick: () => void this._save() }, 'Save');
     this.element = h(
       'section.onetool-ToolForm',
       { 'aria-label': 'HTTP tool' },
@@ -71,7 +74,7 @@ export class ToolForm {
       this._form.element,
       h('h4', null, 'Try it'),
       this._args,
-      h('div.otx-actions', null, h('button.otx-small', { type: 'button', onclick: () => void this._test() }, 'Test'), h('button.otx-run', { type: 'button', onclick: () => void this._save() }, 'Save'), h('button.otx-small', { type: 'button', onclick: options.onClosed }, 'Close')),
+      h('div.otx-actions', null, h('button.otx-small', { type: 'button', onclick: () => void this._test() }, 'Test'), this._saveButton, h('button.otx-small', { type: 'button', onclick: options.onClosed }, 'Close')),
       this._tested
     );
     this._form.set(options.tool && options.bundle ? valuesOf(options.bundle, options.tool) : { version: 'v1' });
@@ -84,7 +87,14 @@ export class ToolForm {
     this._form.focus();
   }
 
+  /** The arguments to try it with follow what is written; a field that was changed is no longer called wrong. */
   private _changed(): void {
+    const now = this._form.value();
+    const left = this._faults.filter(({ pointer, was }) => was === textAt(now, pointer));
+    if (left.length < this._faults.length) {
+      this._faults = left;
+      this._form.showErrors(left);
+    }
     const schema = JSON.stringify(this._record().argSchema);
     if (schema !== this._schema) {
       this._schema = schema;
@@ -122,8 +132,10 @@ export class ToolForm {
 
   private async _test(): Promise<void> {
     fill(this._tested, '…');
+    this._show([]);
+    this._argForm?.showErrors([]);
+    const given: Record<string, any> = this._form.value();
     try {
-      const given: Record<string, any> = this._form.value();
       const draft = { ...this._record(), slug: given.tool || 'draft', version: given.version || 'v1' };
       const { request, response, result } = await this.rest.test(draft, this._argForm?.value() ?? {});
       const part = (title: string, value: unknown) => (value === undefined || value === null ? null : [h('h4', null, title), h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2))]);
@@ -131,82 +143,115 @@ export class ToolForm {
       fill(this._tested, h(isOk ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', { role: 'status' }, isOk ? 'ok' : 'failed'), part('Request', request), part('Response', response), part('Result', result));
     } catch (error) {
       fill(this._tested);
-      this._refused(error as Error);
+      this._refused(error as Error, given);
     }
   }
 
+  /** Save what stands there now: what is typed meanwhile is not in it, and a second press does nothing. */
   private async _save(): Promise<void> {
+    if (this._saveButton.getAttribute('aria-disabled') === 'true') {
+      return;
+    }
     const given: Record<string, any> = this._form.value();
     const missing = ['bundle', 'tool', 'version', 'url'].filter(name => !given[name]);
     if (missing.length) {
-      this._point(missing.map(name => ({ pointer: `/${name}`, message: 'It is needed.' })));
+      this._show(missing.map(name => ({ pointer: `/${name}`, message: 'It is needed.' })));
+      this._form.focusError();
       return;
     }
+    this._saveButton.setAttribute('aria-disabled', 'true'); // `disabled` would lose the focus
+    const isSaved = await this._put(given, this._record());
+    this._saveButton.setAttribute('aria-disabled', 'false');
+    if (isSaved) {
+      this.options.onClosed();
+      this.options.onSaved(`${given.bundle}.${given.tool}`);
+    }
+  }
+
+  private async _put(given: Record<string, any>, record: Record<string, any>): Promise<boolean> {
     const known = this.options.bundles.find(each => each.slug === given.bundle);
-    const bundle = known ?? (await this._newBundle(given.bundle));
+    const bundle = known ?? (await this._newBundle(given, record));
     if (!bundle) {
-      return;
+      return false;
     }
     try {
-      await this.rest.putTool(bundle.bundleID, given.tool, given.version, this._record());
+      await this.rest.putTool(bundle.bundleID, given.tool, given.version, record);
+      return true;
     } catch (error) {
       if (!known) {
         await this.rest.deleteBundle(bundle.bundleID).catch(() => undefined); // nothing is left of what was refused
       }
-      this._refused(error as Error);
-      return;
+      this._refused(error as Error, given);
+      return false;
     }
-    this.options.onClosed();
-    this.options.onSaved(`${given.bundle}.${given.tool}`);
   }
 
-  /** A bundle of this name; null where there can be none. */
-  private async _newBundle(slug: string): Promise<IBundle | null> {
+  /** A bundle of this name; null where there can be none, and then all that is wrong is shown at once. */
+  private async _newBundle(given: Record<string, any>, record: Record<string, any>): Promise<IBundle | null> {
+    const slug = given.bundle;
     try {
       return await this.rest.putBundle(newId(), { slug, displayName: slug, description: '', isEnabled: true });
     } catch (error) {
-      this._point([{ pointer: '/bundle', message: unprefixed((error as Error).message) }]);
+      const own = faultsOf(error as Error).map(({ message }) => ({ pointer: '/bundle', message }));
+      // In a bundle that is not there nothing is made, but what is wrong with the tool is told before that.
+      const others = await this.rest.putTool(newId(), given.tool, given.version, record).then(
+        () => [],
+        (refusal: Error) => (refusal instanceof RestError && refusal.status === 400 ? faultsOf(refusal) : [])
+      );
+      this._show([...own, ...others.map(inForm)], given);
+      this._form.focusError();
       return null;
     }
   }
 
-  /** Show what is refused where it belongs: the server's words begin with the field they are about. */
-  private _refused(error: Error): void {
-    const isTaken = error instanceof RestError && error.status === 409;
-    const details = error instanceof RestError && error.details.length ? error.details : error.message.split('; ').map(message => ({ pointer: '', message }));
-    this._point(
-      details.map(({ pointer, message }) => {
-        const place = placeOf(`${pointer} ${message}`, isTaken);
-        return { pointer: place, message: place ? unprefixed(message) : message };
-      })
-    );
+  /** Show what is refused where it belongs. */
+  private _refused(error: Error, given: Record<string, unknown>): void {
+    const isTaken = error instanceof RestError && error.code === 'conflict';
+    const faults = faultsOf(error).map(({ pointer, message }) => ({ pointer: pointer || (isTaken ? '/version' : ''), message }));
+    if (error instanceof RestError && error.code === 'invalid_args') {
+      this._refusedArgs(faults);
+      return;
+    }
+    this._show(faults.map(inForm), given);
+    this._form.focusError();
   }
 
-  /** Show errors at their fields, and go to the first. */
-  private _point(errors: { pointer: string; message: string }[]): void {
-    this._form.showErrors(errors);
-    const first = this._form.element.querySelector('[aria-invalid="true"], .otx-error:not([hidden])') as HTMLElement | null;
-    first?.focus();
-    first?.scrollIntoView({ block: 'nearest' });
+  private _refusedArgs(faults: IFault[]): void {
+    this._argForm?.showErrors(faults);
+    this._argForm?.focusError();
+  }
+
+  /** Show what is wrong, and with which values: it is no longer said of others. */
+  private _show(faults: IFault[], given = this._form.value()): void {
+    this._faults = faults.map(fault => ({ ...fault, was: textAt(given, fault.pointer) }));
+    this._form.showErrors(this._faults);
   }
 
   private readonly _form: IForm;
   private readonly _args: HTMLElement;
   private readonly _tested: HTMLElement;
+  private readonly _saveButton: HTMLElement;
   private _argForm: IForm | null = null;
+  private _faults: (IFault & { was: string })[] = [];
   private _schema = '';
 }
 
-/** Without the field's name in front: it stands at the field. */
-function unprefixed(message: string): string {
-  const rest = message.replace(/^[A-Za-z][\w.]*: /, '');
-  return rest[0].toUpperCase() + rest.slice(1);
+/** What is wrong, part by part; one fault of the whole where that is not said. */
+function faultsOf(error: Error): IFault[] {
+  return error instanceof RestError && error.details.length ? error.details : [{ pointer: '', message: error.message }];
 }
 
-function placeOf(text: string, isTaken: boolean): string {
-  const place = (part: string): string | undefined => PLACES.find(([pattern]) => pattern.test(part))?.[1];
-  const field = /^[\s/']*([A-Za-z][\w./]*)/.exec(text)?.[1] ?? '';
-  return place(field) ?? place(text) ?? (isTaken ? '/version' : '');
+/** A fault of a record, or of a draft that is tried out, at the field that it comes from. */
+function inForm({ pointer, message }: IFault): IFault {
+  const inside = pointer.replace(/^\/tool(?=\/|$)/, '');
+  const found = FIELDS.find(([part]) => inside === part || inside.startsWith(`${part}/`));
+  return { pointer: found ? found[1] + inside.slice(found[0].length) : inside, message };
+}
+
+/** What a field holds, to see whether it is still the same; for the whole form '' stands for everything. */
+function textAt(values: Record<string, unknown>, pointer: string): string {
+  const [, name] = pointer.split('/');
+  return JSON.stringify(name === undefined ? values : (values[name] ?? null));
 }
 
 function valuesOf(bundle: IBundle, tool: ITool): Record<string, unknown> {

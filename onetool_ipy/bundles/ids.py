@@ -9,6 +9,7 @@ import re
 import unicodedata
 from typing import Any
 
+from onetool_ipy.bundles.faults import fault
 from onetool_ipy.core import values
 from onetool_ipy.core.errors import InvalidRequest
 
@@ -50,26 +51,30 @@ def require_version(value: Any, field: str = "version") -> str:
     """The version in NFC, or InvalidRequest."""
     text = _label(value, field, ".")
     if text in (".", ".."):
-        raise InvalidRequest(f"{field}: '{text}' is no version.", hint="Give it a label such as '1.0.0'.")
+        raise _refusal(field, f"'{text}' is no version.", "Give it a label such as '1.0.0'.")
     return text
 
 
 def _label(value: Any, field: str, also: str) -> str:
     if not isinstance(value, str) or not value:
         shown = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
-        raise InvalidRequest(f"{field}: {shown}.")
+        raise _refusal(field, f"{shown}.")
     text = unicodedata.normalize("NFC", value[: 4 * MAX_RUNES])
     if len(text) > MAX_RUNES or len(value) > 4 * MAX_RUNES:
         shown = values.safe_repr(value, _MAX_SHOWN)
-        raise InvalidRequest(f"{field}: {shown} is longer than {MAX_RUNES} characters.")
+        raise _refusal(field, f"{shown} is longer than {MAX_RUNES} characters.")
     for rune in text if not _SIMPLE.fullmatch(text) else ():
         if not _is_allowed(rune, also):
             shown, allowed = (
                 values.safe_repr(value, _MAX_SHOWN),
                 "letters, digits and '-'" + (" and '.'" if also else ""),
             )
-            raise InvalidRequest(f"{field}: {shown} holds {rune!r}.", hint=f"Allowed are {allowed}.")
+            raise _refusal(field, f"{shown} holds {rune!r}.", f"Allowed are {allowed}.")
     return text
+
+
+def _refusal(field: str, said: str, hint: str = "") -> InvalidRequest:
+    return InvalidRequest(f"{field}: {said}", hint=hint, details=[fault(f"/{field}", said, hint)])
 
 
 def _is_allowed(rune: str, also: str) -> bool:

@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from onetool_ipy.bundles.faults import fault, of_validation, whole
 from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
 from onetool_ipy.bundles.ids import require_id, require_slug, require_version
 from onetool_ipy.core import names, values
@@ -52,19 +53,11 @@ NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalP
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
-_MAX_FAULTS = 5
 _READ_ONLY = frozenset(
     ("toolID", "bundleID", "isBuiltIn", "available", "reason", "createdAt", "modifiedAt", "callCount", "lastCalledAt")
 )
 _FIRST = ("toolID", "bundleID", "slug", "version")
 """What a record begins with, for those who read the files."""
-_WORDS = {
-    "missing": "is missing",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-    "dict_type": "must be an object",
-    "list_type": "must be a list",
-}
 
 Kind = TypeVar("Kind", bound="Record")
 
@@ -87,6 +80,12 @@ def _func(text: str) -> str:
     if "." not in names.require_name(text):
         raise ValueError(f"'{text}' is not of the form 'pack.tool'")
     return names.canonical(text)
+
+
+def _arguments(schema: Schema) -> Schema:
+    if schema.get("type") != "object":
+        raise ValueError('its "type" must be "object"')
+    return schema
 
 
 def _said(check: Any) -> AfterValidator:
@@ -187,7 +186,7 @@ class _ToolFields(Record):
     description: Text = ""
     tags: Tags = Field(default_factory=list)
     type: ToolType
-    arg_schema: Schema = Field(default_factory=lambda: dict(NO_ARGUMENTS))
+    arg_schema: Annotated[Schema, AfterValidator(_arguments)] = Field(default_factory=lambda: dict(NO_ARGUMENTS))
     output_schema: Schema | bool | None = None
     http: HttpDefinition | None = None
     go_tool: GoTool | None = None
@@ -202,8 +201,6 @@ class _ToolFields(Record):
             raise ValueError(f"a tool of type '{self.type}' needs '{wanted}'")
         if given[other] is not None:
             raise ValueError(f"a tool of type '{self.type}' has no '{other}'")
-        if self.arg_schema.get("type") != "object":
-            raise ValueError('argSchema: its "type" must be "object"')
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -327,24 +324,25 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     if isinstance(data, Record):
         data = data.to_dict()
     if not isinstance(data, Mapping):
-        raise InvalidRequest(f"An object is needed, not {values.safe_repr(data, 80)}.")
+        raise whole(f"An object is needed, not {values.safe_repr(data, 80)}.")
     if not values.is_json(dict(data)):
-        raise InvalidRequest("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
+        raise whole("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
     if own is not None:
         data = _own_copy(_without_read_only(data, own))
     try:
         return kind.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as exc:
-        raise InvalidRequest(_faults(exc, kind)) from None
+        raise of_validation(exc, kind, data) from None
     except RecursionError:
-        raise InvalidRequest("The record is nested too deeply.") from None
+        raise whole("The record is nested too deeply.") from None
 
 
 def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[str, Any]:
     fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
     for field, wanted, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
         if field in fresh and check(fresh.pop(field)) != wanted:
-            raise InvalidRequest(f"{field}: it is another one than '{wanted}', which it is PUT under.")
+            said = f"it is another one than '{wanted}', which it is PUT under."
+            raise InvalidRequest(f"{field}: {said}", details=[fault(f"/{field}", said)])
     return fresh
 
 
@@ -362,24 +360,4 @@ def _own_copy(data: Mapping[str, Any]) -> Any:
         return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError as exc:
         shown = ascii(exc.object[max(0, exc.start - 20) : exc.end])
-        raise InvalidRequest(f"The text {shown} ends in half a character (a lone surrogate).") from None
-
-
-def _faults(exc: ValidationError, kind: type[Record]) -> str:
-    found = [_fault(error, kind) for error in exc.errors(include_url=False, include_context=False, include_input=False)]
-    more = f" (and {len(found) - _MAX_FAULTS} more)" if len(found) > _MAX_FAULTS else ""
-    said = "; ".join(dict.fromkeys(found[:_MAX_FAULTS])) + more
-    return said if said.endswith("?") else said + "."
-
-
-def _fault(error: Any, kind: type[Record]) -> str:
-    place = ".".join(str(part) for part in error["loc"])
-    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
-    if error["type"] == "extra_forbidden":
-        from onetool_ipy.core import match
-
-        known = [str(field.alias) for field in kind.model_fields.values()]
-        near = match.suggest(place, known, limit=1) if len(error["loc"]) == 1 else []
-        return f"'{place}': no such field" + (f", did you mean '{near[0]}'?" if near else "")
-    said = _WORDS.get(error["type"], said[:1].lower() + said[1:] if said[:2] != said[:2].upper() else said)
-    return f"'{place}' {said}" if error["type"] in _WORDS else f"{place}: {said}" if place else said
+        raise whole(f"The text {shown} ends in half a character (a lone surrogate).") from None

@@ -15,6 +15,7 @@ from onetool_ipy.bundles import ids
 from onetool_ipy.bundles.builtins import Overlay
 from onetool_ipy.bundles.catalog import Row, by_age
 from onetool_ipy.bundles.checks import require_callable
+from onetool_ipy.bundles.faults import with_others
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Record, Switch, Tool, ToolBody, read
 from onetool_ipy.bundles.paging import DEFAULT_SIZE, Key, page_of
 from onetool_ipy.bundles.records import BUILT_IN, Records, Surroundings, no_tool, refuse_built_in, refuse_off
@@ -295,8 +296,7 @@ class Bundles:
         """An HTTP tool that is not stored, ready to be tried out; refused as `put_tool` would refuse it."""
         from onetool_ipy.bundles.http import HttpRunner
 
-        given = {key: record[key] for key in record.keys() if key not in ("slug", "version")}  # noqa: SIM118 - records too
-        made = self._runners.draft(self._checked("draft", "1", given)[1], name)
+        made = self._runners.draft(self._checked("draft", "1", _unlabelled(record))[1], name)
         if not isinstance(made, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return made
@@ -317,8 +317,16 @@ class Bundles:
 
     def _checked(self, slug: str, version: str, record: Any) -> tuple[tuple[str, str], ToolBody]:
         """The body of a PUT, if it could be called as it is written."""
-        pair = (ids.require_slug(slug), ids.require_version(version))
-        body = read(ToolBody, record, own=pair)
+        try:
+            pair = (ids.require_slug(slug), ids.require_version(version))
+            body = read(ToolBody, record, own=pair)
+        except InvalidRequest as exc:
+            checks = (
+                lambda: ids.require_slug(slug),
+                lambda: ids.require_version(version),
+                lambda: read(ToolBody, _unlabelled(record), own=(slug, version)),
+            )
+            raise with_others(exc, checks) from None
         require_callable(body, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._around.secret_names())
         return pair, body
 
@@ -331,6 +339,13 @@ class Bundles:
 
 def _place(bundle_id: Any, slug: Any, version: Any) -> tuple[str, tuple[str, str]]:
     return ids.require_id(bundle_id), (ids.require_slug(slug), ids.require_version(version))
+
+
+def _unlabelled(record: Any) -> Any:
+    """A tool's record without the slug and the version that may stand in it."""
+    if not isinstance(record, Mapping | Record):
+        return record
+    return {key: record[key] for key in record.keys() if key not in ("slug", "version")}  # noqa: SIM118 - records too
 
 
 def _bundle_key(bundle: Bundle) -> Key:

@@ -190,10 +190,17 @@ class MissingSecret(ExecutionFailed):
 
 
 class RequestRefused(OneToolError):
-    """A request for a bundle or one of its tools that is not granted. It changed nothing."""
+    """A request for a bundle or one of its tools that is not granted. It changed nothing.
+
+    `details` lists what is wrong with its body: `{pointer, message}` for each place, "" being all of it.
+    """
 
     code: ClassVar[str] = "invalid_request"
     status: ClassVar[int] = 400
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[dict[str, str]] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.details = list(details)
 
 
 class InvalidRequest(RequestRefused, ValueError):

@@ -65,7 +65,8 @@ def switch(panel: Locator, name: str) -> Locator:
 def flip(notebook: Notebook, panel: Locator, name: str) -> None:
     """Press a switch, and wait until the server has heard of it: it shows at once what was wished."""
     with notebook.page.expect_response(lambda answer: answer.request.method == "PATCH"):
-        switch(panel, name).click()
+        switch(panel, name).press("Space")
+    expect(switch(panel, name)).to_be_focused()  # the list was drawn anew, and one is still where one was
 
 
 def error_of(notebook: Notebook, index: int) -> str:
@@ -92,8 +93,11 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     field(form, "url").fill("ftp://nowhere/${id}")
     save.click()
     expect(error(form, "bundle")).to_contain_text("'my shop'")
+    expect(error(form, "url")).to_contain_text("Must start with http:// or https://")
     field(form, "bundle").fill("shop")
+    expect(error(form, "bundle")).to_be_hidden()
     save.click()
+    expect(save).to_be_enabled()
     expect(error(form, "url")).to_contain_text("Must start with http:// or https://")
     expect(panel.locator(".onetool-Bundle[data-slug=shop]")).to_have_count(0)
     field(form, "url").fill(api.url("/items/${id}"))
@@ -143,15 +147,13 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
         panel.get_by_role("button", name=f"Delete get-item {version}").click()
         panel.get_by_role("button", name=f"Delete get-item {version}").click()
         expect(panel.locator(f".onetool-Tool[data-version={version}]")).to_have_count(0)
+        expect(switch(panel, "Bundle shop")).to_be_focused()
     assert "shop" in error_of(notebook, 0)
 
     panel.get_by_role("button", name="Import OpenAPI").click()
-    source, slug = panel.get_by_label("OpenAPI document or address"), panel.get_by_label("Name of the bundle")
-    source.fill('{"openapi": ')
-    slug.fill("items")
-    panel.get_by_role("button", name="Import", exact=True).click()
-    expect(panel.locator(".onetool-Bundles-editor").get_by_role("alert")).to_contain_text("JSON")
-    source.fill(api.url("/openapi.json"))
+    wanted = panel.locator(".onetool-Bundles-editor")
+    field(wanted, "document").fill(api.url("/openapi.json"))
+    field(wanted, "bundle").fill("items")
     panel.get_by_role("button", name="Import", exact=True).click()
     expect(panel).to_contain_text("1 tool imported into items.")
     tab(panel, "Tools")

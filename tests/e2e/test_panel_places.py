@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 import onetool_ipy
 from tests.e2e.screens import AXE
-from tests.e2e.test_panel import LOAD, load, tab, wait_for_cells
+from tests.e2e.test_panel import LOAD, NOT_LOADED, RUN_WITHOUT_WAITING, load, tab, wait_for_cells
 from tests.harness.lab import Lab
 from tests.harness.wheel import Installed
 
@@ -27,6 +27,17 @@ def evil(text: str = "{EVIL}") -> str:
     '''{EVIL}'''
     return text
 """
+WITHOUT_US = """
+import sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onetool_ipy":
+            raise ModuleNotFoundError(f"No module named '{name}'")
+
+sys.meta_path.insert(0, Without())
+"""
+"""A kernel of an environment where the package is not."""
 FUNCTION = "def shout(text: str) -> str:\n    'Say it loudly.'\n    return text.upper()"
 
 
@@ -68,10 +79,51 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     expect(notebook.output(4)).to_contain_text("HEY")
     assert (notebook.path.parent / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == FUNCTION + "\n"
 
+    notebook.command("application:toggle-left-area")
+    expect(page.locator("#onetool-ipy-panel")).to_be_hidden()
     notebook.command("launcher:create")
     page.locator(".jp-LauncherCard", has_text="Tools panel").click()
+    expect(page.locator("#onetool-ipy-panel")).to_be_visible()
     notebook.command("onetool:new-http")
     expect(page.get_by_role("heading", name="New HTTP tool")).to_be_visible()
+    assert notebook.page_errors == []
+
+
+def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(lab: Lab) -> None:
+    notebook = lab.open_notebook(["1 + 1"])
+    page = notebook.page
+    panel = notebook.show_panel()
+    expect(panel).to_contain_text(NOT_LOADED)
+    page.locator(".jp-Notebook .jp-Cell .jp-InputPrompt").first.click()
+
+    look_in_palette(page, "Open tool browser")
+    page.locator(".lm-CommandPalette-item", has_text="Open tool browser").click()
+
+    wait_for_cells(notebook, ["1 + 1", "ot.browser()"])
+    browser = page.locator(".jp-Cell .otx-browser")
+    expect(browser.locator(".otx-tool").first).to_be_visible()
+    expect(panel.locator(".otx-tool").first).to_be_visible()  # the kernel has it now, and the panel sees that
+    assert notebook.page_errors == []
+
+
+def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:
+    """Someone presses Load it while a cell runs, in a kernel that does not have the package."""
+    notebook = lab.open_notebook([WITHOUT_US, "input('free?')"])
+    notebook.run_cell(0)
+    page, panel = notebook.page, notebook.show_panel()
+    page.evaluate(RUN_WITHOUT_WAITING, 1)
+    expect(panel).to_contain_text("The kernel is busy.")
+
+    panel.get_by_role("button", name="Load it").click()
+
+    expect(panel.get_by_role("button", name="Loading …")).to_be_visible()
+    expect(panel).to_contain_text("it is loaded when the cell has ended")
+    page.locator(".jp-Stdin-input").fill("yes")
+    page.locator(".jp-Stdin-input").press("Enter")
+    expect(panel.get_by_role("alert")).to_contain_text("No module named 'onetool_ipy'")
+    expect(panel.get_by_role("button", name="Load it")).to_be_visible()
+    notebook.run_cell(0)  # what goes on in the notebook does not take the words away
+    expect(panel.get_by_role("alert")).to_contain_text("%pip install onetool-ipy")
     assert notebook.page_errors == []
 
 
@@ -117,14 +169,17 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
         form.locator("input").nth(1).fill(EVIL)
         form.locator("input").nth(3).fill(EVIL)
         form.get_by_role("button", name="Save").click()
-        expect(form.locator(".otx-error").first).to_contain_text("holds '<'")
+        expect(form.locator(".otx-field .otx-error").first).to_contain_text("holds '<'")
         toggle = panel.locator(".onetool-Bundle .otx-toggle[aria-expanded=false]").first
         toggle.click()
         expect(panel.locator(".onetool-Tool").last).to_be_visible()
         found += serious(page)
     assert found == []
     assert page.evaluate("() => window.hacked") is None
-    page.keyboard.press("Tab")
+    notebook.command("application:toggle-left-area")
+    expect(panel).to_be_hidden()
+    page.locator(".onetool-Status").click()
+    expect(panel).to_be_visible()
     tab(panel, "Tools")
     page.keyboard.press("ArrowRight")
     expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
@@ -132,13 +187,19 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
 
 
 def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
-    """As behind a JupyterHub; the settings are a user's own: open at start, no status-bar item."""
+    """As behind a JupyterHub, in a server that is older than the kernel.
+
+    The settings are a user's own: open at start, no status-bar item, no tools in the palette; then they are changed.
+    """
     place = tmp_path / "hub"
     settings = place / "home" / "lab" / "settings" / "onetool-ipy"
     settings.mkdir(parents=True)
-    wanted = {"openAtStart": True, "statusBar": False}
+    wanted = {"openAtStart": True, "statusBar": False, "palette": False}
     (settings / "panel.jupyterlab-settings").write_text(json.dumps(wanted), encoding="utf-8")
-    hub = Lab(installed_wheel, place, flags=["--ServerApp.base_url=/user/ann/"], browser=lab.browser)
+    older = tmp_path / "older.py"
+    older.write_text("import onetool_ipy._version as v; v.__version__ = '0.0.1'", encoding="utf-8")
+    flags = ["--ServerApp.base_url=/user/ann/", f"--config={older}"]
+    hub = Lab(installed_wheel, place, flags=flags, browser=lab.browser)
     try:
         notebook = hub.open_notebook([LOAD])
         asked: list[str] = []
@@ -148,9 +209,23 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         notebook.run_cell(0)
         expect(panel.locator(".otx-tool").first).to_be_visible()
         expect(notebook.page.locator(".onetool-Status")).to_be_hidden()
+        expect(panel).to_contain_text(
+            f"The kernel has onetool_ipy {onetool_ipy.__version__}, the server 0.0.1: restart the one that was updated."
+        )
+        look_in_palette(notebook.page, "Tools panel")
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()
+        look_in_palette(notebook.page, "time.now")
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_have_count(0)
+        notebook.page.keyboard.press("Escape")
         tab(panel, "Bundles")
         panel.get_by_role("switch", name="Bundle time").click()
         expect(panel.get_by_role("switch", name="Bundle time")).not_to_be_checked()
+        notebook.command("settingeditor:open", query="onetool_ipy")
+        for title in ("Status bar item", "Tools in the command palette"):
+            notebook.page.get_by_label(title).check()
+        expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+        look_in_palette(notebook.page, "time.now")
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_be_visible()
         own = urlsplit(hub.address)
         assert own.path == "/user/ann/"
         for url in (url for url in asked if not url.startswith(("data:", "blob:"))):
@@ -159,6 +234,13 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         assert notebook.page_errors == []
     finally:
         hub.close()
+
+
+def look_in_palette(page: Page, text: str) -> None:
+    """Open the command palette, and type."""
+    if not page.locator(".lm-CommandPalette-input").is_visible():
+        page.keyboard.press("Control+Shift+C")
+    page.locator(".lm-CommandPalette-input").fill(text)
 
 
 def serious(page: Page) -> list[Any]:

@@ -4,6 +4,7 @@ export interface IForm {
   set(args: Record<string, unknown>): void;
   showErrors(errors: { pointer: string; message: string }[]): void;
   focus(): void;
+  focusError(): void;
 }
 
 export function createForm(

@@ -19,7 +19,7 @@ from onetool_ipy.bundles.http.request import Outgoing, Url, bound
 from onetool_ipy.bundles.http.scope import HIDDEN, Scope
 from onetool_ipy.bundles.http.template import Ref
 from onetool_ipy.bundles.http.writing import Piece
-from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput
+from onetool_ipy.core.errors import ExecutionFailed, InvalidArgs, InvalidOutput
 from onetool_ipy.net.reply import Reply
 
 __all__ = ["Credentials", "Grant", "Sign", "TokenWay", "Tokens", "bearer"]
@@ -59,6 +59,15 @@ class Credentials:
     def sign(self, scope: Scope) -> Sign:
         """What is added to a request that is sent."""
         values = [writing.text(parts, scope, "auth") for parts in self._parts]
+        try:
+            return self._signed(values)
+        except ExecutionFailed as exc:
+            given = next((ref for ref in self.refs() if ref.kind == "argument"), None)
+            if given is None:
+                raise
+            raise InvalidArgs(f"{exc.message} It is made from '{given}'.", hint="Give it another value.") from None
+
+    def _signed(self, values: list[str]) -> Sign:
         if isinstance(self._auth, Bearer):
             return bearer(values[0])
         if isinstance(self._auth, Basic):

@@ -7,9 +7,20 @@ no fragment. `plan()` gives one request or many in one shape; `wire()` gives bac
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.bundles.http.template import holes, holes_in
@@ -52,7 +63,8 @@ _URL = re.compile(r"https?://(?P<host>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.
 _HOST = re.compile(r"[^\s\x00-\x20\x7f$@{}|\\^`<>\"%]+")
 _BAD_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _INSIDE = re.compile(r"\$\{[^{}]*\}")
-_BAD_IN_HEADER = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
+_PLACE = re.compile(r"(?P<name>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]*))?")
+_BAD_IN_HEADER = re.compile(r"[^\x20-\x7e\xa0-\xff]")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _CODES = re.compile(r"[1-5]xx")
@@ -88,7 +100,7 @@ def _url(text: str) -> str:
         raise ValueError(f"'{host}': a ${{name}} may not stand in the scheme, host or port")
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
-    if not _HOST.fullmatch(host):
+    if not _HOST.fullmatch(host) or not _is_place(host):
         raise ValueError(f"'{host}' is no host")
     if "#" in match["rest"]:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
@@ -96,6 +108,20 @@ def _url(text: str) -> str:
     if found := _BAD_IN_URL.search(literal):
         raise ValueError(f"the character {found[0]!r} may not stand in a URL; write it percent-encoded")
     return _template(text)
+
+
+def _is_place(host: str) -> bool:
+    """Whether this can be a host, with or without a port; a name is looked at again when it is sent to."""
+    match = _PLACE.fullmatch(host)
+    if match is None or (match["port"] and int(match["port"][:9]) not in range(1, 65536)):
+        return False
+    if not match["name"].startswith("["):
+        return "" not in match["name"].removesuffix(".").split(".")
+    try:
+        IPv6Address(match["name"][1:-1])
+    except ValueError:
+        return False
+    return True
 
 
 Template = Annotated[Text, BeforeValidator(lambda v: _template(v) if isinstance(v, str) else v)]
@@ -114,6 +140,12 @@ class Bearer(_Record):
     type: Literal["bearer"]
     value: Template
 
+    @field_validator("value")
+    @classmethod
+    def _check_value(cls, value: str) -> str:
+        _header_value("Authorization", value)
+        return value
+
 
 class Basic(_Record):
     """`Authorization: Basic ...`."""
@@ -121,6 +153,13 @@ class Basic(_Record):
     type: Literal["basic"]
     username: Template
     password: Template = ""
+
+    @field_validator("username")
+    @classmethod
+    def _check_username(cls, username: str) -> str:
+        if ":" in _INSIDE.sub("", username):
+            raise ValueError("a user name for basic auth holds no ':'")
+        return username
 
 
 class ApiKey(_Record):
@@ -135,6 +174,7 @@ class ApiKey(_Record):
     def _check(self) -> Self:
         if self.where == "header":
             _header_name(self.name)
+            _header_value(self.name, self.value)
         elif holes(self.name):
             raise ValueError(f"'{self.name}' is a key, and a key cannot be a ${{name}}")
         return self
@@ -160,8 +200,8 @@ class Request(_Record):
     url_template: UrlTemplate
     query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
     headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
-    body: Any = None
     body_type: BodyType | None = None
+    body: Any = None
     auth: Auth | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=_MAX_TIMEOUT_MS)] | None = None
 
@@ -182,31 +222,27 @@ class Request(_Record):
     def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             _header_name(name)
-            if found := _BAD_IN_HEADER.search(_INSIDE.sub("", value)):
-                raise ValueError(f"the header '{name}' holds {found[0]!r}, which cannot be sent")
+            _header_value(name, value)
         if len({name.lower() for name in headers}) < len(headers):
             raise ValueError("a header is named twice")
         return headers
 
     @field_validator("body")
     @classmethod
-    def _check_body(cls, body: Any) -> Any:
+    def _check_body(cls, body: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("body_type")
+        if body is not None and info.data.get("method") == "HEAD":
+            raise ValueError("a HEAD request has no body")
+        if kind == "form" and not isinstance(body, (dict, str, type(None))):
+            raise ValueError("a form's body is an object of its fields")
+        if kind == "multipart" and not isinstance(body, (dict, type(None))):
+            raise ValueError("a multipart body is an object of its fields")
+        if kind in ("text", "binary") and not isinstance(body, (str, type(None))):
+            raise ValueError(f"a {kind} body is text, or one ${{name}}")
         if not values.is_json(body):
             raise ValueError("a body is plain JSON of at most 200 levels")
         list(holes_in(body))
         return body
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.body_type == "form" and not isinstance(self.body, (dict, str, type(None))):
-            raise ValueError("a form's body is an object of its fields")
-        if self.body_type == "multipart" and not isinstance(self.body, (dict, type(None))):
-            raise ValueError("a multipart body is an object of its fields")
-        if self.body_type in ("text", "binary") and not isinstance(self.body, (str, type(None))):
-            raise ValueError(f"a {self.body_type} body is text, or one ${{name}}")
-        if self.body is not None and self.method == "HEAD":
-            raise ValueError("a HEAD request has no body")
-        return self
 
 
 class Selector(_Record):
@@ -321,3 +357,8 @@ def _header_name(name: str) -> None:
         raise ValueError(f"'{name}' is no name of a header")
     if name.lower() in OWN_HEADERS:
         raise ValueError(f"the header '{name}' is set by the connection itself")
+
+
+def _header_value(name: str, value: str) -> None:
+    if found := _BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+        raise ValueError(f"the header '{name}' holds {found[0]!r}, which cannot be sent")

@@ -1,4 +1,4 @@
-"""What went wrong -> status and `{ok: false, error: {code, message}}`. The status comes from the exception's class."""
+"""What went wrong -> status and `{ok: false, error: {code, message, details?}}`. The status comes from its class."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class Answer(NamedTuple):
 def refused(exc: OneToolError) -> Answer:
     """What an exception of ours says to a client."""
     if isinstance(exc, RequestRefused):
-        return Answer(exc.status, _error(exc.code, _said(exc)))
+        answer = _error(exc.code, _said(exc))
+        if exc.details:
+            answer["error"]["details"] = exc.details
+        return Answer(exc.status, answer)
     if isinstance(exc, CallFailure):
         return of_failure(Failure.of(exc, ""), is_http=True)
     if isinstance(exc, StoreError):  # a full or broken disk is nobody's bad request

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from onetool_ipy.bundles.model import Bundle, Record, Text, Tool, ToolBody
+from onetool_ipy.bundles.model import Bundle, Record, Slug, Tool, ToolBody
 
 __all__ = [
     "BundlePage",
@@ -17,6 +17,7 @@ __all__ = [
     "ImportedTools",
     "InvokeBody",
     "Invoked",
+    "Place",
     "Refusal",
     "TestBody",
     "Tested",
@@ -50,14 +51,14 @@ class TestBody(Record):
 class NewBundle(Record):
     """The bundle that an import makes."""
 
-    slug: Annotated[str, Field(min_length=1, max_length=64)]
+    slug: Slug
     display_name: Annotated[str, Field(max_length=256)] = ""
 
 
 class ImportBody(Record):
     """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to make of it."""
 
-    openapi: Json | Text
+    openapi: Json | str
     bundle: NewBundle
 
 
@@ -85,6 +86,22 @@ class ImportedTools(Record):
     notes: list[str] = Field(default_factory=list)
 
 
+class Place(Record):
+    """What is wrong with one place."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pointer: Annotated[
+        str,
+        Field(
+            description="JSON Pointer into the body, with the code `invalid_args` into args; empty where all of it is "
+            "meant. What stands in the path is `/slug` or `/version`.",
+            examples=["/http/request/urlTemplate"],
+        ),
+    ]
+    message: str
+
+
 class Fault(Record):
     """What went wrong. Of an invoke, `code` is spec 004's and `reason` is finer."""
 
@@ -94,7 +111,10 @@ class Fault(Record):
     message: str
     tool: str | None = None
     reason: str | None = None
-    details: Any = None
+    details: Annotated[
+        list[Place] | Json | None,
+        Field(description="Of a body or of arguments that are invalid: every fault, with its place."),
+    ] = None
 
 
 class Refusal(Record):

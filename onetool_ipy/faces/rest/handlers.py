@@ -19,7 +19,8 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from onetool_ipy.core.errors import BodyTooLarge, InvalidRequest, OneToolError
+from onetool_ipy.bundles.faults import fault, whole
+from onetool_ipy.core.errors import BodyTooLarge, OneToolError
 from onetool_ipy.faces.rest.answers import Answer, of_status, refused
 from onetool_ipy.faces.rest.projects import Projects
 from onetool_ipy.faces.rest.request import MAX_BODY, Request, decode_body, read_query
@@ -142,11 +143,12 @@ class _Handler(APIHandler):
 
     def _decoded(self, route: Route) -> Any:
         if self._received > MAX_BODY:
-            raise BodyTooLarge(f"The body has {self._received:,} bytes; at most {MAX_BODY:,} are taken.")
+            said = f"The body has {self._received:,} bytes; at most {MAX_BODY:,} are taken."
+            raise BodyTooLarge(said, details=[fault("", said)])
         if route.body is None:
             return None
         if not self._body:
-            raise InvalidRequest("The body is missing: a JSON object is needed.")
+            raise whole("The body is missing: a JSON object is needed.")
         return decode_body(bytes(self._body))
 
     def _is_preflight(self) -> bool:
@@ -167,7 +169,7 @@ class _Nothing(_Handler):
     """Every path below ours that there is not."""
 
     def look_up(self) -> None:
-        raise web.HTTPError(404, f"There is no {self.request.path.replace('%', '%%')}.")
+        raise web.HTTPError(404, f"There is no {self.request.path}.")
 
 
 async def _masked(request: Request, route: Route) -> Answer:

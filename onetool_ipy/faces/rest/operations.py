@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from onetool_ipy.bundles.faults import beneath, fault
 from onetool_ipy.bundles.model import BundleBody, Switch, Tool, read
-from onetool_ipy.core.errors import InvalidRequest, Unavailable
+from onetool_ipy.core.errors import InvalidRequest, NotFound, ToolNotFound, Unavailable
 from onetool_ipy.core.model import Failure, ToolResult
 from onetool_ipy.faces import making
 from onetool_ipy.faces.rest.answers import Answer, invoked
@@ -99,9 +100,12 @@ async def invoke(asked: Request) -> Answer:
     """Call a tool, on the toolbox's own loop: neither its files nor its waiting hold up the server."""
     args = read(InvokeBody, asked.body).args
     box, place = asked.box, _place(asked)
-    tool = await asked.work(lambda: box.bundles.get_tool(*place))
+    try:
+        tool = await asked.work(lambda: box.bundles.get_tool(*place))
+    except NotFound as exc:
+        raise ToolNotFound(exc.message, hint=exc.hint) from exc
     if not _runs_here(box, tool):
-        said = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'.", hint=_IN_KERNEL)
+        said = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'. {_IN_KERNEL}")
         return _outgoing(box, ToolResult(False, error=Failure.of(said, tool.slug)), tool)
     running = box.background.submit(lambda: box.bundles.ainvoke(*place, args, source="rest"))
     result = await box.background.wait(running)
@@ -112,8 +116,12 @@ async def test(asked: Request) -> Answer:
     """Call a tool that is not stored, and tell what it sent and got."""
     body = read(TestBody, asked.body)
     if body.tool.http is None:
-        raise InvalidRequest("tool: only a tool of type 'http' can be tested here.", hint=_IN_KERNEL)
-    runner = await asked.work(lambda: asked.box.bundles.draft(asked.body["tool"]))
+        said = "Only a tool of type 'http' can be tested here."
+        raise InvalidRequest(f"tool: {said}", hint=_IN_KERNEL, details=[fault("/tool/type", said, _IN_KERNEL)])
+    try:
+        runner = await asked.work(lambda: asked.box.bundles.draft(asked.body["tool"]))
+    except InvalidRequest as exc:
+        raise beneath(exc, "/tool") from exc
     return Answer(200, await runner.atrace(body.args))
 
 
@@ -128,7 +136,10 @@ async def import_openapi(asked: Request) -> Answer:
         source, base_url = await making.afetch(asked.box, source)
 
     def store() -> Answer:
-        draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url)
+        try:
+            draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url)
+        except InvalidRequest as exc:
+            raise beneath(exc, "/openapi") from exc
         made = making.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
         told = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}

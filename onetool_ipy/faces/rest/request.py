@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
+from onetool_ipy.bundles.faults import whole
 from onetool_ipy.core import values
 from onetool_ipy.core.errors import InvalidRequest
 from onetool_ipy.toolbox import Toolbox
@@ -67,11 +68,11 @@ def decode_body(data: bytes) -> Any:
         if "\\u" in text:  # half a surrogate pair can be written in JSON, and nowhere else
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
-        raise InvalidRequest("The body is not UTF-8 text.") from None
+        raise whole("The body is not UTF-8 text.") from None
     except RecursionError:
-        raise InvalidRequest("The body is nested too deeply.") from None
+        raise whole("The body is nested too deeply.") from None
     except ValueError as exc:
-        raise InvalidRequest(f"The body is not JSON: {values.cut(str(exc), 120)}.") from None
+        raise whole(f"The body is not JSON: {values.cut(str(exc), 120)}.") from None
     return value
 
 

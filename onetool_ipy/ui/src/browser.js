@@ -1,6 +1,6 @@
 // The tool browser: packs, tools, one tool; history and stored results beside them. It owns the layout and the keys,
 // and asks the transport for everything it shows.
-import { debounced, fill, h, keepFocus, show } from './dom.js';
+import { currentTab, debounced, fill, h, keepFocus, show, tabKeys } from './dom.js';
 import { Detail } from './detail.js';
 import { ToolList } from './list.js';
 import { Runs } from './runs.js';
@@ -15,6 +15,7 @@ const KEYS = [
   ['?', 'these keys']
 ];
 const SLOW_MS = 2500;
+const NO_FILTER = { pack: '', source: '', tag: '', isFavourite: false };
 
 /** `{element, close(), open(name, args)}`. `onInsert(code, isRun)` and
  * `onDrag(name, event)` are for those who have a notebook to put a call into. */
@@ -24,17 +25,18 @@ export function createBrowser(transport, options = {}) {
 
 class Browser {
   constructor(transport, { onInsert = null, onDrag = null, isSmall = false } = {}) {
-    Object.assign(this, { transport, filters: { pack: '', source: '', tag: '', isFavourite: false }, view: 'tools' });
+    Object.assign(this, { transport, isSmall, filters: { ...NO_FILTER }, view: 'tools' });
     this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
     this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
     this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters), onDrag });
-    this.build(isSmall);
+    this.build();
     this.undo = [transport.on('lost', event => this.lost(event.reason)), transport.on('changed', debounced(300, () => this.load()))];
     this.watching = setInterval(() => this.watch(), 1000);
     this.load();
   }
 
-  build(isSmall) {
+  build() {
+    const { isSmall } = this;
     this.search = h('input.otx-input.otx-search', { type: 'search', placeholder: 'Search tools', 'aria-label': 'Search tools', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', spellcheck: 'false', oninput: () => this.find() });
     this.source = h('select.otx-input', { 'aria-label': 'Source', onchange: () => this.filter({ source: this.source.value }) });
     this.tag = h('select.otx-input', { 'aria-label': 'Tag', onchange: () => this.filter({ tag: this.tag.value }) });
@@ -44,11 +46,12 @@ class Browser {
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
-    this.views = h('div.otx-tabs', { role: 'tablist', 'aria-label': 'What to look at' }, [['tools', isSmall ? 'All' : 'Tools'], ['history', 'History'], ['results', 'Results']].map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.look(kind) }, title)));
+    this.views = tabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'What to look at' }, [['tools', isSmall ? 'All' : 'Tools'], ['history', 'History'], ['results', 'Results']].map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.look(kind) }, title))));
+    this.none = show(h('div.otx-none'), false);
     this.back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.leave() }, '‹ All tools');
     this.empty = h('div.otx-empty', null, h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'), h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more'));
     this.right = h('div.otx-right', null, this.back, this.empty, show(this.detail.element, false));
-    this.left = h('div.otx-left', null, this.views, this.tools.element, this.side, this.runs.element);
+    this.left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.side, this.runs.element);
     this.element = h(
       isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser',
       // JupyterLab's own shortcuts stay out of what is typed here.
@@ -78,10 +81,11 @@ class Browser {
 
   drawFilters() {
     const { hello, filters } = this;
+    const all = what => (this.isSmall ? what[0].toUpperCase() + what.slice(1) : `All ${what}`); // there is room for a word
     const choices = (title, values) => [h('option', { value: '' }, title), ...values.map(value => h('option', { value }, value))];
-    fill(this.source, choices('All sources', hello.sources)).value = filters.source;
-    fill(this.tag, choices('All tags', hello.tags)).value = filters.tag;
-    fill(this.packSelect, choices('All packs', hello.packs.map(pack => pack.name))).value = filters.pack;
+    fill(this.source, choices(all('sources'), hello.sources)).value = filters.source;
+    fill(this.tag, choices(all('tags'), hello.tags)).value = filters.tag;
+    fill(this.packSelect, choices(all('packs'), hello.packs.map(pack => pack.name))).value = filters.pack;
     show(this.source, hello.sources.length > 1);
     show(this.tag, hello.tags.length > 0);
     const button = (label, n, isOn, onclick) => h(isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack', { type: 'button', 'aria-pressed': String(isOn), onclick }, h('span', null, label), h('span.otx-quiet', null, n));
@@ -110,11 +114,22 @@ class Browser {
     try {
       const shown = await this.tools.show(this.search.value, this.filters);
       const total = this.hello?.tools ?? 0;
-      fill(this.count, shown === total ? `${number(total)} tools` : shown ? `${number(shown)} of ${number(total)}` : 'no tool');
+      fill(this.count, shown === total ? `${number(total)} ${total === 1 ? 'tool' : 'tools'}` : shown ? `${number(shown)} of ${number(total)}` : 'no tool');
+      this.isNone = shown === 0;
+      this.drawNone();
       this.search.setAttribute('aria-activedescendant', this.tools.active);
     } catch (error) {
       show(fill(this.notice, error.message), true);
     }
+  }
+
+  /** An empty list says why it is empty, and what to do. */
+  drawNone() {
+    const query = this.search.value.trim();
+    const isFiltered = Object.values(this.filters).some(Boolean);
+    const said = query ? `No tool fits '${query}'${isFiltered ? ' here' : ''}.` : isFiltered ? 'No tool is left by these filters.' : 'There are no tools yet.';
+    const all = h('button.otx-small', { type: 'button', onclick: () => this.filter(NO_FILTER) }, 'Look in all tools');
+    show(fill(this.none, h('p', null, said), isFiltered ? all : null), this.view === 'tools' && this.isNone);
   }
 
   async ask(query, filters) {
@@ -171,11 +186,12 @@ class Browser {
 
   look(view) {
     this.view = view;
-    for (const tab of this.views.children) tab.setAttribute('aria-selected', String(tab.dataset.kind === view));
+    currentTab(this.views, tab => tab.dataset.kind === view);
     show(this.tools.element, view === 'tools');
+    show(this.none, view === 'tools' && this.isNone === true);
     show(this.side, view !== 'tools');
-    if (view === 'history') this.drawSide('history', row => this.call(row), 'No call yet.');
-    if (view === 'results') this.drawSide('results', row => this.stored(row), 'No stored result.');
+    if (view === 'history') this.drawSide('history', row => this.call(row), 'No call yet: what you run is listed here.');
+    if (view === 'results') this.drawSide('results', row => this.stored(row), 'No stored result: large ones are kept here.');
   }
 
   async drawSide(kind, draw, nothing) {

@@ -1,9 +1,10 @@
 // One tool: its words, its form (or JSON, or code), Run with progress and Cancel, and the result. What was typed for a
 // tool, and its last call, are still there when one comes back to it.
-import { debounced, fill, h, show } from './dom.js';
+import { currentTab, debounced, fill, h, show, tabKeys } from './dom.js';
 import { createForm } from './form.js';
 import { progressWords } from './runs.js';
 import { isObject } from './schema.js';
+import { atField } from './typed.js';
 import { copied, createViewer, duration, number } from './viewer.js';
 
 const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code']];
@@ -29,11 +30,12 @@ export class Detail {
     if (turn !== this.turn || (this.isDrawn(tool) && args === null)) return;
     this.tool = tool;
     this.isReadable = true;
+    this.isAsked = false;
     this.args = args ?? this.typedFor.get(name) ?? {};
     this.draw();
     this.form.set(this.args);
     this.look(args === null ? this.runs.latest(name) : null);
-    this.checkNow(true);
+    this.checkNow();
   }
 
   /** Whether this tool, as it is now, is what one sees: then nothing is drawn anew under someone's hands. */
@@ -111,7 +113,7 @@ export class Detail {
     this.jsonSaid = h('div.otx-error', { role: 'alert', hidden: true });
     this.code = h('div.otx-code');
     this.panes = { form: this.form.element, json: h('div', null, this.json, this.jsonSaid), code: this.code };
-    this.tabs = h('div.otx-tabs', { role: 'tablist' }, TABS.map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.tab(kind) }, title)));
+    this.tabs = tabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Ways to give the arguments' }, TABS.map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.tab(kind) }, title))));
     this.runButton = h('button.otx-run', { type: 'button', title: 'Ctrl-Enter', onclick: () => this.start() }, 'Run');
     this.cancelButton = h('button.otx-small', { type: 'button', hidden: true, onclick: () => this.cancel() }, 'Cancel');
     this.insertButton = this.onInsert ? h('button.otx-small', { type: 'button', title: 'Put the call into the notebook', onclick: () => this.insert(false) }, 'Insert') : null;
@@ -158,7 +160,7 @@ export class Detail {
 
   tab(kind) {
     for (const [name, pane] of Object.entries(this.panes)) show(pane, name === kind);
-    for (const tab of this.tabs.children) tab.setAttribute('aria-selected', String(tab.dataset.kind === kind));
+    currentTab(this.tabs, tab => tab.dataset.kind === kind);
     if (kind === 'json' && this.isReadable !== false) this.json.value = JSON.stringify(this.args, null, 2);
   }
 
@@ -190,19 +192,25 @@ export class Detail {
     }
   }
 
-  /** Ask Python what is wrong, and how the call reads as code. On opening, missing arguments are not yet called wrong. */
-  async checkNow(isFirst = false) {
+  /** Show what is wrong at its field, and below the JSON. */
+  point(errors) {
+    this.form.showErrors(errors);
+    const said = errors.map(({ pointer, message }) => h('div', null, pointer ? `${pointer}: ${atField(message)}` : message));
+    if (this.isReadable !== false) show(fill(this.jsonSaid, said), said.length > 0);
+  }
+
+  /** Ask Python what is wrong, and how the call reads as code. What is missing is not called wrong before Run. */
+  async checkNow() {
     const turn = (this.checking = (this.checking ?? 0) + 1);
     const { tool, args } = this;
     try {
       const answer = await this.transport.request('check', { name: tool.name, args });
       if (turn !== this.checking || tool !== this.tool) return answer;
-      const isTouched = !isFirst || Object.keys(args).length > 0;
-      this.form.showErrors(isTouched ? answer.errors.filter(error => !isFirst || error.keyword !== 'required') : []);
+      this.point(answer.errors.filter(error => this.isAsked || error.keyword !== 'required'));
       this.drawCode(answer.code);
       return answer;
     } catch (error) {
-      if (turn === this.checking) this.form.showErrors([{ pointer: '', message: error.message }]);
+      if (turn === this.checking) this.point([{ pointer: '', message: error.message }]);
       return null;
     }
   }
@@ -226,12 +234,14 @@ export class Detail {
       return;
     }
     this.check.stop();
+    this.isAsked = true;
     const { tool, args } = this;
     const answer = await this.checkNow();
     if (!answer || tool !== this.tool || this.isHeld) return;
     if (answer.errors.length) {
       if (this.panes.code.hidden === false) this.tab('form');
-      this.element.querySelector('[aria-invalid="true"]')?.focus();
+      if (this.panes.json.hidden) this.form.focusError();
+      else this.json.focus();
       return;
     }
     this.look(this.runs.start(tool.name, args));
@@ -243,8 +253,11 @@ export class Detail {
 
   /** Put the call into the notebook; one that cannot be right is not run there. */
   async insert(isRun) {
+    this.isAsked = this.isAsked || isRun;
     const answer = await this.checkNow();
-    if (answer && !(isRun && answer.errors.length)) this.onInsert(answer.code, isRun);
+    if (!answer) return;
+    if (isRun && answer.errors.length) this.form.focusError();
+    else this.onInsert(answer.code, isRun);
   }
 
   /** Show a stored result here. */

@@ -90,6 +90,29 @@ export function keepFocus(root) {
   return () => document.removeEventListener('pointerdown', pressed, true);
 }
 
+/** Show which of some tabs is the current one: only that one is reached by Tab, the others from there. */
+export function currentTab(tabs, isCurrent) {
+  for (const tab of tabs.children) {
+    tab.setAttribute('aria-selected', String(isCurrent(tab)));
+    tab.tabIndex = isCurrent(tab) ? 0 : -1;
+  }
+}
+
+/** Let arrow keys, Home and End go from tab to tab. */
+export function tabKeys(tabs) {
+  tabs.addEventListener('keydown', event => {
+    const all = [...tabs.children];
+    const at = all.indexOf(document.activeElement);
+    const next = { ArrowRight: at + 1, ArrowLeft: at - 1 + all.length, Home: 0, End: all.length - 1 }[event.key];
+    if (next === undefined || at < 0) return;
+    all[next % all.length].focus();
+    all[next % all.length].click();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  return tabs;
+}
+
 /** An id that no other element of the page has. */
 export function uid(stem) {
   uid.last = (uid.last ?? 0) + 1;

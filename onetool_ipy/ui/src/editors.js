@@ -1,10 +1,9 @@
-// The editors of a form's fields, one per kind of schema. Each has `element`, `id`, `value()` and `set(value)`; NOTHING
-// stands for what was left empty. Those with parts inside also show their errors.
+// A form's fields, and the editors that have parts inside: lists, objects, unions. Each editor has `element`, `id`,
+// `value()`, `set(value)` and `mark(isWrong)`; those with parts also show the errors of these.
 import { fill, h, show, uid } from './dom.js';
-import { fieldsOf, isLong, isObject, typeText } from './schema.js';
-import { atField, fit, hint, isVariable, parsed, wordOf } from './typed.js';
-
-export const NOTHING = Symbol('nothing');
+import { Choice, NOTHING, Null, Switch, Text } from './inputs.js';
+import { fieldsOf, isObject, typeText } from './schema.js';
+import { atField, fit, isVariable, wordOf } from './typed.js';
 
 /** The fields of an object's schema, required ones first. */
 export function fieldsFor(schema, changed) {
@@ -26,11 +25,14 @@ class Field {
     this.name = name;
     this.isRequired = isRequired;
     this.only = isRequired && node.kind === 'enum' && node.choices.length === 1 ? node.choices[0] : NOTHING;
-    this.pointer = `${parent}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-    this.error = h('div.otx-error', { role: 'alert', id: uid('error'), hidden: true });
-    this.editor = editorOf(name, node, this.pointer, changed, this.error.id);
-    this.variable = this.editor instanceof Text ? null : new Named(name, this.error.id, changed, isOn => show(this.editor.element, !isOn));
+    this.parent = parent;
+    this.pointer = `${parent}/${escaped(name)}`;
     const said = node.schema.description;
+    this.error = h('div.otx-error', { role: 'alert', id: uid('error'), hidden: true });
+    this.help = typeof said === 'string' && said ? h('div.otx-help', { id: uid('help') }, said) : null;
+    const about = this.help ? `${this.help.id} ${this.error.id}` : this.error.id;
+    this.editor = editorOf(name, node, this.pointer, changed, about);
+    this.variable = this.editor instanceof Text ? null : new Named(name, about, changed, isOn => show(this.editor.element, !isOn));
     const label = h(
       'label.otx-label',
       { for: this.editor.isMany ? null : this.editor.id },
@@ -42,7 +44,7 @@ class Field {
       'div.otx-field',
       null,
       h('div.otx-label-row', null, label, this.variable?.toggle),
-      typeof said === 'string' && said ? h('div.otx-help', { id: `${this.editor.id}-help` }, said) : null,
+      this.help,
       this.editor.element,
       this.variable?.element,
       this.error
@@ -60,18 +62,35 @@ class Field {
 
   showErrors(errors, left) {
     this.editor.showErrors?.(errors, left);
-    const own = errors.filter(error => left.has(error) && (error.pointer === this.pointer || (!this.editor.showErrors && error.pointer.startsWith(`${this.pointer}/`))));
-    for (const error of own) left.delete(error);
-    show(fill(this.error, own.map(error => h('div', null, atField(error.message)))), own.length > 0);
-    this.editor.mark?.(own.length > 0);
+    const own = errors.filter(error => left.has(error) && isAt(error, this.pointer));
+    const missing = this.isRequired && this.value() === NOTHING ? errors.filter(error => error.keyword === 'required' && error.pointer === this.parent) : [];
+    for (const error of [...own, ...missing]) left.delete(error);
+    const said = [...own.map(error => atField(error.message)), ...(missing.length ? ['It is needed.'] : [])];
+    const isNamed = this.variable?.isOn ?? false;
+    tell(this.error, said);
+    this.variable?.mark(isNamed && said.length > 0);
+    this.editor.mark(!isNamed && said.length > 0);
   }
+}
+
+/** A name as a part of a JSON pointer. */
+function escaped(name) {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+function isAt(error, pointer) {
+  return error.pointer === pointer || error.pointer.startsWith(`${pointer}/`);
+}
+
+function tell(element, messages) {
+  show(fill(element, messages.map(message => h('div', null, message))), messages.length > 0);
 }
 
 /** A notebook variable in the place of an editor that takes no text. */
 class Named {
-  constructor(name, errorId, changed, onTurn) {
+  constructor(name, about, changed, onTurn) {
     Object.assign(this, { isOn: false, onTurn });
-    this.input = h('input.otx-input', { type: 'text', placeholder: '=name', 'aria-label': `${name}, a notebook variable`, 'aria-describedby': errorId, spellcheck: 'false', oninput: changed });
+    this.input = h('input.otx-input', { type: 'text', placeholder: '=name', 'aria-label': `${name}, a notebook variable`, 'aria-describedby': about, spellcheck: 'false', oninput: changed });
     this.element = show(h('div', null, this.input), false);
     this.toggle = h('button.otx-equals', { type: 'button', title: 'Take a notebook variable', 'aria-label': `${name}: take a notebook variable`, 'aria-pressed': 'false', onclick: () => {
       this.turn(!this.isOn);
@@ -97,110 +116,39 @@ class Named {
     this.input.value = isOne ? value : '';
     this.turn(isOne);
   }
+
+  mark(isWrong) {
+    this.input.setAttribute('aria-invalid', String(isWrong));
+  }
 }
 
-function editorOf(name, node, pointer, changed, errorId) {
+/** `about` are the ids of what is said of the field: its help, its error. */
+function editorOf(name, node, pointer, changed, about) {
   const make = { enum: Choice, boolean: Switch, list: List, object: Group, map: Pairs, union: Union, null: Null }[node.kind] ?? Text;
-  return new make({ name, node, pointer, changed, errorId });
+  return new make({ name, node, pointer, changed, about });
 }
 
-/** One line or box of text: strings, numbers, and JSON for what has no form of its own. */
-class Text {
-  constructor({ name, node, changed, errorId }) {
-    this.id = uid('field');
-    this.node = node;
-    const isBox = node.kind === 'any' || (node.kind === 'string' && isLong(name, node.schema));
-    const common = { id: this.id, placeholder: hint(node), 'aria-describedby': errorId, spellcheck: 'false', oninput: changed };
-    this.input = isBox
-      ? h('textarea.otx-input', { ...common, rows: node.kind === 'any' ? 2 : 3 })
-      : h('input.otx-input', { ...common, type: 'text', inputmode: node.kind === 'string' ? null : 'decimal' });
-    this.element = this.input;
-  }
-
-  value() {
-    const text = this.input.value;
-    if (text.trim() === '') return text !== '' && this.node.kind === 'string' ? text : NOTHING;
-    if (isVariable(text)) return text.trim();
-    if (this.node.isNullable && text.trim() === 'null') return null;
-    if (this.node.kind === 'string') return text.trim() === '""' ? '' : text;
-    return parsed(text.trim());
-  }
-
-  set(value) {
-    if (value === NOTHING) this.input.value = '';
-    else if (typeof value === 'string') this.input.value = value === '' ? '""' : value;
-    else this.input.value = JSON.stringify(value, null, this.node.kind === 'any' ? 1 : undefined);
-  }
-
-  mark(isWrong) {
-    this.input.setAttribute('aria-invalid', String(isWrong));
-  }
-}
-
-class Choice {
-  constructor({ node, changed, errorId }) {
-    this.id = uid('field');
-    this.choices = node.choices;
-    this.other = null;
-    const preset = 'default' in node.schema ? `default: ${JSON.stringify(node.schema.default)}` : 'choose ...';
-    const options = [h('option', { value: '' }, preset), ...this.choices.map((choice, i) => h('option', { value: String(i) }, wordOf(choice)))];
-    if (node.isNullable) options.push(h('option', { value: 'null' }, 'null'));
-    this.input = h('select.otx-input', { id: this.id, 'aria-describedby': errorId, onchange: changed }, options);
-    this.element = this.input;
-  }
-
-  value() {
-    const chosen = this.input.value;
-    if (chosen === '') return NOTHING;
-    if (chosen === 'null') return null;
-    return chosen === 'other' ? this.other : this.choices[Number(chosen)];
-  }
-
-  set(value) {
-    this.input.querySelector('option[value="other"]')?.remove();
-    const at = this.choices.findIndex(choice => JSON.stringify(choice) === JSON.stringify(value));
-    if (value === NOTHING) this.input.value = '';
-    else if (at >= 0) this.input.value = String(at);
-    else if (value === null && this.input.querySelector('option[value="null"]')) this.input.value = 'null';
-    else {
-      this.other = value; // kept, so that nothing typed as JSON is lost; the checker says that it is wrong
-      this.input.append(h('option', { value: 'other' }, wordOf(value)));
-      this.input.value = 'other';
-    }
-  }
-
-  mark(isWrong) {
-    this.input.setAttribute('aria-invalid', String(isWrong));
-  }
-}
-
-class Switch extends Choice {
-  constructor(given) {
-    super({ ...given, node: { ...given.node, choices: [true, false] } });
-  }
-}
-
-class Null {
-  constructor() {
-    this.id = uid('field');
-    this.element = h('span.otx-quiet', { id: this.id }, 'null');
-  }
-
-  value() {
-    return null;
-  }
-
-  set() {}
-}
-
-class List {
-  constructor({ name, node, pointer, changed }) {
-    this.id = uid('list');
+/** Something with parts: it has no value of its own to call wrong, so its frame is marked. */
+class Parts {
+  constructor(element, about) {
     this.isMany = true;
+    this.element = element;
+    if (about) element.setAttribute('aria-describedby', about);
+  }
+
+  mark(isWrong) {
+    this.element.classList.toggle('otx-wrong', isWrong);
+  }
+}
+
+class List extends Parts {
+  constructor({ name, node, pointer, changed, about }) {
+    super(h('div.otx-list', { role: 'group', 'aria-label': name }), about);
+    this.id = uid('list');
     Object.assign(this, { name, node, pointer, changed, rows: [], whole: NOTHING });
     this.body = h('div.otx-rows');
     this.add = h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append(true) }, `+ Add to ${name}`);
-    this.element = h('div.otx-list', { role: 'group', 'aria-label': name }, this.body, this.add);
+    fill(this.element, this.body, this.add);
   }
 
   append(isByHand, value = NOTHING) {
@@ -245,20 +193,25 @@ class List {
   showErrors(errors, left) {
     this.rows.forEach((row, at) => {
       row.editor.showErrors?.(errors, left);
-      const start = `${this.pointer}/${at}`;
-      const own = errors.filter(error => left.has(error) && (error.pointer === start || error.pointer.startsWith(`${start}/`)));
-      for (const error of own) left.delete(error);
-      show(fill(row.error, own.map(error => h('div', null, atField(error.message)))), own.length > 0);
+      rowErrors(row, `${this.pointer}/${at}`, errors, left);
     });
   }
 }
 
-class Group {
-  constructor({ name, node, pointer, changed }) {
+/** Show at a row what is wrong with it, as far as no part of it has said so. */
+function rowErrors({ editor, error: place }, pointer, errors, left) {
+  const own = errors.filter(error => left.has(error) && isAt(error, pointer));
+  for (const error of own) left.delete(error);
+  tell(place, own.map(error => atField(error.message)));
+  editor.mark(own.length > 0);
+}
+
+class Group extends Parts {
+  constructor({ name, node, pointer, changed, about }) {
+    super(h('fieldset.otx-group', { 'aria-label': name }), about);
     this.id = uid('group');
-    this.isMany = true;
     this.fields = node.fields.map(field => new Field(field.name, field, pointer, changed));
-    this.element = h('fieldset.otx-group', { id: this.id, 'aria-label': name }, this.fields.map(field => field.element));
+    fill(this.element, this.fields.map(field => field.element)).id = this.id;
   }
 
   value() {
@@ -282,22 +235,23 @@ class Group {
 }
 
 /** An object whose keys are free. */
-class Pairs {
-  constructor({ name, node, pointer, changed }) {
+class Pairs extends Parts {
+  constructor({ name, node, pointer, changed, about }) {
+    super(h('div.otx-list', { role: 'group', 'aria-label': name }), about);
     this.id = uid('pairs');
-    this.isMany = true;
     Object.assign(this, { name, node, pointer, changed, rows: [] });
     this.body = h('div.otx-rows');
-    this.element = h('div.otx-list', { role: 'group', 'aria-label': name }, this.body, h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append('', NOTHING, true) }, `+ Add to ${name}`));
+    fill(this.element, this.body, h('button.otx-small', { type: 'button', id: this.id, onclick: () => this.append('', NOTHING, true) }, `+ Add to ${name}`));
   }
 
   append(key, value, isByHand) {
-    const editor = editorOf(this.name, this.node.values, `${this.pointer}/${key}`, this.changed, '');
+    const error = h('div.otx-error', { role: 'alert', id: uid('error'), hidden: true });
+    const editor = editorOf(this.name, this.node.values, `${this.pointer}/${escaped(key)}`, this.changed, error.id);
     editor.set(value);
     const label = h('input.otx-input', { type: 'text', value: key, placeholder: 'key', 'aria-label': `${this.name}, key`, oninput: this.changed });
     editor.element.setAttribute('aria-label', `${this.name}, value`);
-    const row = { label, editor };
-    row.element = h('div.otx-row', null, label, h('div.otx-grow', null, editor.element), h('button.otx-small', {
+    const row = { label, editor, error };
+    row.element = h('div.otx-row', null, label, h('div.otx-grow', null, editor.element, error), h('button.otx-small', {
       type: 'button', title: 'Remove', 'aria-label': `Remove from ${this.name}`,
       onclick: () => {
         this.rows = this.rows.filter(each => each !== row);
@@ -327,14 +281,21 @@ class Pairs {
     this.body.replaceChildren();
     for (const [key, each] of Object.entries(isObject(value) ? value : {})) this.append(key, each, false);
   }
+
+  showErrors(errors, left) {
+    for (const row of this.rows) {
+      row.editor.showErrors?.(errors, left);
+      rowErrors(row, `${this.pointer}/${escaped(row.label.value)}`, errors, left);
+    }
+  }
 }
 
 class Union {
-  constructor({ name, node, pointer, changed, errorId }) {
+  constructor({ name, node, pointer, changed, about }) {
     this.id = uid('union');
-    Object.assign(this, { name, node, pointer, changed, errorId, editor: null });
+    Object.assign(this, { name, node, pointer, changed, about, editor: null });
     const options = [h('option', { value: '' }, 'choose ...'), ...node.branches.map((branch, i) => h('option', { value: String(i) }, branch.label))];
-    this.select = h('select.otx-input', { id: this.id, 'aria-describedby': errorId, onchange: () => {
+    this.select = h('select.otx-input', { id: this.id, 'aria-describedby': about, onchange: () => {
       this.choose(this.select.value);
       this.changed();
     } }, options);
@@ -344,7 +305,7 @@ class Union {
 
   choose(at) {
     this.select.value = at;
-    this.editor = at === '' ? null : editorOf(this.name, this.node.branches[Number(at)].node, this.pointer, this.changed, this.errorId);
+    this.editor = at === '' ? null : editorOf(this.name, this.node.branches[Number(at)].node, this.pointer, this.changed, this.about);
     this.editor?.element.setAttribute('aria-label', this.name);
     this.editor?.fix?.();
     fill(this.body, this.editor?.element);
@@ -366,5 +327,10 @@ class Union {
 
   showErrors(errors, left) {
     this.editor?.showErrors?.(errors, left);
+  }
+
+  mark(isWrong) {
+    this.select.setAttribute('aria-invalid', String(isWrong && !this.editor));
+    this.editor?.mark(isWrong);
   }
 }

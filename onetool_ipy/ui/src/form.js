@@ -1,23 +1,24 @@
 // A form made from a tool's JSON Schema. What is left empty is not sent; defaults are placeholders. A field takes a
 // notebook variable as `=name`; Python reads that, and checks everything. Nothing here knows the transport.
 import { fill, h, show, uid } from './dom.js';
-import { NOTHING, collected, fieldsFor } from './editors.js';
+import { collected, fieldsFor } from './editors.js';
+import { NOTHING } from './inputs.js';
 import { isObject } from './schema.js';
 
-/** `{element, value(), set(args), showErrors([{pointer, message}]), focus()}` for a tool's parameters. */
+/** `{element, value(), set(args), showErrors([{pointer, message}]), focus(), focusError()}` for a tool's parameters. */
 export function createForm(parameters, { onChange = () => {}, onSubmit = () => {}, variables = async () => [] } = {}) {
   const fields = fieldsFor(parameters, changed);
-  const spare = h('div.otx-error', { role: 'alert', hidden: true });
+  const spare = h('div.otx-error', { role: 'alert', tabindex: '-1', hidden: true });
   const element = h('form.otx-form', { novalidate: true, autocomplete: 'off' });
   const optional = fields.filter(field => !field.isRequired);
   fill(
     element,
+    spare,
     fields.filter(field => field.isRequired).map(field => field.element),
     optional.length > 0 && optional.length < fields.length ? h('div.otx-divider', null, 'Optional') : null,
     optional.map(field => field.element),
     fields.length === 0 ? h('p.otx-quiet', null, 'This tool takes no arguments.') : null,
-    fields.length ? h('p.otx-quiet.otx-tip', null, 'Any field takes a notebook variable: ', h('code', null, '=name')) : null,
-    spare
+    fields.length ? h('p.otx-quiet.otx-tip', null, 'Any field takes a notebook variable: ', h('code', null, '=name')) : null
   );
   hinted(element, variables);
   element.addEventListener('submit', event => {
@@ -43,10 +44,18 @@ export function createForm(parameters, { onChange = () => {}, onSubmit = () => {
     showErrors(errors) {
       const left = new Set(errors);
       for (const field of fields) field.showErrors(errors, left);
+      // What belongs to no field stands above all of them.
       show(fill(spare, [...left].map(error => h('div', null, `${error.pointer ? `${error.pointer}: ` : ''}${error.message}`))), left.size > 0);
     },
     focus() {
       element.querySelector('input, select, textarea')?.focus();
+    },
+    /** Go to the first thing that is wrong. */
+    focusError() {
+      const first = [...element.querySelectorAll('[aria-invalid="true"], .otx-wrong, .otx-error')].find(each => !each.closest('[hidden]'));
+      const target = first?.matches('.otx-wrong') ? first.querySelector('input, select, textarea, button') : first;
+      target?.focus();
+      target?.scrollIntoView?.({ block: 'nearest' });
     }
   };
 }

@@ -1,7 +1,7 @@
 // The calls that were started here: what they tell while they run, and how they end. Several run at once; those that
 // are not in sight are listed, so that none is forgotten.
 import { fill, h, show } from './dom.js';
-import { duration, number } from './viewer.js';
+import { duration, number, stateChip, stateOf } from './viewer.js';
 
 const MOST_SEEN = 5;
 
@@ -90,8 +90,7 @@ export class Runs {
   }
 
   line(run) {
-    const state = run.result ? (run.result.ok ? 'ok' : 'failed') : 'runs';
-    const chip = h(state === 'runs' ? 'span.otx-chip' : state === 'ok' ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', null, state);
+    const chip = stateChip(run.result ? stateOf(run.result) : 'runs');
     run.words = h('span.otx-quiet.otx-run-words', null, run.result ? '' : progressWords(run));
     const open = h('button.otx-small.otx-run-open', { type: 'button', title: 'Look at it', onclick: () => this.onOpen(run) }, run.tool);
     const stop = run.result

@@ -30,9 +30,9 @@ export function fieldsOf(schema, root, depth = 0) {
 /** A few words on what is wanted: `integer, 1 to 10`. */
 export function typeText(node) {
   const { schema } = node;
-  if (node.kind === 'enum') return 'one of';
+  if (node.kind === 'enum') return node.choices.length === 1 ? 'fixed' : `one of ${node.choices.length}`;
   if (node.kind === 'union') return node.branches.map(branch => branch.label).join(' or ');
-  const name = node.kind === 'any' ? 'JSON' : node.kind;
+  const name = { any: 'JSON', map: 'names and values' }[node.kind] ?? node.kind;
   const [low, high] = [schema.minimum ?? schema.exclusiveMinimum, schema.maximum ?? schema.exclusiveMaximum];
   const bounds = low !== undefined && high !== undefined ? `, ${low} to ${high}` : low !== undefined ? `, from ${low}` : high !== undefined ? `, up to ${high}` : '';
   const format = typeof schema.format === 'string' ? `, ${schema.format}` : '';

@@ -79,7 +79,8 @@ function line(title, series) {
   if (!most) return empty(title);
   const at = (step, value) => [(series.indexOf(step) + 0.5) * (WIDE / series.length), HIGH - (value / most) * (HIGH - 8)];
   const path = key => known.map((step, i) => `${i ? 'L' : 'M'}${at(step, step[key]).map(n => n.toFixed(1)).join(' ')}`).join('');
-  const dots = known.map(step => svg('circle', { cx: at(step, step.p95)[0], cy: at(step, step.p95)[1], r: 2.5, class: 'otx-dot' }, svg('title', {}, `${step.label}: median ${duration(step.p50)}, 95 % under ${duration(step.p95)}`)));
+  const dot = (step, key) => svg('circle', { cx: at(step, step[key])[0], cy: at(step, step[key])[1], r: 2.5, class: `otx-dot otx-dot-${key}` }, svg('title', {}, `${step.label}: median ${duration(step.p50)}, 95 % under ${duration(step.p95)}`));
+  const dots = known.flatMap(step => [dot(step, 'p95'), dot(step, 'p50')]);
   const legend = [h('span.otx-legend.otx-legend-p50', null, 'median'), h('span.otx-legend.otx-legend-p95', null, '95 %')];
   return figure(title, chart(title, [svg('path', { d: path('p95'), class: 'otx-line-p95' }), svg('path', { d: path('p50'), class: 'otx-line-p50' }), dots], series, duration(most)), legend);
 }

@@ -1,6 +1,6 @@
 // The result viewer: text by lines, table, tree, image. Only the window in sight is asked for; sorting, filtering and
 // finding are done over everything, in Python.
-import { debounced, fill, h, show } from './dom.js';
+import { currentTab, debounced, fill, h, show, tabKeys } from './dom.js';
 import { Windowed } from './windowed.js';
 
 const LINE = 18;
@@ -10,7 +10,7 @@ const TITLES = { text: 'Raw', table: 'Table', tree: 'Tree', image: 'Image' };
 /** `{element, show(result), close()}`; `request` is the transport's. */
 export function createViewer(request, { onAssigned = () => {} } = {}) {
   const head = h('div.otx-result-head');
-  const tabs = h('div.otx-tabs', { role: 'tablist' });
+  const tabs = tabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Ways to look at the result' }));
   const body = h('div.otx-result-body');
   const element = h('section.otx-viewer', { 'aria-label': 'Result' }, head, tabs, body);
   let pane = null;
@@ -18,10 +18,7 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
   function open(result, kind) {
     pane?.close?.();
     const make = { text: TextPane, table: TablePane, tree: TreePane, image: ImagePane }[kind];
-    for (const tab of tabs.children) {
-      tab.setAttribute('aria-selected', String(tab.dataset.kind === kind));
-      tab.tabIndex = tab.dataset.kind === kind ? 0 : -1;
-    }
+    currentTab(tabs, tab => tab.dataset.kind === kind);
     pane = new make(request, result);
     fill(body, pane.element);
     pane.start?.();
@@ -41,38 +38,38 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
     open(result, kinds[0]);
   }
 
-  tabs.addEventListener('keydown', event => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const all = [...tabs.children];
-    const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
-    next.focus();
-    next.click();
-    event.preventDefault();
-    event.stopPropagation();
-  });
-
   return { element, show: display, close: () => pane?.close?.() };
 }
 
 function summary(result) {
   const facts = [];
-  if (result.ms !== undefined) facts.push(duration(result.ms));
+  const state = stateOf(result);
+  if (result.ms !== undefined && state !== 'cancelled') facts.push(duration(result.ms));
   if (result.rows !== undefined) facts.push(counted(result.rows, 'row'));
-  else if (result.lines !== undefined) facts.push(counted(result.lines, 'line'));
+  else if (result.lines !== undefined && result.kinds?.[0] !== 'image') facts.push(counted(result.lines, 'line'));
   if (result.bytes !== undefined && result.bytes !== null) facts.push(size(result.bytes));
   if (result.note) facts.push(result.note);
   return h(
     'div.otx-summary',
     { role: 'status' },
-    h(result.ok ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', null, result.ok ? 'ok' : 'failed'),
+    stateChip(state),
     result.tool ? h('code', null, result.tool) : null,
     facts.map(fact => h('span.otx-quiet', null, fact)),
     result.handle ? h('span.otx-quiet', { title: 'The handle: ot.result(handle=...)' }, result.handle) : null
   );
 }
 
+/** How a call ended, in a word: what someone stopped has not failed. */
+export function stateOf({ ok, error }) {
+  return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';
+}
+
+export function stateChip(state) {
+  return h({ ok: 'span.otx-chip.otx-ok', failed: 'span.otx-chip.otx-bad' }[state] ?? 'span.otx-chip', null, state);
+}
+
 function failure(error) {
+  if (error.reason === 'cancelled') return h('p.otx-quiet', null, error.message);
   const reason = error.reason ? ` (${error.reason})` : '';
   return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
 }

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput, MissingSecret
+from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.core.errors import ExecutionFailed, InvalidArgs, InvalidOutput, MissingSecret
 from tests.bundles.http.conftest import Clock, Make
 from tests.harness.stub import Asked, Stub
 from tests.net.loopback import Loopback
@@ -70,6 +72,39 @@ def test_a_secret_that_no_header_can_hold_is_refused(server: Loopback, make: Mak
         make(asking(server.url("/echo"), auth), secrets={"BAD": "line1\r\nX-Evil: 1"}).run({})
     assert "line1" not in str(caught.value)
     assert server.accepts == 0
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"type": "bearer", "value": "${key}"},
+        {"type": "apiKey", "in": "header", "name": "X-Key", "value": "k-${key}"},
+        {"type": "basic", "username": "${key}", "password": "x"},
+    ],
+    ids=["bearer", "apiKey", "basic"],
+)
+@pytest.mark.parametrize("value", ["line1\r\nX-Evil: 1:", "\u20ac:"], ids=["control", "latin"])
+def test_an_argument_that_no_header_can_hold_is_a_bad_argument(
+    server: Loopback, make: Make, auth: dict[str, Any], value: str
+) -> None:
+    with pytest.raises(InvalidArgs, match="It is made from 'key'") as caught:
+        make(asking(server.url("/echo"), auth), args={"key": {"type": "string"}}).run({"key": value})
+    assert "line1" not in str(caught.value)
+    assert server.accepts == 0
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"type": "bearer", "value": "a\nb"},
+        {"type": "apiKey", "in": "header", "name": "X-Key", "value": "a\tb${KEY}"},
+        {"type": "basic", "username": "a:${NAME}", "password": "x"},
+    ],
+    ids=["bearer", "apiKey", "basic"],
+)
+def test_auth_that_can_never_be_sent_is_no_definition(auth: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=r"which cannot be sent|holds no ':'"):
+        HttpDefinition.model_validate(asking("http://a.test/", auth))
 
 
 class Issuer:

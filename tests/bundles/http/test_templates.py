@@ -34,11 +34,26 @@ ANY: dict[str, Any] = {}
         "",
         "https://",
         "http:///path",
+        "http://a.test:99999/",
+        "http://a.test:0/",
+        "http://a.test:80x/",
+        "http://[::1/",
+        "http://[::zz]/",
+        "http://::1/",
+        "http://a..test/",
+        "http://.test/",
     ],
 )
 def test_a_url_starts_with_http_or_https_and_names_a_host(url: str) -> None:
     with pytest.raises(ValidationError, match=r"must start with http:// or https://|is no host"):
         HttpDefinition.model_validate({"request": {"urlTemplate": url}})
+
+
+@pytest.mark.parametrize(
+    "host", ["a.test", "a.test.", "a.test:8443", "a.test:", "[::1]:8443", "127.0.0.1:1", "bücher.test"]
+)
+def test_a_host_may_have_a_port(host: str) -> None:
+    HttpDefinition.model_validate({"request": {"urlTemplate": f"https://{host}/${{x}}"}})
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,10 @@ def test_everything_that_is_wrong_is_answered_in_one_form(
     assert answer.headers["Content-Type"] == "application/json"
 
 
+def test_a_path_that_is_none_is_named_as_it_was_asked(server: Server) -> None:
+    assert "/onetool/tools/50%25/x." in _exactly(server, "GET", "onetool/tools/50%25/x").json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -82,8 +82,9 @@ def test_values_stay_what_they_are(api: Api, value: str, sent: str) -> None:
 def test_unknown_tools_are_404(api: Api) -> None:
     own = api.bundle()
 
-    assert _error(api.invoke(f"tools/bundles/{own}/tools/nothing/version/1"), 404)
-    assert _error(api.invoke("tools/bundles/019b7730-1000-7000-8000-000000000999/tools/x/version/1"), 404)
+    for place in (f"{own}/tools/nothing", "019b7730-1000-7000-8000-000000000999/tools/x"):
+        error = _error(api.invoke(f"tools/bundles/{place}/version/1"), 404)
+        assert error["code"] == "tool_not_found"
 
 
 def test_a_tool_that_is_off_is_403(api: Api) -> None:

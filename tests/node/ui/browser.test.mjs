@@ -45,6 +45,12 @@ test('what was used lately comes first; a typo finds its tool; matched letters a
   type(search, 'xyzzy');
   await until(() => names(browser).length === 0);
   assert.match($(browser, '.otx-total').textContent, /no tool/);
+  assert.equal($(browser, '.otx-none').textContent, "No tool fits 'xyzzy'.");
+  $(browser, '[data-kind="history"]').click();
+  assert.ok($(browser, '.otx-none').hidden);
+  type(search, '');
+  await until(() => names(browser).length === TOOLS.length);
+  assert.ok($(browser, '.otx-none').hidden);
   browser.close();
 });
 
@@ -55,6 +61,9 @@ test('filters hold together with the search', async () => {
   assert.deepEqual(names(browser), ['fs.read_file']);
   type(search, 'search');
   await until(() => names(browser).length === 0);
+  assert.match($(browser, '.otx-none').textContent, /No tool fits 'search' here\./);
+  $(browser, '.otx-none button').click();
+  await until(() => names(browser).includes('brave.search'));
   browser.close();
 });
 
@@ -102,14 +111,51 @@ test('wrong arguments are said at their field and nothing runs', async () => {
   browser.close();
 });
 
-test('cancel asks for it, and a failed result says why', async () => {
+test('cancel asks for it, and what was stopped is not called failed', async () => {
   const { browser, transport, asked } = await open();
   await browser.open('nb.slow', { n: 3 });
   await browser.detail.start();
   [...browser.element.querySelectorAll('button')].find(each => each.textContent === 'Cancel').click();
   await until(() => asked.some(message => message.kind === 'cancel'));
   transport.receive({ event: 'job', job: 'j1', status: 'cancelled', result: { ok: false, error: { code: 'execution_error', reason: 'cancelled', message: 'The job was cancelled.' } } });
-  await until(() => /cancelled/.test($(browser, '.otx-failure').textContent));
+  await until(() => /The job was cancelled/.test($(browser, '.otx-result').textContent));
+  assert.equal($(browser, '.otx-summary .otx-chip').textContent, 'cancelled');
+  assert.equal($(browser, '.otx-result .otx-bad, .otx-failure'), null);
+  browser.close();
+});
+
+test('what is missing is said at its field once Run is pressed, and not before; in JSON below it', async () => {
+  const check = ({ args }) => ({ errors: 'n' in args ? [] : [{ pointer: '', message: "missing argument 'n'", keyword: 'required' }], code: {} });
+  const { browser, asked } = await open({ check });
+  await browser.open('nb.slow');
+  type(browser.element.querySelector('.otx-form input'), '1');
+  type(browser.element.querySelector('.otx-form input'), '');
+  await browser.detail.checkNow();
+  assert.equal(browser.element.querySelector('.otx-form .otx-error:not([hidden])'), null);
+  await browser.detail.start();
+  assert.equal($(browser, '.otx-field > .otx-error').textContent, 'It is needed.');
+  assert.equal(document.activeElement, $(browser, '.otx-form input'));
+  $(browser, '[role=tab][data-kind="json"]').click();
+  await browser.detail.start();
+  assert.match($(browser, '.otx-json + .otx-error').textContent, /missing argument 'n'/);
+  assert.equal(document.activeElement, $(browser, '.otx-json'));
+  assert.ok(!asked.some(message => message.kind === 'run'));
+  browser.close();
+});
+
+test('tabs are one stop, and the arrow keys go from one to the next', async () => {
+  const { browser } = await open();
+  await browser.open('nb.slow');
+  const [form, json, code] = browser.element.querySelectorAll('.otx-detail .otx-tab');
+  assert.deepEqual([form, json, code].map(tab => tab.tabIndex), [0, -1, -1]);
+  form.focus();
+  press(form, 'ArrowRight');
+  assert.equal(document.activeElement, json);
+  assert.equal(json.getAttribute('aria-selected'), 'true');
+  press(json, 'End');
+  assert.equal(document.activeElement, code);
+  press(code, 'ArrowRight');
+  assert.deepEqual([form, json, code].map(tab => tab.tabIndex), [0, -1, -1]);
   browser.close();
 });
 

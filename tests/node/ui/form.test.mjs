@@ -120,7 +120,7 @@ test('an object with free keys is made of pairs', () => {
   assert.deepEqual(form.value(), { headers: { x: 3 } });
 });
 
-test('errors stand at their field, also inside, and what fits no field is said below', () => {
+test('errors stand at their field, also inside, and what fits no field is said above', () => {
   const form = formOf({ at: { type: 'object', properties: { x: { type: 'number' } } }, tags: { type: 'array', items: { type: 'string' } } });
   form.set({ at: { x: 'no' }, tags: ['ok', 3] });
   form.showErrors([
@@ -131,9 +131,71 @@ test('errors stand at their field, also inside, and what fits no field is said b
   assert.equal(field(form, 'x').querySelector(':scope > .otx-error').textContent, 'not a number');
   assert.equal(input(form, 'x').getAttribute('aria-invalid'), 'true');
   assert.match(field(form, 'tags').textContent, /not a text/);
-  assert.match(form.element.lastChild.textContent, /\/other: not known/);
+  const [first] = form.element.querySelectorAll(':scope > .otx-error, :scope > .otx-field');
+  assert.match(first.textContent, /\/other: not known/);
   form.showErrors([]);
   assert.ok([...form.element.querySelectorAll('.otx-error')].every(each => each.hidden));
+  assert.equal(form.element.querySelector('[aria-invalid="true"], .otx-wrong'), null);
+});
+
+test('every kind of field says what is wrong with it, to readers of the screen too', () => {
+  const kinds = {
+    text: { type: 'string', description: 'What it is.' }, choice: { enum: ['a', 'b'] }, on: { type: 'boolean' }, any: {}, list: { type: 'array', items: { type: 'string' } },
+    map: { type: 'object', additionalProperties: { type: 'string' } }, group: { type: 'object', properties: { x: { type: 'string' } } }, union: { anyOf: [{ type: 'integer' }, { type: 'string' }] }
+  };
+  const form = formOf(kinds);
+  for (const name of Object.keys(kinds)) {
+    form.showErrors([{ pointer: `/${name}`, message: `wrong ${name}` }]);
+    const error = field(form, name).querySelector(':scope > .otx-error');
+    assert.equal(error.textContent, `wrong ${name}`);
+    const marked = form.element.querySelectorAll('[aria-invalid="true"], .otx-wrong');
+    assert.equal(marked.length, 1, name);
+    assert.ok(marked[0].getAttribute('aria-describedby').split(' ').includes(error.id), name);
+    form.focusError();
+    assert.ok(field(form, name).contains(document.activeElement) && document.activeElement !== document.body, name);
+  }
+  const [help] = input(form, 'text').getAttribute('aria-describedby').split(' ');
+  assert.equal(document.getElementById(help).textContent, 'What it is.');
+});
+
+test('an error inside stands at its row; the first that is wrong is gone to, and what has no field before all', () => {
+  const form = formOf({ tags: { type: 'array', items: { type: 'string' } }, headers: { type: 'object', additionalProperties: { type: 'string' } } });
+  form.set({ tags: ['a', 'b'], headers: { 'a/b': 'x', c: 'y' } });
+  const errors = [{ pointer: '/headers/a~1b', message: 'no header' }, { pointer: '/tags/1', message: 'too short' }];
+  form.showErrors(errors);
+  const [, second] = field(form, 'tags').querySelectorAll('input');
+  assert.equal(second.getAttribute('aria-invalid'), 'true');
+  assert.equal(document.getElementById(second.getAttribute('aria-describedby')).textContent, 'too short');
+  const value = field(form, 'headers').querySelector('[aria-label="headers, value"]');
+  assert.equal(value.getAttribute('aria-invalid'), 'true');
+  assert.equal(document.getElementById(value.getAttribute('aria-describedby')).textContent, 'no header');
+  form.focusError();
+  assert.equal(document.activeElement, second);
+  form.showErrors([...errors, { pointer: '', message: 'all of it' }]);
+  form.focusError();
+  assert.equal(document.activeElement.textContent, 'all of it');
+  form.showErrors([{ pointer: '/tags/7', message: 'there is no such row' }]);
+  assert.equal(field(form, 'tags').querySelector(':scope > .otx-error').textContent, 'there is no such row');
+});
+
+test('what is missing is said at its field, by the kind of the error and not by its words', () => {
+  const inner = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x'] };
+  const form = formOf({ name: { type: 'string' }, at: inner }, ['name', 'at']);
+  form.set({ at: { y: 1 } });
+  form.showErrors([
+    { pointer: '', message: "missing argument 'name'", keyword: 'required' },
+    { pointer: '/at', message: '"x" is a required property', keyword: 'required' }
+  ]);
+  const said = [...form.element.querySelectorAll('.otx-error:not([hidden])')].map(each => [each.parentElement.querySelector('.otx-name').textContent, each.textContent]);
+  assert.deepEqual(said, [['name', 'It is needed.'], ['x', 'It is needed.']]);
+});
+
+test('a variable that is wrong is marked where it is typed', () => {
+  const form = formOf({ rows: { type: 'array', items: {} } });
+  form.set({ rows: '=nothing' });
+  form.showErrors([{ pointer: '/rows', message: 'no such variable' }]);
+  form.focusError();
+  assert.equal(document.activeElement.getAttribute('aria-label'), 'rows, a notebook variable');
 });
 
 test('set and value are in step for every kind', () => {
