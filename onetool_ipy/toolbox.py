@@ -6,6 +6,7 @@ with. `proxies` make its tools callable as plain Python. Building the parts is `
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
+_MEND = "Mend it there, then run: ot.reload()"
 
 
 class Toolbox:
@@ -85,6 +87,7 @@ class Toolbox:
         self._swap = ForkLock()
         self._making = ForkLock()
         self._problem: Problem | None = None
+        self._told: set[Problem] = set()
         self._is_closed = False
         self._snippets: dict[str, Snippet] = {}
         self._shortcuts: tuple[Config, Shortcuts] | None = None
@@ -259,8 +262,8 @@ class Toolbox:
 
         settings = self.config.settings.output
         plain = values.to_json(result.data)
-        size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
-        if result.error is not None or size <= settings.max_inline_bytes:
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        if result.error is not None or len(text.encode()) <= settings.max_inline_bytes:
             return plain
         tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
         try:
@@ -306,15 +309,19 @@ class Toolbox:
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
         known = self.registry
-        found = [*self.config.problems, *known.problems()]
+        found = [*self.config.problems_now(), *known.problems()]
         if self.config.settings.aliases or self.config.settings.snippets:
             names = [spec.name for spec in known.list()]
-            found += self.shortcuts.problems(lambda name: known.get(name) is not None, names)
+            wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
+            for problem in sorted(set(wrong) - self._told):
+                logging.getLogger("onetool_ipy.config").error("%s", self.mask(str(problem)))
+            self._told.update(wrong)
+            found += wrong
         if self._problem is not None:
             found.append(self._problem)
         found += self.servers.clashes(known.packs())
         found += self.log.problems()
-        return [Problem(*(self.mask(text) for text in problem)) for problem in found]
+        return [Problem(self.mask(p.where), self.mask(p.message), self.mask(p.hint) or _MEND) for p in found]
 
     def tell_watchers(self) -> None:
         """Tell who watches that there may be other tools now; from whatever thread saw it."""

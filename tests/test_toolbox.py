@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import logging
+import pickle
 import threading
 import traceback
 import weakref
@@ -103,7 +104,7 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 
     def wait() -> None:
         """Wait."""
-        gate.wait(10)
+        gate.wait(60)
 
     box.adopt(wait)
 
@@ -203,6 +204,20 @@ def test_names_that_python_cannot_spell(box: Toolbox) -> None:
     assert web["a/b"](1) == web.a_b(1)
     assert web["x.y"](1) == {"page-size": 1}
     assert web._ipython_key_completions_() == ["get-sum", "a/b", "x.y"]
+
+
+def test_a_result_is_stored_where_its_call_was_made(box: Toolbox, tmp_path: Path) -> None:
+    """With two toolboxes open, a result's lines are its own project's: so is its handle, and what is masked in it."""
+    result = box.call("tools.echo", {"message": ["one", "two"]})
+    with Project(tmp_path / "other").open() as other:
+        assert result.lines(limit=1)["lines"] == ['"one"']
+
+        assert result.search("tw")["lines"] == ['"two"']
+        assert box.results.query(result.handle)["total_lines"] == 2
+        assert other.results.list() == []
+
+    copied = pickle.loads(pickle.dumps(result))
+    assert (copied.data, copied.handle) == (result.data, result.handle)
 
 
 def test_a_tools_own_exception_comes_with_its_own_frames(box: Toolbox) -> None:
@@ -404,16 +419,16 @@ def test_a_call_under_way_keeps_its_parts(box: Toolbox, project: Project) -> Non
     def hold() -> None:
         """Hold."""
         begun.set()
-        gate.wait(10)
+        gate.wait(60)
 
     box.adopt(hold)
     caller = threading.Thread(target=lambda: found.append(box.call("nb.hold")))
     caller.start()
-    assert begun.wait(5)
+    assert begun.wait(30)
     project.write("onetool.yaml", "timeouts: {local_s: 1}")
     box.reload()
     gate.set()
-    caller.join(5)
+    caller.join(30)
 
     assert found[0].ok
     assert found[0].meta["tool"] == "nb.hold"
@@ -512,7 +527,7 @@ def test_first_use_from_many_threads_builds_one_registry(project: Project) -> No
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
 
     assert len({id(part) for parts in found for part in parts}) == 2
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from onetool_ipy.core import schema, values
 from onetool_ipy.core.errors import InvalidArgs, InvalidTool
+from onetool_ipy.core.extent import MOST, extent
 
 __all__ = ["Checker", "Converter", "Mask", "compile_schema", "pointer"]
 
@@ -113,6 +114,11 @@ def compile_schema(parameters: Mapping[str, Any]) -> Any:
     """The compiled form of a JSON Schema, offline; InvalidTool for what is none. It is to be given plain JSON only."""
     import jsonschema_rs
 
+    if extent(parameters) > MOST:
+        raise InvalidTool(
+            f"A JSON Schema that cannot be judged: its references multiply to more than {MOST:,} for one value.",
+            hint="Refer to each part once, not to the same part again and again.",
+        )
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
     try:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.loop import outcome
+from onetool_ipy.core.loop import HEARS_S, outcome
 from onetool_ipy.core.model import Failure, ToolCall, ToolResult
 
 __all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
@@ -123,7 +123,8 @@ class Job:
         import asyncio
 
         ended = asyncio.wrap_future(self._running.future)
-        await asyncio.wait({ended})
+        while not ended.done():  # a little at a time, so that the main thread hears of Stop: see `outcome`
+            await asyncio.wait({ended}, timeout=HEARS_S)
         if not ended.cancelled():
             ended.exception()
         return self.result(0)

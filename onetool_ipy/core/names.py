@@ -27,7 +27,7 @@ def require_name(name: object) -> str:
         raise InvalidTool("A tool needs a name.", hint="Give it one such as 'geo.locate'.")
     if len(name) > _MAX_NAME:
         raise InvalidTool(f"The name '{name[:40]}...' is longer than {_MAX_NAME} characters.")
-    if not name.isprintable() or any(c.isspace() for c in name):
+    if " " in name or not name.isprintable():  # the space is the one blank that counts as printable
         raise InvalidTool(f"The name {name!r} holds blanks or unprintable characters.")
     return name
 

@@ -5,7 +5,7 @@ A tool's failure is data here, never an exception crossing the executor. Both ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.core import current, values
@@ -85,6 +85,12 @@ class Failure(Frozen):
             return self.to_dict().get(key)
         return self.to_dict()[key]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.to_dict()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
     def get(self, key: str, default: Any = None) -> Any:
         return self.to_dict().get(key, default)
 
@@ -105,6 +111,8 @@ class ToolResult(Frozen):
     data: Any
     error: Failure | None
     meta: Json
+    _home: Callable[[], Any] | None = None
+    """Gives the toolbox that made the call, while it is there; a copy sent elsewhere has none."""
 
     def __init__(self, ok: bool, data: Any = None, error: Failure | None = None, meta: Json | None = None) -> None:
         mine = self.__dict__
@@ -146,7 +154,7 @@ class ToolResult(Frozen):
 
     def store(self) -> str:
         """Write the result now, so that every process of the project finds it by its handle."""
-        stores = current.require().results
+        stores = self._stores()
         if self.handle is None:
             tool, call_id = str(self.meta.get("tool", "")), str(self.meta.get("call_id", ""))
             self.meta["handle"] = stores.put(self.unwrap(), tool=tool, call_id=call_id)
@@ -155,14 +163,12 @@ class ToolResult(Frozen):
 
     def lines(self, offset: int = 1, limit: int = 100) -> Json:
         """Lines of the stored result; stores it first where that is needed. The keys are those of `ot.result`."""
-        found: Json = current.require().results.query(self.store(), offset=offset, limit=limit)
+        found: Json = self._stores().query(self.store(), offset=offset, limit=limit)
         return found
 
     def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> Json:
         """Lines of the stored result that match a regular expression (RE2), or are like it."""
-        found: Json = current.require().results.query(
-            self.store(), offset=offset, limit=limit, search=pattern, fuzzy=fuzzy
-        )
+        found: Json = self._stores().query(self.store(), offset=offset, limit=limit, search=pattern, fuzzy=fuzzy)
         return found
 
     def view(self) -> Any:
@@ -183,6 +189,14 @@ class ToolResult(Frozen):
         if self.error is None:
             return {"ok": True, "value": values.to_json(self.data)}
         return {"ok": False, "error": self.error.to_dict()}
+
+    def _stores(self) -> Any:
+        """The stored results of the toolbox that made the call, else of the current one."""
+        box = None if self._home is None else self._home()
+        return (current.require() if box is None else box).results
+
+    def __getstate__(self) -> Json:
+        return {name: value for name, value in self.__dict__.items() if name != "_home"}
 
     def __bool__(self) -> bool:
         return self.ok

@@ -7,10 +7,10 @@ import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from onetool_ipy.core.errors import TooLarge
+from onetool_ipy.core.errors import CallCancelled, TooLarge
 from onetool_ipy.core.loop import too_late
 
-__all__ = ["LAZY", "MAX_ITEMS", "collected", "finished"]
+__all__ = ["LAZY", "MAX_ITEMS", "collected", "finished", "unstopped"]
 
 MAX_ITEMS = 1_000_000
 """How many items of a generator are collected before it counts as endless."""
@@ -46,6 +46,13 @@ async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
 
 
 async def _awaited(value: Any) -> Any:
+    try:
+        return await _settled(value)
+    except KeyboardInterrupt:
+        raise _its_own() from None
+
+
+async def _settled(value: Any) -> Any:
     if isinstance(value, types.GeneratorType):
         return collected(value)
     if isinstance(value, AsyncIterator):
@@ -56,6 +63,18 @@ async def _awaited(value: Any) -> Any:
                 raise _endless()
         return found
     return await value if hasattr(type(value), "__await__") else value
+
+
+def unstopped(work: Callable[[], Any]) -> Any:
+    """Do `work` in a thread where nobody presses Stop: an interrupt is the tool's own, and ends it alone."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise _its_own() from None
+
+
+def _its_own() -> CallCancelled:
+    return CallCancelled("The tool raised KeyboardInterrupt.")
 
 
 def _endless() -> TooLarge:

@@ -59,7 +59,7 @@ class Shortcuts:
                 found.append(Problem(f"alias '{name}'", exc.message, exc.hint))
                 continue
             if not is_tool(target):
-                near = match.did_you_mean(target, tools)
+                near = match.did_you_mean(target, tools) or "See all with: ot.tools()"
                 found.append(Problem(f"alias '{name}'", f"There is no tool '{target}'.", near))
         for snippet in self.snippets.values():
             where = snippet.where or f"snippet '{snippet.name}'"

@@ -8,6 +8,7 @@ comment, or, where the script could not do without it, is a clear error.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -23,12 +24,25 @@ from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut, prompt_of
 from onetool_ipy.sources.outline_text import read_outline
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["export_notebook"]
+__all__ = ["COMMANDS", "export_notebook"]
 
-_COMMANDS = (
-    "list", "info", "help", "why", "reload", "search", "stats", "history", "results",
-    "health", "check", "install", "replay",
+COMMANDS = (
+    "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
+    "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "usage", "view",
 )  # fmt: skip
+"""The sub-commands of `%tool`: they show something, or change the project for good, and are left out of a script."""
+
+_AWAITED = '''
+import ast as _ast
+import asyncio as _asyncio
+
+_runner = _asyncio.Runner()
+
+
+def _awaited(cell):
+    """Run a cell that awaits at its top; all of them share one event loop, as in the notebook."""
+    _runner.run(eval(compile(cell, "cell", "exec", flags=_ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), globals()))
+'''
 
 
 class _Source(str):
@@ -55,8 +69,25 @@ def export_notebook(file: Path, box: Toolbox) -> str:
         *([f"from onetool_ipy.live import {', '.join(names)}"] if names else []),
         *_own_packs(tools, cells, names),
     ]
-    body = [f"\n# Cell {cell.number}\n{cell.script(tools)}" for cell in cells]
+    scripts = [(cell.number, cell.script(tools)) for cell in cells]
+    if any(_awaits(script) for _, script in scripts):
+        head.append(_AWAITED)
+    body = [f"\n# Cell {number}\n{_as_script(script)}" for number, script in scripts]
     return "\n".join([*head, *body]) + "\n"
+
+
+def _as_script(source: str) -> str:
+    """A cell as a script can have it: one that awaits at its top is handed over as text."""
+    if not _awaits(source):
+        return source
+    is_plain = "\\" not in source and "'''" not in source and not source.endswith("'")
+    return f"_awaited('''\\\n{source}''')" if is_plain else f"_awaited({source!r})"
+
+
+def _awaits(source: str) -> bool:
+    """Whether a cell awaits outside of any function, which a notebook may and a script may not."""
+    code = compile(source, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
@@ -127,12 +158,13 @@ class _Cell:
         return f"None  # %{name} {line}".rstrip()
 
     def _tool(self, line: str, body: str | None) -> str:
-        asked = parse.split_line(line, _COMMANDS)
+        asked = parse.split_line(line, COMMANDS)
         if asked.kind == "command" and asked.name == "replay":
             return self._replay(asked.rest)
-        if asked.kind != "call":
+        spec = self._box.registry.find(asked.name) if asked.kind == "call" else None
+        is_page = spec is None and asked.name in self._box.registry.packs()
+        if asked.kind != "call" or asked.flags.dry or is_page:
             return f"None  # %tool {line}".rstrip()
-        spec = self._box.registry.find(asked.name)
         schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})
         try:
             args = parse.read_arguments(asked.rest, schema, _Source)
@@ -141,7 +173,8 @@ class _Cell:
         except (OneToolError, CallFailure) as exc:
             self._refuse(str(exc))
         timeout = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
-        call = f"box.{'call' if asked.flags.soft else 'run'}({asked.name!r}, {_dict(args)}{timeout})"
+        verb = "start" if asked.flags.bg else "call" if asked.flags.soft else "run"
+        call = f"box.{verb}({asked.name!r}, {_dict(args)}{timeout})"
         return f"({asked.flags.output} := {call})" if asked.flags.output else call
 
     def _replay(self, rest: str) -> str:

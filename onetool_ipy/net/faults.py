@@ -29,7 +29,7 @@ class Broken(ExecutionFailed):
 
 def late(place: object, limit_s: float) -> CallTimeout:
     """The failure of a request that ran past its limit."""
-    return CallTimeout(f"No whole answer from '{place}' within {limit_s:g} s.", hint="Give it more time.")
+    return CallTimeout(f"No whole answer from '{place}' within {round(limit_s, 3):g} s.", hint="Give it more time.")
 
 
 def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) -> CallFailure:

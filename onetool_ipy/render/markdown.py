@@ -1,9 +1,10 @@
 """Markdown from a model -> Markdown that is safe to show: no HTML, no script, and no picture that would be fetched.
 
 A picture's address can carry away what the model has read, so a picture becomes a link. A link leads to a web page, to
-an e-mail address or into the page itself: one that could run something (`javascript:`) is shown as it is written. Code stays as it is written.
-What counts as code is said so plainly that a reader of Markdown cannot see it otherwise: a block gets its fence at the
-margin, and code within a line that holds anything doubtful is written as an element of ours. Pure.
+an e-mail address or into the page itself: one that could run something (`javascript:`) is shown as it is written. Code
+stays as it is written. What counts as code is said so plainly that a reader of Markdown cannot see it otherwise: a
+block gets its fence at the margin, and code within a line that holds anything doubtful is written as an element of
+ours. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["safe"]
 
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)")
 _INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)")
-_DOUBTFUL = re.compile(r"[<|]|!\[|`{3}|~{3}")
+_DOUBTFUL = re.compile(r"[<|]|!\[|\][(:]|`{3}|~{3}")
 _RUN = re.compile(r"`{3,}|~{3,}")
 _LINK = re.compile(r"\](?P<sign>[(:])(?!\s*(?:https?://|mailto:|#))", re.IGNORECASE)
 _INFO = re.compile(r"[^\w+#.-]")

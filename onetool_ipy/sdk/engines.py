@@ -199,10 +199,11 @@ class _Cluster:
 
     def next(self) -> tuple[Any, Outcome]:
         future, result = next(self._ended)
-        if future.status == "finished":
-            return future, away.unpack(result)
-        said = away.words(result[1]) if future.status == "error" else "It was cancelled."
-        return future, (False, said)
+        if isinstance(result, BaseException):
+            return future, (False, "It was cancelled.")
+        if len(result) == 3:  # the exception's type, itself and its traceback; the future's status is one of later on
+            return future, (False, away.words(result[1]))
+        return future, away.unpack(result)
 
     def cancel(self, running: Iterable[Any], grace_s: float) -> None:
         left = list(running)

@@ -6,10 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from onetool_ipy import open_toolbox
 from onetool_ipy.faces.cli import main
+from onetool_ipy.faces.export import COMMANDS
+from onetool_ipy.faces.ipython.commands import Bench, Commands
+from onetool_ipy.faces.ipython.errors import LastFailure
 from tests.harness.kernel import Kernel
 
 CELLS = [
@@ -53,6 +58,37 @@ def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel)
     assert from_script == json.loads((project / "values.json").read_text(encoding="utf-8"))
     assert from_script == [8, 32, 32, "long text", 6, 6, False, 2]
     assert "get_ipython" not in (project / "nb.py").read_text(encoding="utf-8")
+
+
+def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook(project: Path, kernel: Kernel) -> None:
+    cells = [
+        "%load_ext onetool_ipy",
+        "import asyncio, json\nfrom onetool_ipy import tool\nseen = []",
+        '@tool\ndef note(text: str) -> str:\n    """Note."""\n    seen.append(text)\n    return text',
+        "job = %tool --bg nb.note text=job\njob.result(30)",
+        "%tool --dry nb.note text=dry\n%tool time\n%tool jobs\n%tool bundle off nothing-of-this-name --help",
+        "event = asyncio.Event()\nasync def later():\n    seen.append('later')\n    event.set()",
+        "task = asyncio.ensure_future(later())\nawait event.wait()\nlast = await asyncio.sleep(0, '\\'\\'\\'é\\n')",
+        "await task\nseen.append('end')",
+        "open('values.json', 'w').write(json.dumps([*seen, last, job.status]))",
+    ]
+    write_notebook(project / "nb.ipynb", cells)
+    assert main(["export", "nb.ipynb"]) == 0
+    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    from_script = json.loads((project / "values.json").read_text(encoding="utf-8"))
+    kernel.execute(f"import os; os.chdir({str(project)!r})")
+    for cell in cells:
+        kernel.execute(cell.replace("%tool bundle off nothing-of-this-name --help", ""))
+    assert from_script == json.loads((project / "values.json").read_text(encoding="utf-8"))
+    assert from_script == ["job", "later", "end", "'''é\n", "done"]
+
+
+def test_every_sub_command_is_known_as_one(project: Path) -> None:
+    with open_toolbox() as box:
+        shell = SimpleNamespace(user_ns={})
+        bench = Bench(box, LastFailure(shell, box.mask), project, print, shell)
+        assert Commands(bench).words() == set(COMMANDS)
 
 
 @pytest.mark.parametrize(

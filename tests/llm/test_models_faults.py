@@ -24,6 +24,7 @@ from onetool_ipy.core.errors import (
 )
 from onetool_ipy.core.loop import Background, Work
 from onetool_ipy.llm import ScriptedModel, Turn, Usage, User
+from tests.harness.patience import STALL_S
 from tests.llm.conftest import KEY, MakeClient
 from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
 
@@ -322,8 +323,8 @@ def test_a_server_that_hangs_is_given_up_at_the_deadline(make_client: MakeClient
     with Misbehaving(Answer(b"", stays=True)) as server, pytest.raises(CallTimeout):
         make_client("openai", server.url).complete(HELLO, on_text=_ignore if streams else None, deadline_s=0.3)
 
-    assert time.monotonic() - began < 5
-    assert server.hung_up.wait(5)
+    assert time.monotonic() - began < 1.3 + STALL_S
+    assert server.hung_up.wait(30)
 
 
 def test_a_stream_that_hangs_keeps_what_was_said(make_client: MakeClient) -> None:
@@ -344,7 +345,7 @@ def test_stop_ends_a_stream_at_once_and_hangs_up(make_client: MakeClient) -> Non
         came.set()
 
     def stop() -> None:
-        if came.wait(5):
+        if came.wait(30):
             signal.pthread_kill(main, signal.SIGINT)
 
     with Misbehaving(_begun("openai", stays=True)) as server:
@@ -354,9 +355,9 @@ def test_stop_ends_a_stream_at_once_and_hangs_up(make_client: MakeClient) -> Non
         with pytest.raises(KeyboardInterrupt):
             client.complete(HELLO, on_text=listen)
 
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 1.3 + STALL_S
         assert heard == ["half a "]
-        assert server.hung_up.wait(5)
+        assert server.hung_up.wait(30)
 
 
 def test_stop_before_it_is_known_what_runs_hangs_up_too(make_client: MakeClient) -> None:
@@ -367,7 +368,7 @@ def test_stop_before_it_is_known_what_runs_hangs_up_too(make_client: MakeClient)
             if server.began.is_set():
                 return super().run(work, limit_s)
             self.submit(work)
-            assert server.began.wait(5)
+            assert server.began.wait(30)
             raise KeyboardInterrupt
 
     background = Interrupted()
@@ -376,7 +377,7 @@ def test_stop_before_it_is_known_what_runs_hangs_up_too(make_client: MakeClient)
         with pytest.raises(KeyboardInterrupt):
             client.complete(HELLO)
 
-        assert server.hung_up.wait(5)
+        assert server.hung_up.wait(30)
 
 
 @pytest.mark.parametrize(
@@ -399,12 +400,12 @@ async def test_cancelling_hangs_up(make_client: MakeClient) -> None:
     heard = asyncio.Event()
     with Misbehaving(_begun("openai", stays=True)) as server:
         asking = asyncio.create_task(make_client("openai", server.url).acomplete(HELLO, on_text=lambda _: heard.set()))
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(heard.wait(), 30)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
-        assert await asyncio.to_thread(server.hung_up.wait, 5)
+        assert await asyncio.to_thread(server.hung_up.wait, 30)
 
 
 def test_an_error_of_the_listener_is_its_own_and_hangs_up(make_client: MakeClient) -> None:
@@ -415,7 +416,7 @@ def test_an_error_of_the_listener_is_its_own_and_hangs_up(make_client: MakeClien
         with pytest.raises(ZeroDivisionError):
             make_client("openai", server.url).complete(HELLO, on_text=fail)
 
-        assert server.hung_up.wait(5)
+        assert server.hung_up.wait(30)
 
 
 def test_text_is_handed_over_in_the_thread_that_asked(make_client: MakeClient) -> None:

@@ -26,6 +26,7 @@ from onetool_ipy.core.errors import (
     TooLarge,
 )
 from onetool_ipy.net import Hosts, Road, Rules
+from tests.harness.patience import STALL_S
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import HERE, MakeRoad
 from tests.net.loopback import Loopback
@@ -94,7 +95,7 @@ def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, road: 
     with pytest.raises(CallTimeout, match=r"^No whole answer from .* within 0\.4 s"):
         road.request("GET", server.url(path), rules=HERE.replace(timeout_s=0.4))
 
-    assert time.monotonic() - began < 1.4
+    assert time.monotonic() - began < 1.4 + STALL_S
 
 
 def test_the_deadline_counts_the_look_up_of_a_name(make_road: MakeRoad) -> None:
@@ -116,7 +117,7 @@ def test_a_connection_that_was_given_up_is_closed(server: Loopback, road: Road) 
     with pytest.raises(CallTimeout):
         road.request("GET", server.url("/drip"), rules=HERE.replace(timeout_s=0.3))
 
-    assert server.hung_up.wait(5)
+    assert server.hung_up.wait(30)
 
 
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=200"])
@@ -342,7 +343,7 @@ def test_stop_gives_control_back_within_a_second(server: Loopback) -> None:
     out, _ = running.communicate(timeout=30)
 
     assert out == b"stopped\n"
-    assert time.monotonic() - began < 2  # with the end of the process
+    assert time.monotonic() - began < 2 + STALL_S  # with the end of the process
 
 
 def test_a_transport_of_ones_own_stands_for_the_network(make_road: MakeRoad) -> None:

@@ -11,6 +11,7 @@ from onetool_ipy.core.errors import CallCancelled, CallTimeout, ExecutionFailed,
 from onetool_ipy.core.loop import Background
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Road, Rules
+from tests.harness.patience import STALL_S
 from tests.net.conftest import HERE
 from tests.net.loopback import Loopback
 
@@ -57,7 +58,7 @@ def test_leaving_early_hangs_up(server: Loopback, road: Road) -> None:
     with road.stream("GET", server.url("/drip"), rules=HERE.replace(timeout_s=60)) as reply:
         next(iter(reply))
 
-    assert server.hung_up.wait(5)
+    assert server.hung_up.wait(30)
 
 
 def test_reading_after_the_end_says_that_it_was_closed(server: Loopback, road: Road) -> None:
@@ -78,7 +79,7 @@ def test_the_deadline_holds_before_the_reply_begins(server: Loopback, road: Road
     ):
         pytest.fail("nothing came")
 
-    assert time.monotonic() - began < 1.3
+    assert time.monotonic() - began < 1.3 + STALL_S
 
 
 def test_the_deadline_holds_for_the_whole(server: Loopback, road: Road) -> None:
@@ -90,7 +91,7 @@ def test_the_deadline_holds_for_the_whole(server: Loopback, road: Road) -> None:
     ):
         list(reply)
 
-    assert time.monotonic() - began < 1.4
+    assert time.monotonic() - began < 1.4 + STALL_S
 
 
 @pytest.mark.parametrize("path", ["/huge", "/bomb?mb=64"])

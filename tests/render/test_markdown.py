@@ -70,13 +70,28 @@ HOSTILE = [
     "`` ` `` <img src=x> `` ` ``",
     "<!-- ```\n--> <img src=x>",
     "    ~~~\n<img src=x>",
+    "[a](javascript:alert(1))",
+    "[a]( JavaScript:alert(1) 'title')",
+    "[a](<javascript:alert(1)>)",
+    "[a](&#106;avascript:alert(1))",
+    "[a](java\\script:alert(1))",
+    "[`a`](javascript:alert(1))",
+    "[a](\njavascript:alert(1))",
+    "[a](`x`javascript:alert(1))",
+    "[a](data:text/html;base64,PHNjcmlwdD4=)",
+    "[a](vbscript:x)",
+    "[a][r]\n\n[r]: javascript:alert(1)",
+    "[a][r]\n\n[r]:\njavascript:alert(1)",
+    "[r]\n\n> [r]: &#x6a;avascript:alert(1)",
+    "[a\\](b](javascript:alert(1))",
+    "<javascript:alert(1)>",
 ]
 
 
 _TOKENS = [
     *("`", "``", "```", "````", "~~~", "<img>", "![a](b)", "![a][r]", "[r]:b", "-", "1.", ">", "|", "a", "b|", "|---|"),
     *("\\", "<!--", "-->", "<pre>", "</pre>", "$", "$$", "*", "_", "[", "](", "<", "&lt;", "![", "#"),
-    *("\n", "\n\n", " ", "    ", "\t"),
+    *("\n", "\n\n", " ", "    ", "\t", "[a](j:x)", "[r]:j:x", "[r]", "http://"),
 ]
 
 
@@ -116,6 +131,13 @@ def test_no_element_and_no_picture_of_the_text_is_rendered(rendered: dict[str, s
 
     assert found == {}
     assert len(HOSTILE) > 300
+
+
+def test_a_link_leads_to_a_page_and_runs_nothing(rendered: dict[str, str]) -> None:
+    links = {link for text in rendered for link in re.findall(r'href="([^"]*)"', rendered[text])}
+
+    assert "https://example.com" in links
+    assert [one for one in links if not re.match(r"https?://|mailto:|#", html.unescape(one))] == []
 
 
 @pytest.mark.parametrize("text", HARMLESS)

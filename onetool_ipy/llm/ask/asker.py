@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core import names, values
 from onetool_ipy.core.errors import UsageProblem
-from onetool_ipy.core.model import Failure, ToolCall, ToolResult
+from onetool_ipy.core.model import CallSource, Failure, ToolCall, ToolResult
 from onetool_ipy.llm.ask import offer
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals
@@ -52,8 +52,9 @@ class Asker:
         approve: Sequence[str] | str | None = None,
         session: str | Session | None = None,
         watch: Watch | None = None,
+        source: CallSource = "python",
     ) -> Answer:
-        """Ask a model. What is None is as the settings under `ask` say."""
+        """Ask a model. What is None is as the settings under `ask` say; `source` is who writes `tool:NAME`."""
         _require_prompt(prompt)
         desk, settings = self._desk, self._desk.config.settings.ask
         watch = watch or Watch()
@@ -61,7 +62,7 @@ class Asker:
         allow: Sequence[str] | None = offer.allow_list(given, desk.shortcuts)
         direct = _DIRECT.fullmatch(prompt)
         if direct is not None:
-            self.last = self._direct(prompt, direct["name"], direct["args"] or direct["glued"] or "{}", allow, watch)
+            self.last = self._direct(direct, allow, watch, source)
             return self.last
         is_on = settings.with_tools if with_tools is None else with_tools
         limits = Limits(
@@ -116,36 +117,40 @@ class Asker:
         specs = [spec for spec in desk.registry.list() if names.allowed(spec.name, given)]
         return Bounds(self._approvals.given(specs, given, place), settled)
 
-    def _direct(self, prompt: str, name: str, text: str, allow: Sequence[str] | None, watch: Watch) -> Answer:
+    def _direct(self, asked: re.Match[str], allow: Sequence[str] | None, watch: Watch, source: CallSource) -> Answer:
         """Run one tool as it was asked for by name."""
-        desk = self._desk
+        desk, name = self._desk, asked["name"]
         (name,) = offer.allow_list([name], desk.shortcuts) or (name,)
         call_id = desk.new_id()
-        args, why = _arguments(text, name)
+        args, why = _arguments(asked["args"] or asked["glued"] or "{}", name)
         watch.calling(1, name, args)
         if why is not None:
-            meta = {"tool": name, "call_id": call_id, "source": "python", "duration_ms": 0.0}
+            meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
             result = ToolResult(False, error=Failure.of(why, name), meta=meta)
         else:
-            result = desk.executor.call(ToolCall(call_id, name, args, "python"), allow=allow)
+            result = desk.executor.call(ToolCall(call_id, name, args, source), allow=allow)
         name = str(result.meta.get("tool", name))
         sent = values.map_text(desk.outgoing(result), desk.mask) if result.ok else None
         made = AnswerCall(call_id, name, args, result, sent)
         watch.called(1, made)
         said = values.to_text(sent) if result.error is None else result.error.message
-        answer = Answer(prompt=prompt, text=said, calls=[made])
+        answer = Answer(prompt=asked.string, text=said, calls=[made])
         watch.ended(answer)
         return answer
 
 
 def _arguments(text: str, name: str) -> tuple[Any, BadJson | None]:
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as exc:
         return text, BadJson(f"'{name}': the arguments are not JSON ({exc}).", hint='Write tool:NAME {"key": "value"}')
     if not isinstance(found, dict):
         return text, BadJson(f"'{name}': the arguments must be a JSON object, got {values.safe_repr(found, 60)}.")
     return found, None
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"'{word}' is no JSON")
 
 
 def _require_prompt(prompt: Any) -> None:

@@ -160,6 +160,6 @@ def _fitting(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
     words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[:_MAX_WORDS]
     scores: dict[str, float] = {}
     for weight, query in [(2.0, prompt), *((1.0, word) for word in words)]:
-        for hit in index.search(query, limit=limit):
+        for hit in index.search(query, limit=None):  # cut, a word of all would count for some
             scores[hit.item.name] = scores.get(hit.item.name, 0.0) + weight * hit.score
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]

@@ -101,6 +101,14 @@ def test_over_128_tools_the_best_matches_are_offered_with_a_search(many: Toolbox
     assert "ask.search_tools" in request.offered
 
 
+def test_a_word_that_few_tools_have_counts_beside_words_that_all_have(many: Toolbox) -> None:
+    model = ScriptedModel(["ok"])
+
+    many.ask("Please do number 277 with widgets, and number 298", model=model)
+
+    assert {"pack7.tool277", "pack8.tool298"} <= set(model.requests[0].offered)
+
+
 def test_what_the_search_finds_can_be_called(many: Toolbox, traces: Traces) -> None:
     model = ScriptedModel(
         [
