@@ -28,7 +28,7 @@ from onetool_ipy.core.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
-from onetool_ipy.core.loop import Background, hidden_stop, too_late
+from onetool_ipy.core.loop import Background, Overtime, hidden_stop, too_late
 from onetool_ipy.core.model import CallSource, Failure, Heard, Record, Step, ToolCall, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.workers import Lane, Workers
@@ -310,6 +310,8 @@ class Executor:
         return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
+        if type(exc) is Overtime and trip.spec is not None:
+            exc = exc.of(trip.tool, self._limit(trip, trip.spec))
         return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
 
 

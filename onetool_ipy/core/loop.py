@@ -29,6 +29,7 @@ __all__ = [
     "Abandoned",
     "Background",
     "GivenUp",
+    "Overtime",
     "Running",
     "hidden_stop",
     "outcome",
@@ -51,9 +52,19 @@ class Abandoned(BaseException):
     """Thrown into a thread whose call was given up; ends Python code at its next bytecode."""
 
 
-def too_late(limit_s: float | None) -> CallTimeout:
+class Overtime(CallTimeout):
+    """A call ran past the time that was left for it."""
+
+    def of(self, tool: str, limit_s: float | None) -> CallTimeout:
+        """The same, in the words of whoever knows the tool and its whole limit."""
+        told = CallTimeout(f"No result of '{tool}' within {limit_s or 0:g} s.", hint=self.hint)
+        told.__cause__ = self.__cause__
+        return told
+
+
+def too_late(limit_s: float | None) -> Overtime:
     """The failure of a call that ran past its limit."""
-    return CallTimeout(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
+    return Overtime(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
 
 
 def hidden_stop(exc: BaseException) -> BaseException | None:

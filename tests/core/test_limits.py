@@ -125,7 +125,7 @@ async def test_control_is_back_within_a_second_after_the_limit(
 
     assert time.monotonic() - began < LIMIT_S + PATIENCE_S
     assert (result.error.code, result.error.reason) == ("execution_error", "timeout")
-    assert result.error.message == "No result within 0.1 s."
+    assert result.error.message == f"No result of 't.{name}' within 0.1 s."
     if name in OBEDIENT:
         assert _until(lambda: table.workers.abandoned() == 0)
     else:
@@ -276,7 +276,7 @@ def test_only_calls_by_machines_have_a_limit_of_their_own(bench: MakeBench, sour
 def test_the_limit_of_the_configuration_is_the_one_that_holds(bench: MakeBench, gate: threading.Event) -> None:
     table = bench(*_stuck_tools(gate).values(), local_s=0.05)
 
-    assert table.call("t.block", source="model").error.message == "No result within 0.05 s."
+    assert table.call("t.block", source="model").error.message == "No result of 't.block' within 0.05 s."
 
 
 def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBench, gate: threading.Event) -> None:
@@ -291,9 +291,9 @@ def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBe
         )
     )
 
-    assert table.call("t.block", source="model").error.message == "No result within 0.05 s."
-    assert table.call("t.block").error.message == "No result within 0.05 s."
-    assert table.call("t.block", timeout_s=0.02).error.message == "No result within 0.02 s."
+    assert table.call("t.block", source="model").error.message == "No result of 't.block' within 0.05 s."
+    assert table.call("t.block").error.message == "No result of 't.block' within 0.05 s."
+    assert table.call("t.block", timeout_s=0.02).error.message == "No result of 't.block' within 0.02 s."
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -309,7 +309,8 @@ async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: thr
     began = time.monotonic()
 
     assert table.call("t.file", timeout_s=0.05).error.reason == "timeout"
-    assert (await table.acall("t.file", timeout_s=0.05)).error.reason == "timeout"
+    result = await table.acall("t.file", timeout_s=0.05)
+    assert (result.error.reason, result.error.message) == ("timeout", "No result of 't.file' within 0.05 s.")
     assert time.monotonic() - began < PATIENCE_S
 
 

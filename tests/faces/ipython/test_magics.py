@@ -204,7 +204,7 @@ def test_timeout_gives_control_back(loaded: Kernel) -> None:
     loaded.execute("from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while True:\n        pass")
     outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
     assert outcome.error is not None
-    assert "No result within 0.2 s." in outcome.error.text
+    assert "No result of 'nb.forever' within 0.2 s." in outcome.error.text
     assert outcome.duration_s < 1.5 + STALL_S
 
 
@@ -396,8 +396,8 @@ def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKe
     assert loaded.execute("%tool nope.nope").result_text.startswith("failed:")
     loaded.execute("%config OneTool.timeout = 0.2")
     loaded.execute("from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while True:\n        pass")
-    assert "No result within 0.2 s" in loaded.execute("%tool nb.spin").result_text
-    assert "No result within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
+    assert "No result of 'nb.spin' within 0.2 s" in loaded.execute("%tool nb.spin").result_text
+    assert "No result of 'nb.spin' within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
     assert "max_lines" in loaded.execute("%config OneTool").text
     loaded.execute("%unload_ext onetool_ipy")
     assert "OneTool" not in loaded.execute("%config").text
