@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness import specs, surroundings
 from tests.harness import wheel as wheels
@@ -27,7 +29,11 @@ FreshKernel = Callable[..., Kernel]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Move the whole session, children included, into a temporary home."""
+    """Move the whole session, children included, into a temporary home, where an interrupt is heard."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job, and so each child of it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("shared")  # what is slow is the machine; before any test is read
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 

@@ -83,7 +83,7 @@ def test_many_processes_add_up_while_all_of_them_fold(tmp_path: Path, processes:
 def test_the_control_without_a_log_loses_counts(tmp_path: Path) -> None:
     found = run("many_counters", tmp_path / "calls", processes=16, each=25)
 
-    assert found["total"] < 400
+    assert found["total"] != 400, "or two have written into each other"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,9 @@ def test_a_server_that_does_not_start_says_why(opened: Open, definition: Any, re
     box = opened({"bad": definition})
 
     health = box.ot.health()
+    until = time.monotonic() + 60
+    while "It is still starting." in str(health["problems"]) and time.monotonic() < until:
+        health = box.ot.health()
 
     assert health["proxy"]["servers"] == {"good": "connected", "bad": "disconnected"}
     (problem,) = health["problems"]

@@ -88,7 +88,7 @@ def interrupted(home: Path, times: int) -> None:
             running = kernel.start_execute("%tool deaf.slow n=60")
             _wait_for_calls(home / "journal", turn + 1)
             kernel.interrupt()
-            outcome = running.wait(20, allow_errors=True)
+            outcome = running.wait(allow_errors=True)
             assert outcome.error is not None
             _wait_for_cancels(home / "journal", turn + 1)
             assert kernel.execute("%tool deaf.echo text=on").result_text == "on"
@@ -96,7 +96,7 @@ def interrupted(home: Path, times: int) -> None:
         running = kernel.start_execute("print('now'); _box = ot._box; [_box.servers.restart('wrapped') for _ in 'abc']")
         running.wait_for_output("now")
         kernel.interrupt()
-        running.wait(20, allow_errors=True)
+        running.wait(allow_errors=True)
         assert kernel.execute("%tool wrapped.echo message=on", 30).result_text == "Echo: on"
         pids = below(kernel.pid) | before
         kernel.kill()

@@ -23,8 +23,8 @@ from tests.harness import surroundings
 
 __all__ = ["Completion", "Display", "Execution", "Kernel", "KernelError", "Outcome"]
 
-START_TIMEOUT_S = 60.0
-REPLY_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
+REPLY_TIMEOUT_S = 60.0
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -149,14 +149,15 @@ class Execution:
         return self.outcome
 
     def wait_for_output(
-        self, needle: str, timeout: float = REPLY_TIMEOUT_S, *, even_after_end: bool = False
+        self, needle: str | re.Pattern[str], timeout: float = REPLY_TIMEOUT_S, *, even_after_end: bool = False
     ) -> Outcome:
-        """Return as soon as `needle` was printed or shown; the cell may run on.
+        """Return as soon as `needle` (a text or a pattern) was printed or shown; the cell may run on.
 
         A background job may still write into a cell that has ended: `even_after_end` waits for it.
         """
         deadline = time.monotonic() + timeout
-        while needle not in self.outcome.text:
+        pattern = needle if isinstance(needle, re.Pattern) else re.compile(re.escape(needle))
+        while pattern.search(self.outcome.text) is None:
             if self._is_idle and not even_after_end:
                 raise AssertionError(f"no {needle!r} in:\n{self.outcome.text}")
             self._channels.take_output(deadline, self)

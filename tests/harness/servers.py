@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.harness.patience import STALL_S
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 __all__ = [
@@ -123,7 +124,7 @@ def alive(pids: set[int]) -> dict[int, str]:
 
 def wait_until_gone(pids: set[int], limit_s: float) -> dict[int, str]:
     """Wait until none of them runs; those that still do after the limit."""
-    until = time.monotonic() + limit_s
+    until = time.monotonic() + limit_s + STALL_S
     while (left := alive(pids)) and time.monotonic() < until:
         time.sleep(0.02)  # there is nothing to wait on: they are no children of ours
     for pid in left:

@@ -6,7 +6,9 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,18 @@ from tests.sdk import away_functions
 from tests.sdk.conftest import Project
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+@contextmanager
+def _cluster() -> Iterator[Any]:
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as opened,
     ):
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with _cluster() as opened:
         yield opened
 
 
@@ -137,6 +145,30 @@ def test_a_worker_that_is_killed_loses_nothing(box: Toolbox, client: Any) -> Non
 def _slow_square(value: int) -> int:
     threading.Event().wait(0.02)
     return value * value
+
+
+def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(box: Toolbox) -> None:
+    """All results are here when the workers are killed; from then on the cluster counts their items as lost."""
+
+    def kill(done: int, _total: int, _label: str) -> None:
+        if done > 1:
+            return
+        futures = [distributed.Future(key, own) for key in own.futures]
+        own.gather(futures)
+        before = own.run(os.getpid)
+        for pid in before.values():
+            os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 60
+        while all(future.status == "finished" for future in futures):
+            if not before.keys() & own.scheduler_info()["workers"].keys():
+                return  # they were lost and done again, between two looks
+            assert time.monotonic() < until
+            time.sleep(0.01)  # the client is told by the scheduler
+
+    with _cluster() as own:
+        text = batch_execute(range(6), away_functions.square, engine=own, max_workers=6, progress=kill)
+
+    assert text == "\n\n".join(f"=== {n} ===\n{n * n}" for n in range(6))
 
 
 def _workers(client: Any) -> list[dict[str, int]]:

@@ -18,6 +18,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.sdk import api_headers, safe_request
+from tests.harness.patience import STALL_S
 from tests.harness.surroundings import ROOT
 from tests.net.loopback import Loopback
 from tests.sdk.conftest import Project
@@ -112,7 +113,7 @@ def test_one_deadline_holds_for_everything(box: Toolbox, server: Loopback, clien
     found = safe_request(client, "GET", server.url(path), timeout=0.4)
 
     assert found == (False, f"Request failed: No whole answer from '127.0.0.1:{server.port}' within 0.4 s.")
-    assert time.monotonic() - began < 1.4
+    assert time.monotonic() - began < 1.4 + STALL_S
     assert path == "/drip-headers" or box.workers.abandoned() == 0  # nothing else needs force
 
 
@@ -393,4 +394,4 @@ def test_stop_gives_control_back_within_a_second(server: Loopback, project: Proj
     out, _ = running.communicate(timeout=30)
 
     assert out == b"stopped\n"
-    assert time.monotonic() - began < 2  # with the end of the process
+    assert time.monotonic() - began < 2 + STALL_S  # with the end of the process

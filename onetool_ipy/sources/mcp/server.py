@@ -89,6 +89,8 @@ class Server:
             return "It was stopped."
         if self._is_mute:
             return "It does not answer."
+        if self._starting is not None:  # for longer than one waits
+            return self._why or "It is still starting."
         return self._why or ("It ended." if self._was_connected else "")
 
     @property
