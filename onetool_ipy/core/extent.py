@@ -86,12 +86,13 @@ class _Count:
 
 
 def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in it, schema or not."""
-    waiting = [schema]
+    """Every object in it, schema or not, once: Python's own may hold itself."""
+    waiting, seen = [schema], set[int]()
     while waiting:
         node = waiting.pop()
+        if not isinstance(node, (dict, list)) or id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, dict):
             yield node
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
+        waiting.extend(node.values() if isinstance(node, dict) else node)

@@ -58,6 +58,18 @@ def test_what_leads_back_to_itself_is_no_multiplication() -> None:
     assert Checker(tree).check({"x": {"k1": {"k2": {}}}}, "t")
 
 
+def test_a_python_object_that_holds_itself_ends() -> None:
+    """It is no JSON, which the validator says; two lists that share all their parts are looked at once."""
+    itself: dict[str, Any] = {"type": "object"}
+    itself["properties"] = {"x": itself}
+    shared: list[Any] = []
+    for _ in range(100):
+        shared = [shared, shared]
+
+    assert extent(itself) == 1
+    assert extent({"enum": shared}) == 1
+
+
 @pytest.mark.parametrize("document", ["github.json", "readme.json", "galaxy.yaml"])
 def test_schemas_of_real_documents_are_far_from_it(document: str) -> None:
     draft = import_openapi(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))
