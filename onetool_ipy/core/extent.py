@@ -21,11 +21,20 @@ _SINGLE = ("not", "if", "then", "else")
 
 
 def extent(schema: Mapping[str, Any]) -> int:
-    """The largest number of schemas that one value is judged by; counting ends beyond `MOST`."""
-    nodes = list(_nodes(schema))
-    if sum("$ref" in node for node in nodes) < _FEW:  # without many references it cannot be more than what is written
+    """The largest number of schemas that one value is judged by, where it may be many; counting ends beyond `MOST`."""
+    if _refers_little(schema):
         return 1
-    return _Count(schema, nodes).largest()
+    return _Count(schema, list(_nodes(schema))).largest()
+
+
+def _refers_little(schema: Mapping[str, Any]) -> bool:
+    """Whether there are so few references that it cannot be much more than what is written."""
+    count = 0
+    for node in _nodes(schema):
+        count += "$ref" in node
+        if count >= _FEW:
+            return False
+    return True
 
 
 class _Count:
@@ -90,9 +99,11 @@ def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
     waiting, seen = [schema], set[int]()
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, (dict, list)) or id(node) in seen:
+        if id(node) in seen:
             continue
         seen.add(id(node))
         if isinstance(node, dict):
             yield node
-        waiting.extend(node.values() if isinstance(node, dict) else node)
+            waiting += [inner for inner in node.values() if isinstance(inner, (dict, list))]
+        elif isinstance(node, list):
+            waiting += [inner for inner in node if isinstance(inner, (dict, list))]
