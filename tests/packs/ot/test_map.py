@@ -308,18 +308,20 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
 
 
 def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
+    """Three wait for each other, so three are under way; a fourth would be counted."""
     under_way: list[int] = []
     most: list[int] = []
+    three = threading.Barrier(3)
 
     def meet(n: int) -> None:
         """Count who is here."""
         under_way.append(n)
         most.append(len(under_way))
-        threading.Event().wait(0.01)
+        three.wait(60)
         under_way.remove(n)
 
     box.adopt(meet)
-    box.ot.map("nb.meet", range(12), workers=3)
+    assert box.ot.map("nb.meet", range(12), workers=3)["ok"].all()
     assert max(most) == 3
 
 
