@@ -16,11 +16,11 @@ from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Completions", "Offer", "Sight", "answer", "complete"]
+__all__ = ["ASSIGNED", "NAMED", "Completions", "Offer", "Sight", "answer", "complete"]
 
-_ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
-_SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<rest>[^$]*)$")
-_ASK = re.compile(_ASSIGNED + r"%{1,2}ask\s")
+ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
+_SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
+_ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
     r"\bot\.(?P<function>\w+)\(\s*(?P<more>[^()]*,\s*)?(?:(?P<name>\w+)\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
@@ -28,8 +28,9 @@ _BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history"
 _NAMING = (None, "query", "tool", "pattern", "handle", "name")
 _WORDS_OF = {"info": ("list", "min", "full"), "period": ("day", "week", "month", "all"), "engine": ("threads", "dask")}
 _PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$")
-_SNIPPET = re.compile(_ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
-_NAMED = ("info", "help", "check", "browse")
+_SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
+NAMED = ("info", "help", "check", "browse")
+"""Sub-commands that are about a tool."""
 _VERBS = {
     "server": ("list", "add", "import", "start", "stop", "restart", "test", "logs", "remove"),
     "bundle": ("list", "show", "on", "off", "delete"),
@@ -75,7 +76,7 @@ class Sight(NamedTuple):
 def complete(before: str, sight: Sight, magics: Collection[str] = ("tool",), cell: str = "") -> Completions | None:
     """Completions for a line up to the cursor, or None where it is none of ours. `cell` is all of its cell."""
     names = "|".join(re.escape(name) for name in magics)
-    on_line = re.match(_ASSIGNED + rf"%{{1,2}}(?:{names})\s(?P<rest>.*)$", before)
+    on_line = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s(?P<rest>.*)$", before)
     if on_line is not None:
         return _tool_line(on_line["rest"], sight)
     if _ASK.match(before) or cell.startswith("%%ask"):
@@ -138,7 +139,7 @@ def _tool_line(rest: str, sight: Sight) -> Completions:
 
 def _of_command(command: str, done: Sequence[str], last: str, sight: Sight) -> Completions:
     """Behind a sub-command: its own words first, then what they are about."""
-    if command in _NAMED:
+    if command in NAMED:
         return Completions(last, _tools(last, sight))
     if command == "view":
         return _picked(last, [Offer(handle, "value") for handle in sight.handles()])

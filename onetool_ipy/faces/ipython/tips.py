@@ -11,10 +11,6 @@ from typing import Any
 
 __all__ = ["Tips", "named"]
 
-_ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
-_SHORTCUT = re.compile(_ASSIGNED + r"\$(?P<name>[^\s$({=]+)")
-_ABOUT = ("info", "help", "check", "browse")
-
 Find = Callable[[str, bool], str]
 """The page of a name, empty where there is none; the flag says that it stood behind `$`."""
 
@@ -49,17 +45,18 @@ class Tips:
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     """The tool that the cursor's line is about, and whether it stands behind `$`; empty where it is none of ours."""
+    from onetool_ipy.faces.ipython import parse
+    from onetool_ipy.faces.ipython.complete import ASSIGNED, NAMED
+
     start = code.rfind("\n", 0, cursor) + 1
     line = code[start:].partition("\n")[0]
     names = "|".join(re.escape(name) for name in magics)
-    found = re.match(_ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
+    found = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
     if found is None:
-        shortcut = _SHORTCUT.match(line)
+        shortcut = re.match(ASSIGNED + r"\$(?P<name>[^\s$({=]+)", line)
         return (shortcut["name"], True) if shortcut else ("", False)
-    from onetool_ipy.faces.ipython import parse
-
     plain = [word.text for word in parse.words(found["rest"]) if not word.text.startswith("-")]
-    if plain and plain[0] in _ABOUT:
+    if plain and plain[0] in NAMED:
         plain = plain[1:]
     return (plain[0].partition("(")[0].rstrip("?"), False) if plain else ("", False)
 
