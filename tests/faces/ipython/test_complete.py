@@ -156,6 +156,15 @@ def test_shift_tab_elsewhere_is_as_it_was(loaded: Kernel, code: str) -> None:
     assert with_us == loaded.inspect(code) or code == "%tool"
 
 
+def test_unloaded_the_kernel_answers_shift_tab_by_itself(loaded: Kernel) -> None:
+    assert "maxBytes" in loaded.inspect("%tool fs.read_file")
+
+    loaded.execute("%unload_ext onetool_ipy")
+
+    assert loaded.inspect("%tool fs.read_file") == ""
+    assert loaded.evaluate("'do_inspect' in vars(get_ipython().kernel)") == "False"
+
+
 @pytest.mark.parametrize("line", ["%tool time.now?", "%tool shop.order?", "x = 1\n%tool fs?"])
 def test_a_question_mark_asks_the_magic(loaded: Kernel, line: str) -> None:
     text = loaded.execute(line).text

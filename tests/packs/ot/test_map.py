@@ -308,16 +308,19 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
 
 
 def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
-    """Three wait for each other, so three are under way; a fourth would be counted."""
+    """Three wait for each other, so three are under way; and then a moment for a fourth, who would be counted."""
     under_way: list[int] = []
     most: list[int] = []
-    three = threading.Barrier(3)
+    three, fourth = threading.Barrier(3), threading.Event()
 
     def meet(n: int) -> None:
         """Count who is here."""
         under_way.append(n)
         most.append(len(under_way))
+        if len(under_way) > 3:
+            fourth.set()
         three.wait(60)
+        fourth.wait(0.1)
         under_way.remove(n)
 
     box.adopt(meet)
