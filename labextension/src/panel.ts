@@ -230,9 +230,9 @@ export class ToolsPanel extends Widget {
         h(
           'div.onetool-Server',
           null,
-          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-bad' : 'span.otx-chip', null, state === 'disconnected' && !reason ? 'not started' : state),
+          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-bad' : 'span.otx-chip', null, state),
           h('strong', null, name),
-          h('span.otx-quiet', null, reason || (state === 'disconnected' ? 'starts with its first call' : ''))
+          h('span.otx-quiet', null, reason || (state === 'not started' ? 'starts with its first call' : ''))
         )
       ),
       about ? again : null
@@ -262,9 +262,11 @@ export class ToolsPanel extends Widget {
   private _shownProblems = '';
 }
 
-/** Servers that were needed and did not come up. */
+const DOWN = ['failed', 'signed out', 'disconnected'];
+
+/** Servers that did not start, or went away. */
 export function downServers(about: IAbout | null): string[] {
   return Object.entries(about?.servers ?? {})
-    .filter(([, { state, reason }]) => state === 'disconnected' && reason)
+    .filter(([, { state }]) => DOWN.includes(state))
     .map(([name]) => name);
 }

@@ -57,7 +57,7 @@ def test_a_server_that_does_not_start_says_why(opened: Open, definition: Any, re
     while "It is still starting." in str(health["problems"]) and time.monotonic() < until:
         health = box.ot.health()
 
-    assert health["proxy"]["servers"] == {"good": "connected", "bad": "disconnected"}
+    assert health["proxy"]["servers"] == {"good": "connected", "bad": "failed"}
     (problem,) = health["problems"]
     assert problem["where"].endswith("onetool.yaml:2")
     assert problem["message"].startswith("The server 'bad': ")

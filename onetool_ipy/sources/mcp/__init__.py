@@ -1,7 +1,7 @@
 """MCP servers as packs: `servers:` of the configuration -> tools `<server>.<tool>`. Owned by `Servers` (`box.servers`).
 
     servers = Servers(definitions, background, cache=folder, surroundings=os.environ, mask=mask, wait_s=30)
-    servers["git"]                     "connected" | "disconnected" | "disabled", now; starts nothing (a Mapping)
+    servers["git"]                     its state now (`server.State`); starts nothing (a Mapping)
     servers.reason("git")              why it is not connected
     servers.check()                    {name: state} after starting what was never started and asking the rest
     servers.start/stop/restart("git")  wait; Unavailable says why it does not start

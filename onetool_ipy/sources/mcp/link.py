@@ -68,6 +68,11 @@ class Link:
         self._stop = asyncio.Event()
         self._owner = self.loop.create_task(self._own(), context=contextvars.Context())
 
+    @property
+    def status(self) -> int:
+        """The last HTTP status with which the server refused something; 0 where there was none."""
+        return 0 if self._sieve is None else int(self._sieve.status)
+
     def is_good(self) -> bool:
         """Whether a call could be sent now."""
         if self._client is None or self._is_lost or self._stop.is_set() or self._owner.done():
@@ -292,8 +297,7 @@ class Link:
         said = exc.message if isinstance(exc, OneToolError) else _said(exc)
         self.hint = exc.hint if isinstance(exc, CallFailure) else ""
         if self.child is None or self._stop.is_set():
-            status = 0 if self._sieve is None else self._sieve.status
-            self.why = f"{said} (HTTP {status})" if status else said
+            self.why = f"{said} (HTTP {self.status})" if self.status else said
             return
         child = self.child
         child.end()

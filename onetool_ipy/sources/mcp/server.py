@@ -24,10 +24,13 @@ from onetool_ipy.sources.mcp.listing import Listing, Shelf
 
 __all__ = ["Server", "State"]
 
-State = Literal["connected", "disconnected", "disabled"]
+State = Literal["connected", "not started", "failed", "signed out", "disconnected", "disabled"]
+"""`failed` did not start, `signed out` answered 401, `disconnected` was connected and died or was stopped."""
 
+_WELL: tuple[State, ...] = ("connected", "disabled")
 _QUICK_S = 3.0
 _AGAIN_S = 60.0
+_SIGNED_OUT = 401
 _log = logging.getLogger("onetool_ipy.sources")
 
 
@@ -76,7 +79,13 @@ class Server:
         if not self.definition.enabled:
             return "disabled"
         link = self._own_link()
-        return "connected" if link is not None and link.is_good() and not self._is_mute else "disconnected"
+        if link is not None and link.is_good() and not self._is_mute:
+            return "connected"
+        if self._was_connected:
+            return "disconnected"
+        if not self._why or self._is_stopped or self._starting is not None:
+            return "not started"
+        return "signed out" if self._is_signed_out else "failed"
 
     @property
     def reason(self) -> str:
@@ -122,7 +131,7 @@ class Server:
     def problems(self) -> list[Problem]:
         """Why it is not there, if it was tried; and which of its tools cannot be offered."""
         found = []
-        if self.was_tried and self.reason and self.state == "disconnected" and not self._is_stopped:
+        if self.was_tried and self.reason and self.state not in _WELL and not self._is_stopped:
             hint = self._hint or self._advice
             found.append(Problem(self.definition.where, f"The server '{self.name}': {self.reason}", hint))
         faults = () if self.listing is None else self.listing.faults
@@ -210,6 +219,7 @@ class Server:
             await link.ready
         except Unavailable as exc:
             self._why, self._hint = exc.message, exc.hint
+            self._is_signed_out = link.status == _SIGNED_OUT
             self._shelf.note_failure(self.definition)
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
@@ -262,5 +272,5 @@ class Server:
         self._starting = None
         self._tried_at = None
         self._took_s = 0.0
-        self._was_connected = self._is_stopped = self._is_mute = False
+        self._was_connected = self._is_stopped = self._is_mute = self._is_signed_out = False
         self._why = self._hint = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import platform
 import threading
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, __version__, open_toolbox
+from tests.harness.servers import hostile
 
 Open = Callable[..., Toolbox]
 
@@ -44,12 +46,22 @@ def test_health_names_every_component(opened: Open) -> None:
 
 
 @pytest.mark.spec("001/Health Check/Disconnected server")
-def test_a_server_that_does_not_answer_is_disconnected(opened: Open) -> None:
-    with opened("version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n") as box:
+def test_a_server_that_was_stopped_is_disconnected(opened: Open) -> None:
+    with opened(f"version: 1\nservers: {json.dumps({'gone': hostile()})}\n") as box:
+        box.servers.start("gone")
+        box.servers.stop("gone")
         proxy = box.ot.health()["proxy"]
         assert proxy["servers"] == {"gone": "disconnected"}
         assert proxy["status"] == "degraded"
         assert proxy["server_count"] == 1
+
+
+def test_a_server_that_does_not_start_has_failed(opened: Open) -> None:
+    with opened("version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n") as box:
+        assert dict(box.servers) == {"gone": "not started"}
+        proxy = box.ot.health()["proxy"]
+        assert proxy["servers"] == {"gone": "failed"}
+        assert proxy["status"] == "degraded"
 
 
 def test_health_lists_problems_with_what_to_do(opened: Open, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -
 
     health = box.ot.health()
 
-    assert health["proxy"]["servers"] == {"kernel": "connected", "locked": "disconnected"}
+    assert health["proxy"]["servers"] == {"kernel": "connected", "locked": "signed out"}
     (problem,) = health["problems"]
     assert "HTTP 401" in problem["message"]
     assert problem["hint"] == "Does it run, and are its address and headers right?"
@@ -88,7 +88,7 @@ def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -
 def test_an_address_where_nobody_is(opened: Open) -> None:
     box = opened({"dead": {"type": "http", "url": "http://127.0.0.1:9/mcp"}})
 
-    assert box.servers.check() == {"dead": "disconnected"}
+    assert box.servers.check() == {"dead": "failed"}
     assert "ConnectError" in box.servers.reason("dead")
 
 
@@ -99,7 +99,7 @@ def test_what_is_no_mcp_server_says_so(opened: Open, misbehaving: str) -> None:
 
     states = box.servers.check()
 
-    assert set(states.values()) == {"disconnected"}
+    assert set(states.values()) == {"failed"}
     assert all(box.servers.reason(name) for name in states)
 
 

@@ -32,7 +32,7 @@ def starts(journal: Path) -> int:
 def test_nothing_starts_before_it_is_needed(opened: Open, tmp_path: Path) -> None:
     box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
 
-    assert dict(box.servers) == {"srv": "disconnected"}
+    assert dict(box.servers) == {"srv": "not started"}
     assert box.servers.reason("srv") == ""
     assert box.config.settings.servers
     assert starts(tmp_path / "journal") == 0
