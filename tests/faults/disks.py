@@ -1,7 +1,8 @@
-"""A small disk of one's own (tmpfs), to be filled up or made read-only. Needs root; says so where it cannot be."""
+"""A small disk of one's own (tmpfs), to be filled up or made read-only. Mounting takes root; others skip the test."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ import pytest
 @contextmanager
 def small_disk(place: Path, size: str = "2m") -> Iterator[Path]:
     """A folder that holds no more than `size`."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
     place.mkdir()
     _do("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place))
     try:
@@ -42,4 +45,4 @@ def fill(place: Path) -> None:
 def _do(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.fail(f"This test mounts a small disk, which needs root: {' '.join(command)}: {done.stderr.strip()}")
+        pytest.fail(f"The small disk of this test: {' '.join(command)}: {done.stderr.strip()}")

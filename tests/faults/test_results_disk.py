@@ -1,13 +1,8 @@
-"""Disks that are full, read-only, or fail in the middle: the error names the path, old results are read, nothing stays.
-
-System calls are made to fail with strace, so that it is our own calls that fail; its log proves that they did.
-"""
+"""Disks that are full, read-only, or fail midway: the error names the path, old results are read, nothing stays."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +13,7 @@ from onetool_ipy.stores.files import StoreError, append, write_whole
 from onetool_ipy.stores.results import HandleExpired, Results
 from tests.faults.actors import ROOT
 from tests.faults.disks import fill, make_read_only, make_writable, small_disk
+from tests.faults.failing import run_failing
 from tests.stores.shelf import Clock, lines, names, open_results
 
 
@@ -121,13 +117,13 @@ def test_folder_that_cannot_be_made_is_named(disk: Path) -> None:
 
 
 FAILING = {
-    "write": ("write", "inject=write:error=ENOSPC", "full"),
-    "a later write": ("write", "inject=write:error=EIO:when=3", "input/output"),
-    "fsync of the file": ("fsync", "inject=fsync:error=EIO:when=1", "input/output"),
-    "fsync of the folder": ("fsync", "inject=fsync:error=EIO:when=2", "input/output"),
-    "rename": ("/^rename", "inject=/^rename:error=EACCES", "permission denied"),
-    "rename, full": ("/^rename", "inject=/^rename:error=ENOSPC", "full"),
-    "lock of the temp file": ("flock", "inject=flock:error=EIO", "input/output"),
+    "write": ("write:error=ENOSPC", "full"),
+    "a later write": ("write:error=EIO:when=3", "input/output"),
+    "fsync of the file": ("fsync:error=EIO:when=1", "input/output"),
+    "fsync of the folder": ("fsync:error=EIO:when=2", "input/output"),
+    "rename": ("rename:error=EACCES", "permission denied"),
+    "rename, full": ("rename:error=ENOSPC", "full"),
+    "lock of the temp file": ("flock:error=EIO", "input/output"),
 }
 
 ATTEMPT = """if True:
@@ -149,30 +145,17 @@ ATTEMPT = """if True:
 """
 
 
-def attempt(what: str, folder: Path, fault: tuple[str, str, str]) -> int:
+def attempt(what: str, folder: Path, fault: tuple[str, str]) -> int:
     """Run the attempt with a failing system call, and say how often that call failed."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.fail("strace is needed to make system calls fail: apt-get install strace")
-    calls, inject, words = fault
-    log = folder.with_suffix(".strace")
-    done = subprocess.run(
-        [
-            *(strace, "-f", "-qq", "-o", str(log), "-e", f"trace={calls}", "-e", inject),
-            *(sys.executable, "-c", ATTEMPT, what, str(folder), words),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    calls, words = fault
+    command = [sys.executable, "-c", ATTEMPT, what, str(folder), words]
+    done, failed = run_failing(calls, command, folder.with_suffix(".strace"), cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    return log.read_text().count("(INJECTED)")
+    return failed
 
 
 @pytest.mark.parametrize("fault", FAILING.values(), ids=FAILING.keys())
-def test_failing_call_of_put_leaves_the_store_as_it_was(tmp_path: Path, fault: tuple[str, str, str]) -> None:
+def test_failing_call_of_put_leaves_the_store_as_it_was(tmp_path: Path, fault: tuple[str, str]) -> None:
     results = Results(tmp_path / "results")
     old = results.put("old")
     before = names(results)
@@ -208,4 +191,4 @@ def test_failing_append_is_an_error(tmp_path: Path, name: str) -> None:
 def test_attempt_without_a_fault_is_noticed(tmp_path: Path) -> None:
     """The control of the tests above: the same attempt, and nothing fails."""
     with pytest.raises(AssertionError, match="no error"):
-        attempt("put", tmp_path / "results", ("fsync", "trace=fsync", "full"))
+        attempt("put", tmp_path / "results", ("fsync:error=EIO:when=999", "full"))

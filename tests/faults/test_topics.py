@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,22 +17,18 @@ import yaml
 from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.files import StoreError, locked
 from onetool_ipy.stores.topics import Topics, document
+from tests.faults.disks import make_read_only, small_disk
+from tests.faults.failing import run_failing
 from tests.harness.surroundings import ROOT
 
 NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, tzinfo=datetime.UTC)
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 256 KB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    with small_disk(tmp_path / "disk", "256k") as place:
+        yield place
 
 
 def topics(folder: Path, **options: Any) -> Topics:
@@ -105,7 +100,6 @@ def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
     assert messages(tmp_path) == ["first", "next"]
 
 
-@needs_root
 def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: Path) -> None:
     notes = topics(disk)
     notes.notify("t", "first")
@@ -122,11 +116,10 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: P
     assert sorted(os.listdir(disk)) == [".notify.lock", "notes.yaml"]
 
 
-@needs_root
 def test_a_read_only_disk_is_an_error_that_names_the_file(disk: Path) -> None:
     notes = topics(disk)
     notes.notify("t", "first")
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    make_read_only(disk)
 
     with pytest.raises(StoreError, match=r"notes\.yaml.*the disk is read-only"):
         notes.notify("t", "second")
@@ -149,7 +142,6 @@ os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
 """
 
 
-@needs_strace
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -163,12 +155,11 @@ def test_a_failing_write_is_an_error_and_leaves_the_file_as_it_was(tmp_path: Pat
     folder, out = tmp_path / ".onetool", tmp_path / "out"
     folder.mkdir()
     topics(folder).notify("t", "first")
-    calls = fault.partition(":")[0]
-    strace = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={fault}"]
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    subprocess.run([*strace, sys.executable, "-c", CHILD, str(folder), str(out)], check=True, env=env)
+    done, failed = run_failing(fault, [sys.executable, "-c", CHILD, str(folder), str(out)], tmp_path / "strace")
 
+    assert done.returncode == 0, done.stderr
+    assert failed > 0, "the fault was never met"
     said = out.read_text(encoding="utf-8")
     assert said.startswith(f"Cannot write '{folder / 'notes.yaml'}'")
     assert reason in said
