@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 FreshKernel = Callable[..., Kernel]
 
+# Limits of the tests that need longer than the others (`timeout` in pyproject.toml). The first test with a wheel builds
+# and installs it; a browser's test may be that one.
+CAMPAIGN_S = 6 * 3600
+INSTALLED_S = 600
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Move the whole session, children included, into a temporary home, where an interrupt is heard."""
@@ -50,13 +55,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note the spec markers, leave `soak` tests to `make soak`, put the browser tests last."""
+    """Note the spec markers, leave `soak` tests to `make soak`, put the browser tests last, limit the long ones."""
     config.stash[_MARKED] = specs.marked(items)
     if listing := config.getoption("--marked-to"):
         listing.write_text(json.dumps(config.stash[_MARKED]), encoding="utf-8")
     if not os.environ.get("ONETOOL_SOAK"):
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    for item in items:
+        if item.get_closest_marker("timeout") is None and (limit := _limit_s(item)):
+            item.add_marker(pytest.mark.timeout(limit))
+
+
+def _limit_s(item: pytest.Item) -> int:
+    """The test's own limit, or 0 for that of all."""
+    if item.get_closest_marker("soak") is not None:
+        return CAMPAIGN_S
+    is_long = item.get_closest_marker("browser") is not None or "wheel" in getattr(item, "fixturenames", ())
+    return INSTALLED_S if is_long else 0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

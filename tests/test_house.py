@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: who imports whom, how long files are, what they name.
+"""The house rules that a machine can check: who imports whom, how long functions are, what files name.
 
 What a reviewer must judge is not here. Each test says what to do when it fails.
 """
@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 import onetool_ipy
 from tests.harness.surroundings import OUTSIDE, ROOT
 
-MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
 HEAVY = ("IPython", "pandas", "httpx", "pydantic", "ipywidgets", "mcp")
 
 # Written in two parts, so that this file does not name them itself.
@@ -45,16 +45,17 @@ def test_imports_go_down_only() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_no_file_of_the_package_is_longer_than_it_should_be() -> None:
-    listed = _reasons(ROOT / "tests" / "data" / "long_files.txt")
+def test_no_function_of_the_package_is_longer_than_it_should_be() -> None:
     long = {
-        str(path.relative_to(ROOT))
+        f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
         for path in _sources()
-        if len(path.read_text(encoding="utf-8").splitlines()) > MAX_LINES
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     }
 
-    assert long - listed.keys() == set(), "split the file, or list it with a reason"
-    assert listed.keys() - long == set(), "no longer long: take it off the list"
+    assert long == set(), "split the function"
 
 
 def test_no_tracked_file_names_this_machine_or_a_registry() -> None:
@@ -184,10 +185,3 @@ def _plain(name: str) -> str:
 def _text(path: Path) -> str:
     """The text of a file; of a binary one what can be read as text."""
     return path.read_bytes().decode("utf-8", errors="ignore")
-
-
-def _reasons(path: Path) -> dict[str, str]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    pairs = [line.partition(":") for line in lines if line and not line.startswith("#")]
-    assert all(reason.strip() for _, _, reason in pairs), "a listed file needs a reason"
-    return {name.strip(): reason.strip() for name, _, reason in pairs}
