@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config, load_config
-from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV
+from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
 from onetool_ipy.core.errors import Unavailable
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import Source, Step, ToolResult, ToolSpec, Trip
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.kit import BundleKit
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.net import Road, Rules
+    from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
     from onetool_ipy.sources.mcp import ServerDefinition, Servers
     from onetool_ipy.sources.pack_files import PackFiles
@@ -158,7 +159,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
     kit = cache(partial(_bundle_kit, config, clock, box))
     return Parts(
         config=config,
-        build_registry=partial(_registry, config, files, clock, kit, cwd, box),
+        build_registry=partial(_registry, config, files, kit, partial(_builtins, config, env, clock, cwd), box),
         build_executor=partial(_executor, config, box),
         build_stores=partial(_stores, config, clock),
         build_bundles=partial(_bundles, config, clock, kit, box),
@@ -202,9 +203,8 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
 def _registry(
     config: Config,
     files: PackFiles | None,
-    clock: Clock,
     kit: Callable[[], BundleKit],
-    cwd: Path | None,
+    build_builtins: Callable[[Toolbox], Functions],
     box: Toolbox,
 ) -> Registry:
     from onetool_ipy.sources.bundles import BundleTools, Switched
@@ -214,7 +214,7 @@ def _registry(
     from onetool_ipy.sources.verdict import FILE, Verdict
 
     box.servers.prepare()
-    builtins = _builtins(config, clock, cwd, box)
+    builtins = build_builtins(box)
     handlers = partial(_handlers, builtins)
     verdict = Verdict(config.paths.state / "cache" / FILE, config.fingerprint)
     declared = Declared(config.settings.tools, handlers, verdict)
@@ -310,7 +310,7 @@ def _taken(config: Config, box: Toolbox, slug: str) -> str:
     return f"pack '{slug}'" if is_pack else ""
 
 
-def _builtins(config: Config, clock: Clock, cwd: Path | None, box: Toolbox) -> Functions:
+def _builtins(config: Config, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Functions:
     from onetool_ipy.packs import fs, ot, system
     from onetool_ipy.sources.functions import Functions
 
@@ -319,10 +319,20 @@ def _builtins(config: Config, clock: Clock, cwd: Path | None, box: Toolbox) -> F
     return Functions(
         [
             *system.packs(clock, working),
-            *fs.packs(roots, config.paths.secrets_file, working),
+            *fs.packs(roots, _private(config, env), working),
             ("ot", ot.functions(box)),
         ]
     )
+
+
+def _private(config: Config, env: Mapping[str, str]) -> Private:
+    """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
+    from onetool_ipy.packs.fs import Private
+
+    home = Path(env.get("HOME") or os.path.expanduser("~"))
+    own = config.paths.secrets_file
+    users = home / FOLDER / "secrets.yaml"
+    return Private((users,) if own is None else (own, users), state_bases(env, home), config.paths.state)
 
 
 def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:

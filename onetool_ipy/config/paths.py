@@ -27,6 +27,7 @@ __all__ = [
     "Paths",
     "expand_home",
     "find",
+    "state_bases",
     "state_folder",
 ]
 
@@ -86,6 +87,12 @@ def find(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Pa
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
     """This project's folder in $ONETOOL_STATE, else in the platform's state directory; not created here."""
     return _state_base(env, home) / _project_key(project)
+
+
+def state_bases(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
+    """The state directories of this user: $ONETOOL_STATE where it is set, and the platform's."""
+    platform = _state_base({key: value for key, value in env.items() if key != STATE_ENV}, home)
+    return tuple(dict.fromkeys((_state_base(env, home), platform)))
 
 
 def expand_home(path: Path, home: Path) -> Path:

@@ -1,41 +1,65 @@
 """Built-in pack `fs`: list a directory, read a text file; confined to the configured roots.
 
-The check is made on what was really opened, after following links, so that no spelling and no race leads out. The
-secrets file, FIFOs and devices are never opened for reading.
+The check is made on what was really opened, after following links, so that no spelling and no race leads out. FIFOs,
+devices and what the kernel shows under /proc are never opened for reading; neither is the secrets file of any project,
+by whatever name or link, nor anything in a state directory.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.core import values
+from onetool_ipy.config.value import Value
+from onetool_ipy.core import current, values
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.errors import ExecutionFailed, TooLarge
 
-__all__ = ["Confined", "OutsideRoots", "packs"]
+__all__ = ["Confined", "OutsideRoots", "Private", "packs"]
 
 _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
+_MAX_FROM_OUTSIDE = 10 * 1024 * 1024
+"""What one call reads at most where no person made it."""
+_PERSON = frozenset(("python", "magic", "shortcut", "widget", "cli"))
+_FOLDER = ".onetool"
+_SECRETS = "secrets.yaml"
+_OF_A_PROJECT = re.compile(r".*-[0-9a-f]{12}|trust.*", re.DOTALL)
+"""The names in a state directory that hold the state of one project, or the list of trusted ones."""
+_STATE_NAMES = re.compile(r"approvals\.json|cache|calls|favourites\.json|maps|results|serving")
 
 
 class OutsideRoots(ExecutionFailed):
-    """A path that leads out of the roots, or to the secrets."""
+    """A path that leads out of the roots, to secrets, or into a state directory."""
 
     reason = "not_allowed"
     status = 403
 
 
+class Private(Value):
+    """What no fs tool reads, wherever the roots are.
+
+    `secrets_files` are those that are known; the secrets file of any other project is known by its place. `bases` are
+    the state directories of this user, with a folder for each project; `state` is the folder in force.
+    """
+
+    secrets_files: tuple[Path, ...] = ()
+    bases: tuple[Path, ...] = ()
+    state: Path | None = None
+
+
 def packs(
-    roots: Sequence[Path], secrets_file: Path | None = None, working: Callable[[], str] = os.getcwd
+    roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd
 ) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
     """The pack with its functions, confined to `roots`; a relative path starts from the folder that `working` gives."""
-    confined = Confined(roots, secrets_file, working)
+    confined = Confined(roots, private, working)
 
     @mark(read_only=True, cache_key=confined.listing_stamp)
     def list_dir(path: str, recursive: bool = False, maxDepth: int = 4) -> list[dict[str, Any]]:  # noqa: N803 - 004
@@ -62,7 +86,7 @@ def packs(
 
         Args:
             path: The file, absolute or relative to the working directory.
-            maxBytes: A larger file is an error.
+            maxBytes: A larger file is an error. Models, REST, MCP and other tools read at most 10 MB a call.
 
         Returns:
             The text.
@@ -72,7 +96,7 @@ def packs(
         """
         if maxBytes < 0:
             raise ExecutionFailed(f"maxBytes must not be negative, got {maxBytes}.")
-        return confined.read(os.fspath(path), maxBytes)
+        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if _is_from_outside() else None)
 
     return [("fs", [list_dir, read_file])]
 
@@ -80,11 +104,9 @@ def packs(
 class Confined:
     """The file system as far as the roots reach."""
 
-    def __init__(
-        self, roots: Sequence[Path], secrets_file: Path | None = None, working: Callable[[], str] = os.getcwd
-    ) -> None:
+    def __init__(self, roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd) -> None:
         self._roots = tuple(roots)
-        self._secrets_file = secrets_file
+        self._private = private
         self._working = working
 
     def stamp(self, path: str, **_: Any) -> tuple[str, int, int] | None:
@@ -107,15 +129,20 @@ class Confined:
             raise TooLarge(f"'{path}' holds more than {_MAX_ENTRIES:,} entries.", hint="List a smaller part of it.")
         return sorted(rows, key=lambda row: row["path"])
 
-    def read(self, path: str, limit: int) -> str:
-        """The text of a regular file of at most `limit` bytes."""
+    def read(self, path: str, limit: int, most: int | None = None) -> str:
+        """The text of a regular file of at most `limit` bytes, and of at most `most` whatever the limit is."""
+        allowed = limit if most is None else min(limit, most)
         with self._opened(self._real(path), path, os.O_RDONLY) as fd:
-            found = os.fstat(fd)
-            if found.st_size > limit:
-                raise _over(path, found.st_size, limit)
-            data = _read_up_to(fd, limit + 1)
-        if len(data) > limit:
-            raise _over(path, len(data), limit)
+            size = os.fstat(fd).st_size
+            data = b"" if size > allowed else _read_up_to(fd, allowed + 1)
+        size = max(size, len(data))
+        if size > limit:
+            raise _over(path, size, limit)
+        if size > allowed:
+            raise TooLarge(
+                f"'{path}' has {size} bytes, more than the {allowed} that such a call reads.",
+                hint="Call fs.read_file from the notebook or in Python to read it.",
+            )
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as exc:
@@ -163,10 +190,13 @@ class Confined:
         except OSError as exc:
             raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
         try:
-            self._require_inside(_opened_path(fd) or os.path.realpath(real), path)
+            lies = _opened_path(fd) or os.path.realpath(real)
+            self._require_inside(lies, path)
             found = os.fstat(fd)
             _require_kind(found, flags, path)
-            self._refuse_secrets(found, path)
+            self._refuse_state(lies, path)
+            if not flags & os.O_DIRECTORY:
+                self._refuse_secrets(found, lies, path)
             yield fd
         finally:
             os.close(fd)
@@ -181,16 +211,64 @@ class Confined:
             f"'{path}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots to allow it."
         )
 
-    def _refuse_secrets(self, found: os.stat_result, path: str) -> None:
-        """Refuse the secrets file by what it is, not by its name: a hard link is the same file."""
-        if self._secrets_file is None:
-            return
-        try:
-            secret = os.stat(self._secrets_file)
-        except OSError:
-            return
-        if os.path.samestat(found, secret):
+    def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:
+        """Refuse the secrets file of any project: by its place, and by what it is, since a hard link is the same file.
+
+        What an editor leaves beside it (`secrets.yaml~`, `.secrets.yaml.swp`) counts as well.
+        """
+        parent, name = os.path.split(lies)
+        is_named = _SECRETS in name.casefold() and os.path.basename(parent).casefold() == _FOLDER
+        if is_named or any(_is_same(found, file) for file in self._secrets_files(lies)):
             raise OutsideRoots(f"'{path}' holds secrets and is never read.")
+
+    def _secrets_files(self, lies: str) -> Iterator[str | Path]:
+        """The secrets files that a file could be: those that are known, and of every project above it or a root."""
+        yield from self._private.secrets_files
+        seen: set[str] = set()
+        for start in (lies, *(os.path.realpath(root) for root in self._roots)):
+            folder = start
+            while folder not in seen:
+                seen.add(folder)
+                yield os.path.join(folder, _FOLDER, _SECRETS)
+                folder = os.path.dirname(folder)
+
+    def _refuse_state(self, lies: str, path: str) -> None:
+        """Refuse what lies in a state directory; where a root is in it too, what we keep there."""
+        places = [(base, _OF_A_PROJECT) for base in self._private.bases]
+        if self._private.state is not None:
+            places.append((self._private.state, _STATE_NAMES))
+        for folder, kept in places:
+            inside = _below(lies, folder)
+            if inside is not None:
+                has_root = any(_below(os.path.realpath(root), folder) is not None for root in self._roots)
+                if not has_root or kept.fullmatch(inside):
+                    raise OutsideRoots(f"'{path}' is in a state directory of onetool-ipy, which fs never reads.")
+
+
+def _is_from_outside() -> bool:
+    """Whether the running call was not made by a person."""
+    scope = current.scope()
+    return scope is not None and scope.call is not None and scope.call.source not in _PERSON
+
+
+def _below(real: str, folder: Path) -> str | None:
+    """The first name of a path below a folder, empty for the folder itself; None for a path elsewhere.
+
+    Names that a file system may take for the same, by case or composition, count as the same.
+    """
+    path, start = _folded(real) + "/", _folded(os.path.realpath(folder)).rstrip("/") + "/"
+    return path[len(start) :].partition("/")[0] if path.startswith(start) else None
+
+
+def _folded(path: str) -> str:
+    return path if path.isascii() and path.islower() else unicodedata.normalize("NFC", path).casefold()
+
+
+def _is_same(found: os.stat_result, file: str | Path) -> bool:
+    try:
+        return os.path.samestat(found, os.stat(file))
+    except (OSError, ValueError):
+        return False
 
 
 def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
@@ -200,8 +278,16 @@ def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
             raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
     elif stat.S_ISDIR(found.st_mode):
         raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
-    elif not stat.S_ISREG(found.st_mode):
+    elif not stat.S_ISREG(found.st_mode) or _is_of_kernel(found):
         raise ExecutionFailed(f"'{path}' is not a regular file.")
+
+
+def _is_of_kernel(found: os.stat_result) -> bool:
+    """Whether a file is one that the kernel makes up under /proc: it tells of processes, their environment too."""
+    try:
+        return found.st_dev == os.stat("/proc/self").st_dev
+    except OSError:
+        return False
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:

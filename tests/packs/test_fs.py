@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,157 @@ def test_the_secrets_file_is_never_read(project: Project, desk: Desk, way: str) 
     assert result.error.reason == "not_allowed"
     assert "hunter22" not in str(result.to_dict())
     assert "hunter22" not in repr(result)
+
+
+def _other_project(folder: Path) -> Path:
+    (folder / ".onetool").mkdir(parents=True)
+    secrets = folder / ".onetool" / "secrets.yaml"
+    secrets.write_text("KEY: hunter22\n")
+    return secrets
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("nested", "neighbour", "above", "home", "link to the file", "link to the folder", "upper case"),
+        *("hard link of the project above", "hard link of home", "an editor's copy", "the temporary file"),
+    ],
+)
+@pytest.mark.parametrize("source", ["python", "model", "mcp"])
+def test_the_secrets_file_of_another_project_is_never_read(project: Project, way: str, source: Any) -> None:
+    top = project.root.parent
+    secrets = {
+        "nested": _other_project(project.root / "sub" / "inner"),
+        "neighbour": _other_project(top / "neighbour"),
+        "above": _other_project(top),
+        "home": _other_project(top / "elsewhere" / "home"),
+    }
+    project.env["HOME"] = str(top / "elsewhere" / "home")
+    beside = project.root / "innocent.txt"
+    folder = secrets["nested"].parent
+    if way == "link to the file":
+        beside.symlink_to(secrets["neighbour"])
+    elif way == "link to the folder":
+        (project.root / "innocent").symlink_to(folder)
+        beside = project.root / "innocent" / "secrets.yaml"
+    elif way == "upper case":
+        beside = project.root / ".OneTool" / "Secrets.YAML"
+        beside.parent.mkdir()
+        beside.write_text("KEY: hunter22")
+    elif way == "hard link of the project above":
+        beside.hardlink_to(secrets["above"])
+    elif way == "hard link of home":
+        beside.hardlink_to(secrets["home"])
+    elif way == "an editor's copy":
+        beside = folder / "secrets.yaml~"
+        beside.write_text("KEY: hunter22")
+    elif way == "the temporary file":
+        beside = folder / ".secrets.yaml.swp"
+        beside.write_text("KEY: hunter22")
+    roots = ["/"] if way == "home" else [".."]
+    box = project.open(f"fs: {{roots: {roots}}}")
+
+    result = box.call("fs.read_file", {"path": str(secrets.get(way, beside))}, source=source)
+
+    assert result.error.reason == "not_allowed"
+    assert "holds secrets" in result.error.message
+    assert "hunter22" not in str(result.to_dict())
+
+
+def test_the_name_of_a_secrets_file_is_listed_and_files_beside_it_are_read(project: Project) -> None:
+    secrets = _other_project(project.root / "sub")
+    (secrets.parent / "onetool.yaml").write_text("version: 1")
+    (project.root / "secrets.yaml").write_text("a file like any other")
+    box = project.open()
+
+    names = [Path(row["path"]).name for row in box.call("fs.list_dir", {"path": str(secrets.parent)}).unwrap()]
+
+    assert names == ["onetool.yaml", "secrets.yaml"]
+    assert box.call("fs.read_file", {"path": str(secrets.parent / "onetool.yaml")}).unwrap() == "version: 1"
+    assert box.call("fs.read_file", {"path": str(project.root / "secrets.yaml")}).unwrap() == "a file like any other"
+
+
+@pytest.mark.parametrize("place", ["in force", "of another project", "of the platform", "state_dir", "through a link"])
+def test_nothing_in_a_state_directory_is_read_or_listed(project: Project, place: str) -> None:
+    home = project.root / "home"
+    folder = {
+        "of another project": project.root / "state" / "other-0123456789ab" / "results",
+        "of the platform": home / ".local" / "state" / "onetool_ipy" / "other-0123456789ab",
+        "state_dir": project.root / "kept" / "results",
+    }
+    config = "version: 1"
+    if place == "state_dir":
+        del project.env["ONETOOL_STATE"]
+        config = "state_dir: kept"
+    box = project.open(config)
+    kept = folder.get(place, box.config.paths.state / "results")
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "x.json").write_text("hunter22")
+    if place == "through a link":
+        (project.root / "link").symlink_to(kept)
+        kept = project.root / "link"
+
+    read = box.call("fs.read_file", {"path": str(kept / "x.json")}).error
+    listed = box.call("fs.list_dir", {"path": str(kept)}).error
+    rows = box.call("fs.list_dir", {"path": str(project.root), "recursive": True, "maxDepth": 9}).unwrap()
+
+    assert (read.reason, listed.reason) == ("not_allowed", "not_allowed")
+    assert "state directory" in read.message
+    assert "x.json" not in str(rows)
+
+
+def test_a_project_inside_the_state_directory_is_read_but_for_what_is_kept_there(project: Project) -> None:
+    project.env["ONETOOL_STATE"] = str(project.root)
+    (project.root / "a.txt").write_text("a")
+    box = project.open()
+    kept = box.config.paths.state
+    kept.mkdir(exist_ok=True)
+    (kept / "x.json").write_text("hunter22")
+
+    assert kept.parent == project.root
+    assert box.call("fs.read_file", {"path": str(project.root / "a.txt")}).unwrap() == "a"
+    assert box.call("fs.read_file", {"path": str(kept / "x.json")}).error.reason == "not_allowed"
+
+
+@pytest.mark.parametrize("source", ["model", "rest", "mcp", "tool"])
+def test_ten_megabytes_are_the_most_that_is_read_for_others(desk: Desk, source: Any) -> None:
+    big, fits = desk.root / "big.txt", desk.root / "fits.txt"
+    for path, size in ((big, 10 * 1024 * 1024 + 1), (fits, 10 * 1024 * 1024)):
+        with path.open("wb") as file:
+            file.truncate(size)
+
+    def read(path: Path, source: Any) -> Any:
+        return desk.box.call("fs.read_file", {"path": str(path), "maxBytes": 10**18}, source=source)
+
+    error = read(big, source).error
+    assert error.reason == "too_large"
+    assert str(10 * 1024 * 1024) in error.message
+    assert len(read(fits, source).unwrap()) == 10 * 1024 * 1024
+    assert len(read(big, "python").unwrap()) == 10 * 1024 * 1024 + 1
+
+
+def test_a_huge_max_bytes_takes_no_memory(desk: Desk) -> None:
+    with (desk.root / "sparse.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    tracemalloc.start()
+
+    huge = desk.box.call("fs.read_file", {"path": str(desk.root / "sparse.bin"), "maxBytes": 1 << 41}, source="model")
+    small = desk.read(desk.root / "a.txt", maxBytes=1 << 41)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert huge.error.reason == "too_large"
+    assert small.ok
+    assert peak < 8 * 1024 * 1024
+
+
+def test_what_the_kernel_tells_of_processes_is_not_read(project: Project) -> None:
+    box = project.open('fs: {roots: ["/"]}')
+
+    for path in ("/proc/self/environ", "/proc/self/cmdline", "/proc/1/environ", "/proc/self/mem"):
+        error = box.call("fs.read_file", {"path": path}).error
+        assert error.code == "execution_error"
+        assert "not a regular file" in error.message
 
 
 def test_a_fifo_and_a_socket_are_refused_and_do_not_hang(desk: Desk) -> None:

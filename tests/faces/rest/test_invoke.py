@@ -186,6 +186,26 @@ def test_a_tool_that_fails_by_itself_is_an_answer(api: Api) -> None:
     assert _error(api.invoke(place, {"path": "x", "more": 1}), 400)["code"] == "invalid_args"
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["built-in", "a bundle's own tool"])
+def test_a_path_outside_the_roots_and_secrets_of_any_project_are_403(api: Api, own: bool) -> None:
+    inner = api.folder / "inner" / ".onetool" / "secrets.yaml"
+    inner.parent.mkdir(parents=True)
+    inner.write_text("KEY: hunter22", encoding="utf-8")
+    built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}
+    place = f"tools/bundles/{built_in['fs']}/tools/{{}}/version/1"
+    if own:
+        place = f"tools/bundles/{api.bundle()}/tools/{{}}/version/1"
+        for slug, func in (("read-file", "fs.read_file"), ("list-dir", "fs.list_dir")):
+            schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+            body = {"displayName": slug, "type": "go", "argSchema": schema, "goTool": {"func": func}}
+            assert api.call("PUT", place.format(slug), json=body).status_code == 201
+
+    for slug, path in (("read-file", "/etc/passwd"), ("list-dir", "/etc"), ("list-dir", ".."), ("read-file", inner)):
+        error = _error(api.invoke(place.format(slug), {"path": str(path)}), 403)
+        assert error["reason"] == "not_allowed"
+        assert "hunter22" not in str(error)
+
+
 def test_all_five_built_ins_run(api: Api) -> None:
     (api.folder / "note.txt").write_text("hello", encoding="utf-8")
     built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}
