@@ -171,7 +171,7 @@ class ToolProxy:
     def _current(self) -> ToolSpec:
         """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
         try:
-            return self._box.registry.require(self._spec.name)
+            return self._box.registry.load(self._spec.name)
         except CallFailure:
             return self._spec
 

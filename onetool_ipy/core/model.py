@@ -63,11 +63,13 @@ class Dep(NamedTuple):
 class ToolSpec(Frozen):
     """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
 
-    `run` takes the checked arguments as one dict. `live`, where it is set, gives the spec as it is now: it imports a
-    pack file at first use and reads an edited one again. `positional` names the arguments that Python may give by
-    position, the last one as `*name` if it takes the rest; None stands for the schema's own order. `version` marks one
-    version of a tool that is listed under its plain name: it is found by its own name, and not listed beside it.
-    `preview`, where it is set, tells what a call would send, without secrets and without sending it.
+    `run` takes the checked arguments as one dict. `live`, where it is set, gives the spec as its code has it now: it
+    imports a pack file, so only a call may use it. `reread` gives the spec as its text or record has it now and runs
+    nothing of it: whatever only looks at a tool uses it, by `as_written()`. `positional` names the arguments that
+    Python may give by position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
+    `version` marks one version of a tool that is listed under its plain name: it is found by its own name, and not
+    listed beside it. `preview`, where it is set, tells what a call would send, without secrets and without sending
+    it.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ToolSpec(Frozen):
     disabled: str
     where: str
     live: Callable[[], ToolSpec] | None
+    reread: Callable[[], ToolSpec] | None
     positional: tuple[str, ...] | None
     deps: tuple[Dep, ...]
     version: str
@@ -114,6 +117,7 @@ class ToolSpec(Frozen):
         disabled: str = "",
         where: str = "",
         live: Callable[[], ToolSpec] | None = None,
+        reread: Callable[[], ToolSpec] | None = None,
         positional: Sequence[str] | None = None,
         deps: Sequence[Dep] = (),
         version: str = "",
@@ -138,6 +142,7 @@ class ToolSpec(Frozen):
             disabled=disabled,
             where=where,
             live=live,
+            reread=reread,
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
             version=version,
@@ -148,6 +153,10 @@ class ToolSpec(Frozen):
         """The same tool with other values for some of its fields."""
         fields = {key: self.__dict__[key] for key in ToolSpec.__annotations__}
         return ToolSpec(**{**fields, **changes})
+
+    def as_written(self) -> ToolSpec:
+        """The tool as its text or record has it now; nothing is imported. Raises ToolNotFound where it is gone."""
+        return self if self.reread is None else self.reread()
 
     @property
     def pack(self) -> str:

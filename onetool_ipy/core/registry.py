@@ -101,7 +101,14 @@ class Registry:
         return spec
 
     def require(self, name: str) -> ToolSpec:
-        """The tool of that name, exact as its own code has it, or ToolNotFound with the nearest names."""
+        """The tool of that name as it is written now, or ToolNotFound with the nearest names. Imports nothing."""
+        spec = self.find(name)
+        if spec is None:
+            raise self.missing(name)
+        return spec.as_written()
+
+    def load(self, name: str) -> ToolSpec:
+        """The tool of that name as its own code has it, for a call: this imports a pack file."""
         spec = self.find(name)
         if spec is None:
             raise self.missing(name)

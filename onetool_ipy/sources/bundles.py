@@ -112,7 +112,8 @@ class BundleTools:
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
-            live=partial(self._live, bundle.slug, tool.slug, version),
+            live=(live := partial(self._live, bundle.slug, tool.slug, version)),
+            reread=live,  # it only reads the record
             version=version,
             preview=partial(self._preview, tool, name) if tool.http is not None else None,
         )
@@ -186,7 +187,8 @@ class Switched:
         reason = self._overlay.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            known = spec.replace(disabled=reason, live=partial(self._live, spec))
+            live = partial(self._live, spec)
+            known = spec.replace(disabled=reason, live=live, reread=live)
             self._specs[spec.name] = known
         return known
 

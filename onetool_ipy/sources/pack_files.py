@@ -63,6 +63,7 @@ class PackFile:
         self._outline = Outline(self._stem, error="The file is gone.")
         self._told = self._outline
         self._loaded: _Loaded | None = None
+        self._sketches: dict[str, tuple[ToolOutline, ToolSpec]] = {}
         self._fault = ""
         self._looking = ForkLock()
         self._importing = ForkLock()
@@ -80,10 +81,8 @@ class PackFile:
         return changed
 
     def tools(self) -> Iterator[ToolSpec]:
-        loaded = self._loaded
-        known = loaded.specs if loaded is not None and loaded.outline is self._outline else {}
         for tool in self._outline.tools:
-            yield known.get(tool.name) or self._sketch(tool)
+            yield self._spec(tool)
 
     def problems(self) -> Iterator[Problem]:
         outline = self._outline
@@ -103,6 +102,16 @@ class PackFile:
     def _problem(self, message: str, hint: str) -> Problem:
         return Problem(str(self.path), message.rstrip(".") + ".", hint)
 
+    def _spec(self, tool: ToolOutline) -> ToolSpec:
+        """The tool as the code has it where this very text was imported, else as the text has it."""
+        loaded = self._loaded
+        if loaded is not None and loaded.outline is self._outline and tool.name in loaded.specs:
+            return loaded.specs[tool.name]
+        known = self._sketches.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self._sketches[tool.name] = (tool, self._sketch(tool))
+        return known[1]
+
     def _sketch(self, tool: ToolOutline) -> ToolSpec:
         return ToolSpec(
             name=tool.name,
@@ -119,8 +128,17 @@ class PackFile:
             timeout_s=tool.timeout_s,
             where=f"{self.path}:{tool.line}",
             live=partial(self._live, tool.name),
+            reread=partial(self._reread, tool.name),
             deps=tool.deps,
         )
+
+    def _reread(self, name: str) -> ToolSpec:
+        """The tool as the file is written now; nothing is imported."""
+        self._look()
+        found = next((tool for tool in self._outline.tools if tool.name == name), None)
+        if found is None:
+            raise ToolNotFound(f"The tool '{name}' is no longer in '{self.path}'.")
+        return self._spec(found)
 
     def _live(self, name: str) -> ToolSpec:
         """The tool as the file has it now; imports it where that is needed."""
@@ -235,8 +253,8 @@ class PackFile:
             except InvalidTool as exc:
                 loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
                 continue
-            live = partial(self._live, tool.name)
-            loaded.specs[tool.name] = spec.replace(name=tool.name, live=live, deps=merged(tool.deps, spec.deps))
+            ways = {"live": partial(self._live, tool.name), "reread": partial(self._reread, tool.name)}
+            loaded.specs[tool.name] = spec.replace(name=tool.name, deps=merged(tool.deps, spec.deps), **ways)
         return loaded
 
     def _stat(self) -> Stamp | None:

@@ -199,13 +199,16 @@ def test_a_miss_looks_again_and_finds_what_is_new() -> None:
     assert registry.pack("b") is not None
 
 
-def test_a_demand_gives_the_live_tool_or_the_nearest_names() -> None:
-    exact = tool("a.search")
-    registry = Registry([Listed(tool("a.search", live=lambda: exact))])
+def test_a_demand_gives_the_tool_as_written_and_a_load_as_its_code_has_it() -> None:
+    written, exact = tool("a.search"), tool("a.search")
+    registry = Registry([Listed(tool("a.search", live=lambda: exact, reread=lambda: written), tool("a.plain"))])
 
-    assert registry.require("a.search") is exact
-    with pytest.raises(ToolNotFound, match=r"No tool 'a\.serch'\. Did you mean 'a\.search'\?"):
-        registry.require("a.serch")
+    assert registry.require("a.search") is written
+    assert registry.load("a.search") is exact
+    assert registry.require("a.plain") is registry.load("a.plain") is registry.get("a.plain")
+    for demand in (registry.require, registry.load):
+        with pytest.raises(ToolNotFound, match=r"No tool 'a\.serch'\. Did you mean 'a\.search'\?"):
+            demand("a.serch")
 
 
 def test_a_broken_source_stops_no_other() -> None:

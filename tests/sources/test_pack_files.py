@@ -425,7 +425,7 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     assert (sketch.tags, sketch.read_only, sketch.timeout_s, sketch.example) == (("loud",), True, 3.0, "shout('x')")
     assert sketch.parameters["properties"]["at"] == {"default": None}
 
-    exact = box.registry.require("geo.shout")
+    exact = box.registry.load("geo.shout")
 
     assert exact.is_async
     assert "Point" in exact.parameters["$defs"]

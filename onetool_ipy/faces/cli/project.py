@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
-from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, aside, exact, say, show_json
+from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, aside, say, show_json
 
 __all__ = ["add"]
 
@@ -93,7 +93,7 @@ def _stubs(options: argparse.Namespace) -> int:
     from onetool_ipy.sdk.stubs import stubs
 
     with open_toolbox(options.config) as box:
-        for place, text in stubs([exact(spec) for spec in box.registry.list()]).items():
+        for place, text in stubs(box.registry.list()).items():
             path = Path(options.output) / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -10,11 +10,10 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from onetool_ipy.core import values
-from onetool_ipy.core.errors import CallFailure, OneToolError
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FAILED", "OK", "USAGE", "aside", "exact", "names_of", "say", "say_error", "say_hint", "show_json"]
+__all__ = ["FAILED", "OK", "USAGE", "aside", "names_of", "say", "say_error", "say_hint", "show_json"]
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -68,15 +67,6 @@ def show_json(box: Toolbox, value: Any) -> None:
 def _is_utf8(stream: Any) -> bool:
     """Whether every character can be written there; elsewhere JSON has escapes for them."""
     return "utf" in (getattr(stream, "encoding", None) or "utf-8").lower()
-
-
-def exact(spec: ToolSpec) -> ToolSpec:
-    """The tool as its code has it; where that cannot be loaded, as its text says."""
-    try:
-        return spec.live() if spec.live is not None else spec
-    except CallFailure as exc:
-        say(exc.message)
-        return spec
 
 
 def names_of(csv: str | None) -> list[str] | None:

@@ -17,7 +17,6 @@ from onetool_ipy.faces.cli.say import (
     OK,
     USAGE,
     aside,
-    exact,
     names_of,
     say,
     say_error,
@@ -59,8 +58,7 @@ def _seconds(text: str) -> float:
 
 def _list(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        with aside():
-            specs = [exact(spec) for spec in box.registry.list(names_of(options.tool_allow))]
+        specs = box.registry.list(names_of(options.tool_allow))
         if options.json:
             show_json(box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs])
             return OK

@@ -93,7 +93,7 @@ class Runner:
             if isinstance(found, Snippet):
                 return self._run_snippet(name, expand(found, parse_arguments(rest)), local_ns)
             tool = found or name
-            if found is None and self._find(tool) is None:
+            if found is None and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
                 raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.list())])
             return self._call(parse.split_line(f'"{tool}" {rest}', ()), None, local_ns)
@@ -192,7 +192,7 @@ class Runner:
             raise
 
     def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        spec = self._find(asked.name)
+        spec = self._find(asked.name, to_call=not asked.flags.dry)
         if spec is None and asked.name in self._box.registry.packs():
             return self._pack(asked)
         if spec is None:
@@ -239,9 +239,11 @@ class Runner:
         packs = {name: PackProxy(self._box, name) for name in self._box.registry.packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
-    def _find(self, name: str) -> ToolSpec | None:
+    def _find(self, name: str, *, to_call: bool) -> ToolSpec | None:
+        """The tool as its code has it for a call, as it is written for a look; None where there is none."""
+        registry = self._box.registry
         try:
-            return self._box.registry.require(name)
+            return registry.load(name) if to_call else registry.require(name)
         except CallFailure:
             return None
 

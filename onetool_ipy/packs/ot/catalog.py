@@ -15,7 +15,7 @@ from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
 from onetool_ipy.render.shown import Listing, Record, Text
 
-__all__ = ["INFO", "Catalog", "Info", "exact", "pack_text", "tool_row"]
+__all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "tool_row"]
 
 Info = Literal["list", "min", "full"]
 INFO: tuple[Info, ...] = get_args(Info)
@@ -49,7 +49,7 @@ class Catalog:
             return Listing(spec.name for spec in found)
         if info == "min":
             return Listing({"name": spec.name, "description": spec.summary} for spec in found)
-        return Listing(tool_row(exact(spec)) for spec in found)
+        return Listing(tool_row(as_written(spec)) for spec in found)
 
     @mark(read_only=True)
     @worded
@@ -153,10 +153,10 @@ class Catalog:
         return Text(__version__)
 
 
-def exact(spec: ToolSpec) -> ToolSpec:
-    """The tool as its code has it; where that cannot be loaded, as its text says."""
+def as_written(spec: ToolSpec) -> ToolSpec:
+    """The tool as it is written now; one that is gone since it was listed, as it was. Imports nothing."""
     try:
-        return spec.live() if spec.live is not None else spec
+        return spec.as_written()
     except CallFailure:
         return spec
 

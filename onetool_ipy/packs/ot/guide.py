@@ -13,7 +13,7 @@ from onetool_ipy.core import match
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.packs.ot import snippets_text
-from onetool_ipy.packs.ot.catalog import INFO, Info, exact, pack_text
+from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_text
 from onetool_ipy.packs.ot.desk import Desk
 from onetool_ipy.packs.ot.edge import choice, worded
 from onetool_ipy.render.counted import counted
@@ -90,7 +90,7 @@ class Guide:
         registry, shortcuts = self._desk.registry, self._desk.shortcuts
         spec = registry.find(query)
         if spec is not None:
-            return spec.name if info == "list" else _tool_page(exact(spec), info)
+            return spec.name if info == "list" else _tool_page(as_written(spec), info)
         packs = registry.packs()
         if query in packs:
             names = "\n".join(s.name for s in packs[query])
@@ -122,7 +122,7 @@ class Guide:
 
     def _hit(self, hit: match.Hit, info: str) -> str:
         if info == "full" and isinstance(hit.item.value, ToolSpec):
-            return _tool_page(exact(hit.item.value), "full").replace("# ", "### ", 1)
+            return _tool_page(as_written(hit.item.value), "full").replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, match.Index]:

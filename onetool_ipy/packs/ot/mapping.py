@@ -84,7 +84,7 @@ class Mapping:
         from onetool_ipy.sdk.rows import read_rows
 
         _require_person(tool)
-        spec = self._desk.registry.require(tool)
+        spec = self._desk.registry.load(tool)
         try:
             if spec.name == "ot.map":
                 raise UsageProblem("'ot.map' cannot be mapped.")

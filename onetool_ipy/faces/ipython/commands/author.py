@@ -36,7 +36,7 @@ class Author:
 
     def _check(self, rest: str) -> Any:
         """Try a tool: its docstring's examples, arguments made from its schema, and what its docstring leaves out."""
-        spec = self._box.registry.require(one_name(rest, "check"))
+        spec = self._box.registry.load(one_name(rest, "check"))
         rows = [self._check_example(line) for line in spec.example.splitlines() if line.strip()]
         for label, args in samples(spec.parameters):
             result = self._box.call(spec.name, args, source="magic", timeout=_CHECK_S)
