@@ -13,6 +13,7 @@ from onetool_ipy.core import current, schema
 from onetool_ipy.core.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
+from onetool_ipy.core.printable import printable
 
 if TYPE_CHECKING:
     import datetime
@@ -149,7 +150,7 @@ class ToolProxy:
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
-        return f"<tool {self._spec.signature}>"
+        return printable(f"<tool {self._spec.signature}>")
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Name the positional arguments, and give names that Python cannot spell back their own."""
@@ -287,7 +288,7 @@ def _doc(spec: ToolSpec) -> str:
         parts.append(f"Returns:\n    {spec.returns}")
     if spec.example:
         parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts))
 
 
 def file_of(snippet: str) -> str:

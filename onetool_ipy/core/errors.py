@@ -40,6 +40,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from onetool_ipy.core.printable import printable
+
 if TYPE_CHECKING:
     from onetool_ipy.core.model import Failure, ToolResult
 
@@ -98,7 +100,8 @@ class OneToolError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         shown = self.lines() or [type(self).__name__]
-        return [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+        lines = [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+        return [printable(line) for line in lines]
 
 
 class CallFailure(OneToolError):

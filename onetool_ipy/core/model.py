@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.core import schema
 from onetool_ipy.core.checker import Checker, Converter
 from onetool_ipy.core.once import once
+from onetool_ipy.core.printable import printable
 from onetool_ipy.core.result import Failure, Frozen, Json, ToolResult
 
 __all__ = [
@@ -201,7 +202,7 @@ class ToolSpec(Frozen):
         return Checker(self.parameters, self.converters)
 
     def __repr__(self) -> str:
-        return f"ToolSpec({self.signature})"
+        return printable(f"ToolSpec({self.signature})")
 
 
 class LateSpec(ToolSpec):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.core import current, values
 from onetool_ipy.core.errors import CallFailure, Code, ToolCallError
+from onetool_ipy.core.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -98,7 +99,7 @@ class Failure(Frozen):
         return f"{self.code}: {self.message}"
 
     def __repr__(self) -> str:
-        return f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})"
+        return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
 
 
 class ToolResult(Frozen):
@@ -215,4 +216,4 @@ class ToolResult(Frozen):
 
     def __repr__(self) -> str:
         shown = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
-        return f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})"
+        return printable(f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})")

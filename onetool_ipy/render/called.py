@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 from onetool_ipy.render.result import Bounds, show
 
@@ -53,12 +54,12 @@ def head(call: Called) -> str:
 def to_text(call: Called) -> str:
     """For a terminal: the line, and a few lines of what came of it."""
     facts = f"  ({', '.join(call.facts)})" if call.facts else ""
-    lines = [f"{_MARKS[call.state]} {_printable(head(call) + facts)}"]
+    lines = [f"{_MARKS[call.state]} {printable(head(call) + facts)}"]
     if call.problem:
-        lines += [f"    {_printable(line)}" for line in call.problem.splitlines()]
+        lines += [f"    {printable(line)}" for line in call.problem.split("\n")]
     elif call.state == "ok":
         shown = show(call.data, Bounds(lines=3, chars=240, rows=3)).text.split("\n")
-        lines += [f"    {_printable(values.cut(line, 100))}" for line in shown[:4]]
+        lines += [f"    {printable(values.cut(line, 100))}" for line in shown[:4]]
     return "\n".join(lines)
 
 
@@ -101,7 +102,3 @@ def _arguments(args: Any) -> str:
     plain = values.to_json(args)
     short = json.dumps(plain, ensure_ascii=False)
     return short if len(short) <= _ONE_LINE else values.cut(json.dumps(plain, ensure_ascii=False, indent=2), 4_000)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
+from onetool_ipy.core.printable import printable
 
 __all__ = ["Node", "escape", "is_numeric", "note", "numbered", "pre", "table", "tree"]
 
@@ -30,9 +31,8 @@ _WRAP = "max-height:40em;overflow:auto"
 
 
 def escape(text: str) -> str:
-    """Text that is safe inside an element and inside a quoted attribute; unprintable characters are shown."""
-    shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
-    return html.escape(shown, quote=True)
+    """Text that is safe inside an element and inside a quoted attribute; control characters are shown as escapes."""
+    return html.escape(printable(text), quote=True)
 
 
 def pre(text: str) -> str:

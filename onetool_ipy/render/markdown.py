@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from onetool_ipy.core.printable import printable
+
 __all__ = ["safe"]
 
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)")
@@ -25,7 +27,7 @@ def safe(text: str) -> str:
     """The text with its HTML shown as text, its pictures as links, its code as it is."""
     out: list[str] = []
     fence, indent = "", 0
-    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    for line in printable(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"):
         found = _FENCE.fullmatch(line)
         if fence:
             is_end = found is not None and _closes(found, fence)

@@ -10,6 +10,7 @@ import base64
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 
 __all__ = ["Audio", "Blocks", "Image", "Link", "Resource"]
@@ -29,7 +30,7 @@ class Image(NamedTuple):
     data: bytes
 
     def __repr__(self) -> str:
-        return f"<{self.mime or 'image'}, {len(self.data):,} bytes>"
+        return printable(f"<{self.mime or 'image'}, {len(self.data):,} bytes>")
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         if self.mime in _OWN_TYPE and len(self.data) <= _MAX_EMBEDDED:
@@ -44,7 +45,7 @@ class Audio(NamedTuple):
     data: bytes
 
     def __repr__(self) -> str:
-        return f"<{self.mime or 'audio'}, {len(self.data):,} bytes>"
+        return printable(f"<{self.mime or 'audio'}, {len(self.data):,} bytes>")
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -59,7 +60,7 @@ class Resource(NamedTuple):
 
     def __repr__(self) -> str:
         said = values.cut(self.content, _MAX_TEXT) if isinstance(self.content, str) else f"{len(self.content):,} bytes"
-        return f"<{self.uri} {self.mime}>\n{said}"
+        return printable(f"<{self.uri} {self.mime}>\n{said}")
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -75,7 +76,7 @@ class Link(NamedTuple):
 
     def __repr__(self) -> str:
         said = ": ".join(part for part in (self.name, self.description) if part)
-        return f"<{self.uri}> {said}".rstrip()
+        return printable(f"<{self.uri}> {said}".rstrip())
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -86,7 +87,7 @@ class Blocks(list[Any]):
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         plain = "\n".join(piece if isinstance(piece, str) else repr(piece) for piece in self)
-        return {"text/plain": plain, "text/html": "".join(_html(piece) for piece in self)}
+        return {"text/plain": printable(plain), "text/html": "".join(_html(piece) for piece in self)}
 
 
 def _html(piece: Any) -> str:

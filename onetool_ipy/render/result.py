@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 
 __all__ = ["Bounds", "Shown", "aligned", "cell_text", "show"]
@@ -91,7 +92,7 @@ def aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: 
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _MAX_CELL else flat[: _MAX_CELL - 1] + "…"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 from onetool_ipy.render.flow import flow
 
@@ -82,7 +83,7 @@ class Text(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        return printable(str(self))
 
     def _repr_html_(self) -> str:
         return html.pre(str(self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 from onetool_ipy.render.flow import flow
 from onetool_ipy.render.result import aligned, cell_text
@@ -33,7 +34,7 @@ def record_text(record: Mapping[str, Any], width: int) -> str:
         if isinstance(value, list) and _is_table(value):
             lines += [f"{key}:", *(f"  {line}" for line in _table(value, width - 2))]
         elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):
-            lines += [f"{key}:", *(f"  {each}" for each in value)]
+            lines += [f"{key}:", *(f"  {printable(each)}" for each in value)]
         else:
             lines.append(text[1:-1] if text.startswith("{") else text)
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from onetool_ipy.assemble import open_toolbox
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.cli.say import FAILED, OK, aside, names_of, say, show_json
 from onetool_ipy.llm.ask import Watch
 
@@ -59,7 +60,7 @@ class _Terminal(Watch):
     def question(self, text: str) -> str | None:
         if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
             return None
-        sys.stderr.write(text)
+        sys.stderr.write(printable(text))
         sys.stderr.flush()
         return sys.stdin.readline() or None
 

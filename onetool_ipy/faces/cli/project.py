@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, aside, say, show_json
 
 __all__ = ["add"]
@@ -44,7 +46,7 @@ def _export(options: argparse.Namespace) -> int:
     with open_leniently(options.config) as box:
         text = export_notebook(source, box)
     if options.output == "-":
-        print(text, end="")
+        print(printable(text) if sys.stdout.isatty() else text, end="")
         return OK
     target = Path(options.output) if options.output else source.with_suffix(".py")
     if target.exists() and not options.output:

@@ -11,6 +11,7 @@ from typing import Any
 
 from onetool_ipy.core import values
 from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.printable import json_printable, printable
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["FAILED", "OK", "USAGE", "aside", "names_of", "say", "say_error", "say_hint", "show_json"]
@@ -22,7 +23,7 @@ _IN_A_SHELL = (("%tool list", "onetool-ipy tools list"), (", then run ot.reload(
 
 def say(text: str) -> None:
     """Words for a person."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def say_error(exc: OneToolError) -> int:
@@ -61,7 +62,7 @@ def aside() -> Iterator[None]:
 def show_json(box: Toolbox, value: Any) -> None:
     """A value as JSON, without secrets."""
     masked = values.map_text(values.to_json(value), box.mask)
-    print(json.dumps(masked, ensure_ascii=not _is_utf8(sys.stdout), indent=2))
+    print(json_printable(json.dumps(masked, ensure_ascii=not _is_utf8(sys.stdout), indent=2)))
 
 
 def _is_utf8(stream: Any) -> bool:

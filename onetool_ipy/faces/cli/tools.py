@@ -12,6 +12,7 @@ from typing import Any
 from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.core import names
 from onetool_ipy.core.errors import CallFailure
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.cli.say import (
     FAILED,
     OK,
@@ -70,8 +71,9 @@ def _list(options: argparse.Namespace) -> int:
         return OK
 
 
-def _print_row(line: str) -> None:
+def _print_row(text: str) -> None:
     """A row; where a person looks at it, in one line of the terminal."""
+    line = printable(text)
     room = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
     print(line[: room - 1] + "…" if 0 < room < len(line) else line)
 

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from onetool_ipy.core.printable import printable
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.desk import Watch
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.ask.shown import called, plain, summary
+from onetool_ipy.llm.ask.shown import called, summary
 from onetool_ipy.llm.messages import Usage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.called import Called, to_html, to_text
@@ -85,7 +86,7 @@ class TerminalView(Watch):
 
     def text(self, piece: str) -> None:
         self._is_open = not piece.endswith("\n")
-        sys.stdout.write(plain(self._mask(piece)))
+        sys.stdout.write(printable(self._mask(piece)))
         sys.stdout.flush()
 
     def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
@@ -95,7 +96,7 @@ class TerminalView(Watch):
         self._line(self._mask(summary(answer)))
 
     def _line(self, text: str) -> None:
-        sys.stdout.write(("\n" if self._is_open else "") + text + "\n")
+        sys.stdout.write(("\n" if self._is_open else "") + printable(text) + "\n")
         sys.stdout.flush()
         self._is_open = False
 
@@ -121,11 +122,11 @@ class _Output:
 
 
 def _markdown(text: str) -> dict[str, str]:
-    return {"text/plain": plain(text), "text/markdown": markdown.safe(text)}
+    return {"text/plain": printable(text), "text/markdown": markdown.safe(text)}
 
 
 def _line(text: str) -> dict[str, str]:
-    return {"text/plain": plain(text), "text/html": html.note(text)}
+    return {"text/plain": printable(text), "text/html": html.note(text)}
 
 
 def _of(session: Session) -> str:

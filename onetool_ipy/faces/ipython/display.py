@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import ToolResult
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
 from onetool_ipy.render.result import Bounds, Shown, show
 from onetool_ipy.render.shown import Text as Page
@@ -35,6 +36,13 @@ class Limits(Protocol):
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of a result, and its metadata: which call gave it."""
+    shown, about = _bundle(shell, box, result, limits)
+    if "text/plain" in shown:
+        shown["text/plain"] = printable(shown["text/plain"])
+    return shown, about
+
+
+def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
     meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
     about = {"onetool": meta}
     if result.error is not None:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.model import Failure, ToolResult
+from onetool_ipy.core.printable import printable
 
 __all__ = ["LastFailure", "raise_result"]
 
@@ -57,10 +58,14 @@ class LastFailure:
         """The lines IPython would show, without our frames and without secrets."""
         shown = _foreign_frames(frames or exc.__traceback__)
         if isinstance(exc, BaseExceptionGroup):
-            lines = "".join(traceback.format_exception(type(exc), exc, shown)).splitlines()
-        else:
-            lines = self._shell.InteractiveTB.structured_traceback(type(exc), exc, shown, tb_offset=0)
-        return [_sendable(self._mask(line)) for line in lines]
+            lines = "".join(traceback.format_exception(type(exc), exc, shown)).split("\n")
+            return [printable(self._mask(line)) for line in lines]
+        formatter = self._shell.InteractiveTB
+        coloured = formatter.structured_traceback(type(exc), exc, shown, tb_offset=0)
+        plain = _without_colours(formatter, type(exc), exc, shown)
+        if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
+            return [printable(self._mask(line)) for line in plain]
+        return [self._mask(line) for line in coloured]
 
 
 def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
@@ -74,13 +79,19 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     last.keep(own)
     frames = own_frames(own)
     shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
-    said = Failure(**{**vars(result.error), "message": _sendable(result.error.message)})
+    said = Failure(**{**vars(result.error), "message": printable(result.error.message)})
     raise ToolCallError(ToolResult(False, result.data, said, result.meta), shown).with_traceback(frames)
 
 
-def _sendable(text: str) -> str:
-    """The text as a kernel can send it: lone surrogates, as file names may hold them, are written out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def _without_colours(formatter: Any, *story: Any) -> list[str]:
+    """The lines of IPython's traceback in its theme without colours."""
+    theme = formatter._theme_name
+    formatter.set_theme_name("nocolor")
+    try:
+        lines: list[str] = formatter.structured_traceback(*story, tb_offset=0)
+    finally:
+        formatter.set_theme_name(theme)
+    return lines
 
 
 def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:

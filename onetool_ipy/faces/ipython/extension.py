@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core import current
 from onetool_ipy.core.locks import ForkLock
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.ipython import transform
 from onetool_ipy.faces.ipython.magics import OneTool
 from onetool_ipy.faces.ipython.namespace import Later, Names
@@ -221,7 +222,7 @@ class Extension:
         problems = self.box.config.problems
         if problems:
             more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
-            print(self.box.mask(f"onetool_ipy: {problems[0]}{more}"))  # noqa: T201 - the one line of contract 15
+            print(printable(self.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
 
 
 class Typing:

@@ -14,6 +14,7 @@ from typing import Any
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.model import ToolCall
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.ipython import display
 from onetool_ipy.faces.ipython.outlet import Outlet, is_looked_at, outlet
 from onetool_ipy.faces.ipython.prints import Prints
@@ -147,7 +148,7 @@ class JobScreen:
             text, look = self._result(job)
             texts.append(text)
             looks.append(look)
-        return {"text/plain": "\n".join(texts), "text/html": "".join(looks)}
+        return {"text/plain": printable("\n".join(texts)), "text/html": "".join(looks)}
 
     def _result(self, job: Job) -> tuple[str, str]:
         """The result as a cell would show it, as text and as HTML."""

@@ -14,6 +14,8 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any, Protocol
 
+from onetool_ipy.core.printable import printable
+
 __all__ = ["Outlet", "is_looked_at", "outlet"]
 
 Bundle = Mapping[str, str]
@@ -51,7 +53,11 @@ class _Kernel:
             kind = "update_display_data"
             header = header if self._is_looked_at else Context().run(getattr, publisher, "parent_header")
         self._is_shown = True
-        content = {"data": dict(bundle), "metadata": {}, "transient": {"display_id": self.key}}
+        content = {
+            "data": {**bundle, "text/plain": printable(bundle["text/plain"])},
+            "metadata": {},
+            "transient": {"display_id": self.key},
+        }
         message = publisher.session.msg(kind, content, parent=header)
         publisher.session.send(publisher.pub_socket, message, ident=publisher.topic)
 
@@ -63,7 +69,7 @@ class _Terminal:
         self.key = ""
 
     def show(self, bundle: Bundle, *, is_last: bool) -> None:
-        lines = bundle["text/plain"].splitlines() or [""]
+        lines = printable(bundle["text/plain"]).splitlines() or [""]
         text = "\n".join(lines) + "\n" if is_last else lines[0]
         with suppress(OSError, ValueError):  # the terminal is gone
             sys.stdout.write(f"\r\x1b[K{text}")

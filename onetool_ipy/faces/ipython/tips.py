@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from onetool_ipy.core.printable import printable
+
 __all__ = ["Tips", "named"]
 
 Find = Callable[[str, bool], str]
@@ -33,7 +35,7 @@ class Tips:
             if not isinstance(answer, Mapping) or answer.get("found"):
                 return answer
             page = _page(code, cursor_pos, names(), find)
-            return {**answer, "found": True, "data": {"text/plain": page}} if page else answer
+            return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
 
         kernel.do_inspect = do_inspect
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.core import values
 from onetool_ipy.core.model import ToolResult
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.widgets.usage import usage_shown
 from onetool_ipy.render import html
 
@@ -78,4 +79,4 @@ def _first_lines(result: ToolResult | None) -> dict[str, Any]:
 def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> Picture:
     head = f'<div style="font-weight:600">{html.escape(box.mask(title))}</div>'
     shown = f'<div class="otx-picture">{_ALONE}{head}{body}{html.note(below)}</div>'
-    return Picture(shown, box.mask("\n".join(line for line in lines if line)))
+    return Picture(shown, printable(box.mask("\n".join(line for line in lines if line))))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from onetool_ipy.core.printable import printable
 from onetool_ipy.render import markdown
 from onetool_ipy.render.called import Called, to_text
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 
-__all__ = ["bundle", "called", "plain", "summary"]
+__all__ = ["bundle", "called", "summary"]
 
 _ENDINGS = {
     "max_steps": "ended after the last step (max_steps)",
@@ -51,12 +52,7 @@ def called(call: AnswerCall, *, is_open: bool = False) -> Called:
 def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     """An answer as one output: what was said, which calls were made, what it cost."""
     calls = [called(call) for call in answer.calls]
-    text = "\n".join([*(to_text(call) for call in calls), plain(answer.text), plain(summary(answer))])
+    text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
     made = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)
     shown = "\n\n".join(markdown.safe(part) for part in (answer.text, made, summary(answer)) if part)
     return {"text/plain": mask(text), "text/markdown": mask(shown)}
-
-
-def plain(text: str) -> str:
-    """Text for a terminal, in which no character does anything but show itself."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -15,6 +15,7 @@ hostile.py [FLAG ...]
   --children       start children, some in a session of their own, and leave them behind
   --read-only      mark `echo` as read-only
   --flood-at-once  answer the handshake with a line without an end
+  --attack=JSON    put this text into descriptions, refusals, results and stderr
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 
 OUT = threading.Lock()
 FLAGS = {flag.partition("=")[0]: flag.partition("=")[2] for flag in sys.argv[1:]}
+ATTACK: str = json.loads(FLAGS.get("--attack", '""'))
 CANCELLED: dict[Any, threading.Event] = {}
 EXTRA: list[str] = []
 CALLS = [0]
@@ -48,6 +50,9 @@ def main() -> None:
     if "--exit" in FLAGS:
         print("Traceback (most recent call last):\nKeyError: 'the flux capacitor'", file=sys.stderr, flush=True)
         os._exit(int(FLAGS["--exit"]))
+    if ATTACK:
+        sys.stderr.buffer.write(ATTACK.encode() + b"\n")
+        sys.stderr.flush()
     if "--deaf" in FLAGS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "--children" in FLAGS:
@@ -111,7 +116,7 @@ def tools() -> list[Any]:
 
 
 def tool(name: str) -> dict[str, Any]:
-    return {"name": name, "description": f"Do {name}.", "inputSchema": ANY}
+    return {"name": name, "description": f"Do {name}.{ATTACK}", "inputSchema": ANY}
 
 
 def page(params: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +138,7 @@ def call(number: Any, params: dict[str, Any]) -> None:
 
 
 def echo(number: Any, args: dict[str, Any], _token: Any) -> None:
-    reply(number, text(args["text"]))
+    reply(number, text(args["text"] + ATTACK))
 
 
 def slow(number: Any, args: dict[str, Any], _token: Any) -> None:
@@ -161,11 +166,11 @@ def answer_and_die(number: Any, _args: dict[str, Any], _token: Any) -> None:
 
 
 def fail(number: Any, _args: dict[str, Any], _token: Any) -> None:
-    reply(number, {**text("the tool says no"), "isError": True})
+    reply(number, {**text(f"the tool says no{ATTACK}"), "isError": True})
 
 
 def refuse(number: Any, _args: dict[str, Any], _token: Any) -> None:
-    send({"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": "internal trouble"}})
+    send({"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": f"internal trouble{ATTACK}"}})
 
 
 def nonsense(number: Any, _args: dict[str, Any], _token: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.errors import InvalidConfig, UsageProblem
+from onetool_ipy.core.printable import printable
 from onetool_ipy.faces import making
 from onetool_ipy.toolbox import Toolbox
 
@@ -74,7 +75,7 @@ def _asked(question: str) -> bool:
     from IPython.core.error import StdinNotImplementedError
 
     try:
-        return input(question).strip().lower() in ("y", "yes")
+        return input(printable(question)).strip().lower() in ("y", "yes")
     except (StdinNotImplementedError, EOFError, OSError):
         return False
     except KeyboardInterrupt:

@@ -1,0 +1,44 @@
+"""Text from tools, servers, models and files -> text that a terminal shows and does not obey.
+
+Control characters and those that turn the direction of text around are written as escapes (`\\x1b`, `\\u202e`). Newline
+and tab stay, and so does the carriage return before a newline. Every exit of plain text uses `printable`.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["json_printable", "printable"]
+
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, DEL and C1 controls
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of text
+    r"\u2028\u2029\ufff9-\ufffb"  # line breaks other than a newline, and annotations
+    r"\ud800-\udfff"  # lone surrogates, which cannot be sent
+    r"\U000e0000-\U000e007f]"  # tags: characters that no one sees
+)
+
+
+def printable(text: str) -> str:
+    """Return the text with every character escaped that does something other than show itself."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def json_printable(text: str) -> str:
+    """Return JSON text that means the same and holds none of these characters."""
+    return _UNSAFE.sub(_json_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    if found[0] == "\r" and found.string.startswith("\n", found.end()):
+        return "\r"
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
