@@ -13,9 +13,21 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.model import ToolCall, ToolSpec
+    from onetool_ipy.core.model import CallSource, ToolCall, ToolSpec
 
-__all__ = ["Scope", "closed", "enter", "expect", "kept", "leave", "opened", "require", "scope", "toolbox"]
+__all__ = [
+    "Scope",
+    "closed",
+    "enter",
+    "expect",
+    "is_from_outside",
+    "kept",
+    "leave",
+    "opened",
+    "require",
+    "scope",
+    "toolbox",
+]
 
 
 class Scope:
@@ -23,10 +35,11 @@ class Scope:
 
     `left` collects, for a job, what of its call is left behind running when it is given up; `printed` takes what it
     prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
-    by itself. What a source adds to `meta` stands in the `meta` of the call's result.
+    by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
+    outermost call: of a tool that a model's tool calls, the model.
     """
 
-    __slots__ = ("call", "depth", "importing", "left", "meta", "printed", "progress", "spec", "toolbox")
+    __slots__ = ("asked_by", "call", "depth", "importing", "left", "meta", "printed", "progress", "spec", "toolbox")
 
     def __init__(
         self,
@@ -39,7 +52,9 @@ class Scope:
         printed: Callable[[str], None] | None = None,
         meta: dict[str, Any] | None = None,
         importing: bool = False,
+        asked_by: CallSource | None = None,
     ) -> None:
+        self.asked_by = asked_by or (None if call is None else call.source)
         self.toolbox = toolbox
         self.call = call
         self.spec = spec
@@ -61,9 +76,17 @@ class Scope:
             self.left,
             self.printed,
             importing=True,
+            asked_by=self.asked_by,
         )
 
 
+def is_from_outside() -> bool:
+    """Whether a model, a REST client or an MCP client asked for what runs now, also by way of another tool."""
+    here = _scope.get()
+    return here is not None and here.asked_by in _OUTSIDE
+
+
+_OUTSIDE = ("model", "rest", "mcp")
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
 _opened: list[ref[Any]] = []
 _default: list[Any] = []

@@ -307,7 +307,8 @@ class Executor:
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
         depth, progress, left, printed = outer.depth + 1, outer.progress, outer.left, outer.printed
-        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta)
+        asked_by = outer.asked_by
+        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta, False, asked_by)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
         if type(exc) is Overtime and trip.spec is not None:

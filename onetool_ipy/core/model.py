@@ -70,7 +70,8 @@ class ToolSpec(Frozen):
     Python may give by position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
     `version` marks one version of a tool that is listed under its plain name: it is found by its own name, and not
     listed beside it. `preview`, where it is set, tells what a call would send, without secrets and without sending
-    it.
+    it. `identity`, where it is set, gives all that the tool is, as JSON: the text of its file, its record, its server's
+    definition. It imports nothing, and says the same of a tool that is known by its text and of the loaded one.
     """
 
     name: str
@@ -96,6 +97,7 @@ class ToolSpec(Frozen):
     deps: tuple[Dep, ...]
     version: str
     preview: Callable[[dict[str, Any]], Any] | None
+    identity: Callable[[], Any] | None
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class ToolSpec(Frozen):
         deps: Sequence[Dep] = (),
         version: str = "",
         preview: Callable[[dict[str, Any]], Any] | None = None,
+        identity: Callable[[], Any] | None = None,
     ) -> None:
         self.__dict__.update(
             name=name,
@@ -148,6 +151,7 @@ class ToolSpec(Frozen):
             deps=tuple(deps),
             version=version,
             preview=preview,
+            identity=identity,
         )
 
     def replace(self, **changes: Any) -> ToolSpec:
@@ -176,6 +180,13 @@ class ToolSpec(Frozen):
     def source(self) -> str:
         """`local`, or `proxy:<server>` for a tool of an MCP server (spec 001)."""
         return f"proxy:{self.server}" if self.server else "local"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the tool is now: its words, its schema, and its code, record or server."""
+        from onetool_ipy.core import fingerprint
+
+        return fingerprint.of(self)
 
     @once
     def params(self) -> tuple[schema.Param, ...]:

@@ -47,7 +47,8 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
     if allow is None:
         return True
     pack, _, tail = name.partition(".")
-    ways = (name, tail if pack == BARE_PACK else name, f"{pack}.*", "*")
+    is_bare = pack == BARE_PACK and "." not in tail
+    ways = (name, tail if is_bare else name, f"{pack}.*", "*")
     return any(entry in ways for entry in ([allow] if isinstance(allow, str) else allow))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BundleTools", "Switched"]
 
+_INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _SLACK_S = 1.0
 """What an HTTP tool may take beyond its own deadline, so that it is its own words that tell of it."""
 
@@ -116,9 +117,16 @@ class BundleTools:
             reread=live,  # it only reads the record
             version=version,
             preview=partial(self._preview, tool, name) if tool.http is not None else None,
+            identity=partial(self._identity, tool),
         )
         self._specs[name] = (tool, off, spec)
         return spec
+
+    def _identity(self, tool: Tool) -> Any:
+        """The record, but for what does not change what a call does; of a local function, also that function."""
+        record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
+        inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
+        return [record, "" if inner is None else inner.fingerprint]
 
     async def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners().of(tool, name)

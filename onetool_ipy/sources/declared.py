@@ -123,6 +123,7 @@ def _read(data: Mapping[str, Any], handlers: Handlers, where: str, origin: Origi
         where=where,
         read_only=bool(data.get("read_only", handler is None or handler.read_only)),
         timeout_s=None if handler is None else handler.timeout_s,
+        identity=lambda: [dict(data), "" if handler is None else handler.fingerprint],
     )
 
 

@@ -130,6 +130,7 @@ class PackFile:
             live=partial(self._live, tool.name),
             reread=partial(self._reread, tool.name),
             deps=tool.deps,
+            identity=self._identity,
         )
 
     def _reread(self, name: str) -> ToolSpec:
@@ -139,6 +140,15 @@ class PackFile:
         if found is None:
             raise ToolNotFound(f"The tool '{name}' is no longer in '{self.path}'.")
         return self._spec(found)
+
+    def _identity(self) -> str:
+        """The hash of the file's text, as it is now; empty where it cannot be read."""
+        import hashlib
+
+        try:
+            return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        except OSError:
+            return ""
 
     def _live(self, name: str) -> ToolSpec:
         """The tool as the file has it now; imports it where that is needed."""
@@ -253,8 +263,13 @@ class PackFile:
             except InvalidTool as exc:
                 loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
                 continue
-            ways = {"live": partial(self._live, tool.name), "reread": partial(self._reread, tool.name)}
-            loaded.specs[tool.name] = spec.replace(name=tool.name, deps=merged(tool.deps, spec.deps), **ways)
+            loaded.specs[tool.name] = spec.replace(
+                name=tool.name,
+                deps=merged(tool.deps, spec.deps),
+                live=partial(self._live, tool.name),
+                reread=partial(self._reread, tool.name),
+                identity=self._identity,
+            )
         return loaded
 
     def _stat(self) -> Stamp | None:

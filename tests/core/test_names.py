@@ -123,3 +123,11 @@ def test_names_for_models_are_short_different_and_independent_of_order(known: li
     assert set(wire) == set(known)
     assert len(set(wire.values())) == len(known)
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", name) for name in wire.values())
+
+
+def test_a_definition_that_bears_another_tools_name_is_not_let_through_by_it() -> None:
+    assert names.allowed("fs.read_file", ["fs.read_file"])
+    assert not names.allowed("config.fs.read_file", ["fs.read_file"])
+    assert not names.allowed("config.fs.read_file", ["fs.*"])
+    assert names.allowed("config.fs.read_file", ["config.fs.read_file"])
+    assert names.allowed("config.say", ["say"])

@@ -9,7 +9,6 @@ and is not written to.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sys
@@ -29,7 +28,6 @@ __all__ = [
     "Pending",
     "Reply",
     "ask_person",
-    "fingerprint",
     "needs_yes",
     "question",
     "read_reply",
@@ -64,12 +62,6 @@ class Reply(NamedTuple):
     understood: bool = True
 
 
-def fingerprint(spec: ToolSpec) -> str:
-    """The same as long as a tool says and takes the same."""
-    facts = [spec.name, spec.description, values.to_json(spec.parameters), spec.read_only, spec.origin, spec.server]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
 def needs_yes(spec: ToolSpec, args: Any, config: Config) -> bool:
     """Whether a call may change something, as far as we can believe what is said of its tool."""
     if not spec.read_only or (isinstance(args, dict) and args.get(_WRITING.get(spec.name, ""))):
@@ -88,11 +80,11 @@ class Approvals:
 
     def always(self, spec: ToolSpec) -> None:
         """Allow a tool as it is now, as long as this lives."""
-        self._always[spec.name] = fingerprint(spec)
+        self._always[spec.name] = spec.fingerprint
 
     def given(self, specs: Sequence[ToolSpec], approve: Sequence[str], place: Path) -> dict[str, str]:
         """What the person's own `approve=` allows: these tools as they are now."""
-        named = {spec.name: fingerprint(spec) for spec in specs if names.allowed(spec.name, approve)}
+        named = {spec.name: spec.fingerprint for spec in specs if names.allowed(spec.name, approve)}
         known = _read(place) or {}
         anew = {name: mark for name, mark in named.items() if name in known and known[name] != mark}
         if anew:
@@ -103,7 +95,7 @@ class Approvals:
         self, spec: ToolSpec, given: Mapping[str, str], settled: Sequence[str], place: Path
     ) -> Literal["allowed", "unknown", "changed"]:
         """Whether a tool is allowed: by this ask, by an earlier "always", or by the settings and unchanged since."""
-        mark = fingerprint(spec)
+        mark = spec.fingerprint
         before = {*filter(None, (given.get(spec.name), self._always.get(spec.name)))}
         if mark in before:
             return "allowed"

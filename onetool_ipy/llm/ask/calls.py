@@ -144,19 +144,23 @@ class Runner:
             return self._refused(call, name, BadJson(said))
         if self._offering.is_search(name):
             return _Plan(call, name)
-        spec = self._desk.registry.find(name)
+        try:
+            spec = self._as_written(name)
+        except CallFailure as exc:  # it is gone, so it cannot run either
+            return self._refused(call, name, exc)
         if spec is None or not (self._is_allowed(name) or self._offering.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
-        try:
-            spec = self._live(spec)
-        except CallFailure as exc:  # it cannot be loaded, so it cannot run either
-            return self._refused(call, name, exc)
         if spec.disabled:
             return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
-        return _Plan(call, name, spec, mark=approval.fingerprint(spec))
+        return _Plan(call, name, spec, mark=spec.fingerprint)
 
     def _is_allowed(self, name: str) -> bool:
         return names.allowed(name, self._offering.allow)
+
+    def _as_written(self, name: str) -> ToolSpec | None:
+        """The tool as files and records have it now. Nothing of it is imported: nobody has said yes yet."""
+        spec = self._desk.registry.find(name)
+        return None if spec is None else spec.as_written()
 
     def _live(self, spec: ToolSpec) -> ToolSpec:
         """The tool as its code has it now; foreign code may run for that, so it has a limit."""
@@ -176,7 +180,11 @@ class Runner:
         for number, plan in enumerate(plans):
             if plan.spec is not None and approval.needs_yes(plan.spec, plan.call.arguments, self._desk.config):
                 state = self._approvals.state(plan.spec, self._bounds.given, self._bounds.settled, self._place)
-                if state != "allowed" and self._fits(plan.spec, plan.call.arguments):
+                if state == "allowed":
+                    continue
+                if (unfit := self._unfit(plan.spec, plan.call.arguments)) is not None:
+                    plans[number] = self._refused(plan.call, plan.name, unfit)
+                else:
                     waiting[number] = Pending(plan.spec, _dict(plan.call.arguments), state == "changed")
         if not waiting:
             return plans
@@ -193,15 +201,15 @@ class Runner:
                 self._approvals.always(one.spec)
         return plans
 
-    def _fits(self, spec: ToolSpec, args: Any) -> bool:
-        """Whether the arguments fit; a call that the executor will refuse needs no question."""
+    def _unfit(self, spec: ToolSpec, args: Any) -> CallFailure | None:
+        """Why a call cannot run with these arguments, by its schema alone: a converter is code of the tool."""
         try:
-            spec.checker.check(args, spec.name, self._desk.mask)
-        except OneToolError:
-            return False
-        except Exception:  # noqa: BLE001 - a converter is foreign code; the executor makes it a failed call
-            return True
-        return True
+            spec.replace(converters={}).checker.check(args, spec.name, self._desk.mask)
+        except CallFailure as exc:
+            return exc
+        except OneToolError as exc:
+            return InvalidArgs(exc.message, hint=exc.hint)
+        return None
 
     # Running.
 
@@ -215,14 +223,15 @@ class Runner:
     def _result(self, plan: _Plan, args: dict[str, Any]) -> ToolResult:
         if plan.spec is None:
             return self._searched(plan.name, args)
-        found = self._desk.registry.find(plan.name)
         try:
-            spec = plan.spec if found is None else self._live(found)
+            found = self._as_written(plan.name)
+            spec = plan.spec if found is None else found
+            if spec.fingerprint != plan.mark:
+                said = f"'{plan.name}' has changed while it was asked for. Nothing was run; it can be asked for anew."
+                return self._failed(plan.name, NotApproved(said))
+            spec = self._live(spec)
         except CallFailure as exc:
             return self._failed(plan.name, exc)
-        if approval.fingerprint(spec) != plan.mark:
-            said = f"'{plan.name}' has changed while it was asked for. Nothing was run; it can be asked for anew."
-            return self._failed(plan.name, NotApproved(said))
         if found is not None and (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = self._session.key_of(spec, args)

@@ -28,7 +28,6 @@ _GRACE_S = 0.7
 """How long rows under way may take to end when Stop is pressed, so that they need not be called again."""
 
 _TELL_S = 0.1
-_NOT_FOR = ("model", "rest", "mcp")
 
 
 class Mapping:
@@ -251,8 +250,7 @@ def _is_here(engine: Any) -> bool:
 
 def _require_person(tool: str) -> None:
     """A model's allow-list names tools; what calls any tool by its name would go around it."""
-    here = current.scope()
-    if here is not None and here.call is not None and here.call.source in _NOT_FOR:
+    if current.is_from_outside():
         raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
 
 

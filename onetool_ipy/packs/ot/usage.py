@@ -19,7 +19,6 @@ from onetool_ipy.render.shown import Listing, Record
 
 __all__ = ["Plot", "Stats", "UsageTools"]
 
-_FROM_OUTSIDE = ("model", "rest", "mcp")
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 
@@ -186,8 +185,7 @@ class UsageTools:
             said = "it is a file that is no report"
         elif not path.parent.is_dir():
             said = "its folder does not exist"
-        here = current.scope()
-        if here is not None and here.call is not None and here.call.source in _FROM_OUTSIDE:
+        if current.is_from_outside():
             roots = [
                 Path(self._desk.config.paths.project, root).resolve() for root in self._desk.config.settings.fs.roots
             ]

@@ -69,16 +69,18 @@ def judge(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
     return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
 
 
-def to_specs(definition: ServerDefinition, listing: Listing, call: Call) -> list[ToolSpec]:
-    """The tools of a server, ready to be called."""
+def to_specs(
+    definition: ServerDefinition, listing: Listing, call: Call, mask: Callable[[str], str] = str
+) -> list[ToolSpec]:
+    """The tools of a server, ready to be called. `mask` keeps secrets out of what identifies them."""
     found: dict[str, ToolSpec] = {}
     for tool in listing.tools:
         name = _canonical(definition.name, tool["name"], found)
-        found[name] = _spec(definition, tool, name, call)
+        found[name] = _spec(definition, tool, name, call, mask)
     return list(found.values())
 
 
-def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call) -> ToolSpec:
+def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
     wire = tool["name"]
     hints = tool.get("annotations") or {}
     return ToolSpec(
@@ -93,6 +95,7 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call) -> To
         timeout_s=definition.timeout_s,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), tool],
     )
 
 

@@ -197,7 +197,7 @@ class Servers(Mapping[str, "State"]):
         found: list[ToolSpec] = []
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
-                found += to_specs(server.definition, server.listing, self._caller(server.name))
+                found += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
         return found
 
     def problems(self) -> list[Problem]:

@@ -12,7 +12,7 @@ from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask import Watch
 from onetool_ipy.llm.ask.answer import Answer
-from onetool_ipy.llm.ask.approval import Pending, fingerprint, question, read_reply, visible
+from onetool_ipy.llm.ask.approval import Pending, question, read_reply, visible
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
 
@@ -325,14 +325,6 @@ def test_secrets_are_masked_in_the_question(make_box: MakeBox, traces: Traces) -
     box.ask("Go", model=ScriptedModel([("a.one", {"x": "very-secret-value-1"}), "ok"]), watch=person)
 
     assert "very-secret-value-1" not in person.asked[0]
-
-
-def test_a_fingerprint_follows_words_and_schema_only(box: Toolbox) -> None:
-    one = ToolSpec(name="a.b", description="d", parameters={"type": "object", "properties": {}}, run=lambda args: 1)
-
-    assert fingerprint(one) == fingerprint(one.replace(run=lambda args: 2, timeout_s=3.0))
-    assert fingerprint(one) != fingerprint(one.replace(description="e"))
-    assert fingerprint(one) != fingerprint(one.replace(parameters={"type": "object"}))
 
 
 def test_python_without_a_terminal_is_not_asked(box: Toolbox, traces: Traces) -> None:

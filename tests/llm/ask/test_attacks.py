@@ -16,9 +16,11 @@ import pytest
 from onetool_ipy.llm import Call, ScriptedModel, Turn
 from onetool_ipy.llm.ask import Watch
 from onetool_ipy.toolbox import Toolbox
+from tests.bundles.aids import go
 from tests.llm.ask.conftest import MakeBox, Traces
 
 BENIGN = ("good.read", {"n": 1})
+MAP = {"tool": "evil.wipe", "data": [{"x": "a"}], "x": "x"}
 SETTINGS = """
 aliases: {peek: secret.read, look: $peek, zap: evil.wipe, boom: zap, round: $about, about: $round}
 servers: {srv: {command: nothing}}
@@ -180,7 +182,15 @@ def _by_trickery() -> Iterator[tuple[str, Attack]]:
     yield "a report of usage", Attack([[("ot.stats", {"output": "report.html"}), BENIGN]])
     yield (
         "a map over a forbidden tool",
-        Attack([[("ot.map", {"tool": "evil.wipe", "data": ["a"]}), BENIGN]], {"approve": ["ot.map"]}),
+        Attack([[("ot.map", MAP), BENIGN]], {"approve": ["ot.map"]}),
+    )
+    yield (
+        "a map by way of a bundle",
+        Attack([[("maps.all", MAP), BENIGN]], {"approve": ["maps.all"]}),
+    )
+    yield (
+        "a definition with another tool's name",
+        Attack([[("config.secret.read", {}), BENIGN]], {"tool_allow": ["good.*", "secret.read"]}),
     )
     yield "the secrets file", Attack([[("fs.read_file", {"path": ".onetool/secrets.yaml"}), BENIGN]])
     yield "a file outside the roots", Attack([[("fs.read_file", {"path": "/etc/passwd"}), BENIGN]])
@@ -256,6 +266,9 @@ def _equip(box: Toolbox, traces: Traces) -> None:
     traces.add(box, "srv.claims", read_only=True, server="srv", origin="mcp")
     traces.add(box, "swap.me", read_only=True)
     traces.add(box, "swap.now", gives=_swapping(box, traces))
+    traces.add(box, "config.secret.read", read_only=True)
+    bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="maps", display_name="Maps")
+    box.bundles.put_tool(bundle.bundle_id, "all", "1", go("ot.map", argSchema={"type": "object"}))
 
 
 def _swapping(box: Toolbox, traces: Traces) -> Callable[[Any], str]:
