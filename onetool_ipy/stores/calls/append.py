@@ -14,10 +14,12 @@ import re
 import stat
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from weakref import ref
 
 from onetool_ipy.core.model import Problem
@@ -27,7 +29,7 @@ from onetool_ipy.stores.files import StoreError, make_folder
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FOLD_BYTES", "Appender", "Reader", "newer_files", "open_readers"]
+__all__ = ["FOLD_BYTES", "Appender", "End", "Reader", "newer_files", "open_readers"]
 
 FOLD_BYTES = 256 << 10
 """How much one process appends before a fold is due: some thousand calls."""
@@ -36,6 +38,7 @@ _NAME = re.compile(r"calls-(\d{1,9})-\d+-[0-9a-f]{12}\.jsonl")
 _MANY_FILES = 64
 _TRY_AGAIN_S = 1.0
 _BLOCK = 1 << 20
+_MARKED = 256
 _ABANDONED_S = 24 * 3600.0
 _IN_USE = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
 _NOT_OURS = (errno.ENOENT, errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR)
@@ -146,6 +149,13 @@ class _Open(io.FileIO):
     __slots__ = ("_finalizing",)
 
 
+class End(NamedTuple):
+    """How far an append file was read, with the checksum of what stands before that; None where it is not known."""
+
+    offset: int = 0
+    mark: int | None = 0
+
+
 class Reader:
     """An append file open for reading; what is read stays readable when somebody deletes the file meanwhile."""
 
@@ -176,6 +186,24 @@ class Reader:
                 return
             offset += end
             yield data[:end], offset
+
+    def mark(self, offset: int) -> int | None:
+        """A checksum of the last bytes before an offset; None where the file does not have so many."""
+        if not 0 <= offset <= self.size():
+            return None
+        start = max(0, offset - _MARKED)
+        self._file.seek(start)
+        return zlib.crc32(self._file.read(offset - start) or b"")
+
+    def still_has(self, end: End) -> bool:
+        """Whether the file is as it was when it was read up to here, as far as can be told."""
+        mark = self.mark(end.offset)
+        return mark is not None and end.mark in (mark, None)
+
+    def sync(self) -> None:
+        """Bring the file to the disk."""
+        with suppress(OSError):  # a disk that cannot: the database has what was read all the same
+            os.fsync(self._file.fileno())
 
     def delete_if_done(self, offset: int) -> bool:
         """Delete the file if its owner is gone and nothing but the rest of a cut record stands behind the offset."""

@@ -34,7 +34,7 @@ def ask(folder: Path, question: Callable[[Snapshot], Answer], *, keep: Keep = KE
         seen = identity(folder)
         try:
             with snapshot(folder) as found:
-                if is_short or found.unfolded_bytes <= UNFOLDED_BYTES:
+                if is_short or (found.unfolded_bytes <= UNFOLDED_BYTES and not found.is_torn):
                     return question(found)
             try_fold(folder, keep=keep)
             is_short = True

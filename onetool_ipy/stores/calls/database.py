@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem
+from onetool_ipy.stores.calls.append import End
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "DAY",
+    "END",
     "HOUR",
     "KINDS",
     "MAX_NUMBER",
     "Unusable",
     "attempt",
     "database_path",
-    "offsets",
+    "ends",
     "problem_of",
     "reading",
     "rows",
+    "salvaging",
     "words",
     "writing",
 ]
@@ -53,6 +56,9 @@ MAX_NUMBER = 65_535
 
 ALL, DAY, HOUR = 0, 1, 2
 """The levels of the tallies: for ever, by UTC day, by hour. `start` is in microseconds since 1970."""
+
+END = "end:"
+"""What the name of a mark begins with that holds the checksum of an append file's end, as far as it was read."""
 
 _VERSION = 1
 _APPLICATION = 0x6F74636C  # "otcl"
@@ -134,6 +140,14 @@ def writing(path: Path, *, timeout_s: float = 0.05) -> Iterator[sqlite3.Connecti
         connection.execute("COMMIT")
 
 
+@contextmanager
+def salvaging(path: Path) -> Iterator[sqlite3.Connection]:
+    """A damaged database, to read what is left of it; any query may fail. Raises Unusable."""
+    with _connected(path, 2.0) as connection:
+        connection.execute("PRAGMA writable_schema=ON")  # or SQLite refuses a file that lacks its last pages
+        yield connection
+
+
 def rows(
     connection: sqlite3.Connection, kinds: tuple[type, ...], statement: str, values: Sequence[object] = ()
 ) -> list[Any]:
@@ -152,22 +166,23 @@ def words(connection: sqlite3.Connection) -> dict[int, str]:
     return found
 
 
-def offsets(connection: sqlite3.Connection, sizes: Mapping[str, int]) -> dict[str, int]:
-    """How far each append file was read. Raises Unusable for more than a file has."""
-    found = dict(rows(connection, (str, int), "SELECT name, offset FROM files"))
-    if any(not 0 <= offset <= sizes.get(name, offset) for name, offset in found.items()):
-        raise Unusable(Path("calls.db"), "damaged")
-    return found
+def ends(connection: sqlite3.Connection) -> dict[str, End]:
+    """How far each append file was read; a file may have been cut or changed since (`Reader.still_has`)."""
+    marks = dict(rows(connection, KINDS["marks"], "SELECT name, value FROM marks"))
+    found = rows(connection, (str, int), "SELECT name, offset FROM files")
+    return {name: End(offset, marks.get(END + name)) for name, offset in found}
 
 
-def attempt(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Any] | None:
-    """The rows of a query; None where the file is too damaged for it."""
+def attempt(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> tuple[list[Any], bool]:
+    """The rows of a query up to where the file is damaged, and whether these are all."""
     import sqlite3
 
+    found: list[Any] = []
     try:
-        return connection.execute(statement, values).fetchall()
+        found.extend(connection.execute(statement, values))
     except (sqlite3.Error, UnicodeError):
-        return None
+        return found, False
+    return found, True
 
 
 @contextmanager
@@ -212,7 +227,9 @@ def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION:
-        raise Unusable(path, "absent" if _is_new(connection) else "foreign")
+        raise Unusable(
+            path, "absent" if _is_new(connection) else "damaged" if _has_our_tables(connection) else "foreign"
+        )
     if version > _VERSION:
         raise Unusable(path, "newer")
 
@@ -220,6 +237,12 @@ def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
 def _is_new(connection: sqlite3.Connection) -> bool:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     return bool(application == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0)
+
+
+def _has_our_tables(connection: sqlite3.Connection) -> bool:
+    """Whether this is our database, of which only the mark in the header is damaged."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return names >= KINDS.keys()
 
 
 def _create(path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.core.once import once
-from onetool_ipy.stores.calls.append import Reader, open_readers
+from onetool_ipy.stores.calls.append import End, Reader, open_readers
 from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, decode
-from onetool_ipy.stores.calls.database import KINDS, Unusable, database_path, offsets, reading, rows, words
+from onetool_ipy.stores.calls.database import KINDS, Unusable, database_path, ends, reading, rows, words
 from onetool_ipy.stores.calls.fold import histogram_of
 from onetool_ipy.stores.calls.line import Batch, parse
 from onetool_ipy.stores.calls.tally import Tally
@@ -45,12 +45,21 @@ class Chunk(NamedTuple):
 
 
 class Snapshot:
-    """What is on disk. `fault` says why the database is not part of it, where it is not."""
+    """What is on disk. `fault` says why the database is not part of it, where it is not.
+
+    `is_torn` says that an append file was cut or changed after it was read; a fold finds out what is new in it.
+    """
 
     def __init__(
-        self, connection: sqlite3.Connection | None, tails: Sequence[tuple[Reader, int]], fault: Unusable | None
+        self,
+        connection: sqlite3.Connection | None,
+        tails: Sequence[tuple[Reader, int]],
+        fault: Unusable | None,
+        *,
+        is_torn: bool = False,
     ) -> None:
         self.fault = fault
+        self.is_torn = is_torn
         self._connection = connection
         self._tails = tails
 
@@ -91,7 +100,10 @@ class Snapshot:
             histograms[name] = histograms.get(name, 0) + histogram_of(blob)
         sums = f"SELECT {key}, {_SUMS} FROM tallies WHERE {where} GROUP BY {key}"
         for name, *row in self._query((int, *KINDS["tallies"][3:-1]), sums, values):
-            yield name, Tally._make((*row, histograms.get(name, 0)))
+            found = Tally._make((*row, histograms.get(name, 0)))
+            if not found.is_sound:
+                raise Unusable(Path("calls.db"), "damaged")
+            yield name, found
 
     def number_of(self, word: str) -> int:
         """The number that stands for a word, or -1."""
@@ -154,8 +166,10 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
                 raise
             yield Snapshot(None, [(reader, 0) for reader in readers], exc)
             return
-        known = offsets(connection, {reader.name: reader.size() for reader in readers})
-        yield Snapshot(connection, [(reader, known.get(reader.name, 0)) for reader in readers], None)
+        known = ends(connection)
+        read = [(reader, known.get(reader.name, End())) for reader in readers]
+        is_torn = not all(reader.still_has(end) for reader, end in read)
+        yield Snapshot(connection, [(reader, max(0, end.offset)) for reader, end in read], None, is_torn=is_torn)
 
 
 def tails_only(folder: Path, fault: Unusable) -> Snapshot:

@@ -62,6 +62,11 @@ class Tally(NamedTuple):
         """In percent; None with no calls."""
         return 100.0 * (self.calls - self.failures) / self.calls if self.calls else None
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the histogram has as many calls as were counted; a flipped bit would part them."""
+        return sum(_bins(self.histogram)) == self.calls
+
 
 EMPTY = Tally()
 
