@@ -75,10 +75,13 @@ class Projects:
         self._workers.close()
 
     async def _close_oldest(self) -> None:
-        idle = [entry for entry in self._open.values() if not entry.users]
-        for entry in idle[: max(len(self._open) - self._max_open, 0)]:
-            del self._open[entry.folder]
-            await self.work(entry.close)
+        """Close idle toolboxes above the limit. Others come and go during each `await`, so look anew after it."""
+        while len(self._open) > self._max_open:
+            idle = next((entry for entry in self._open.values() if not entry.users), None)
+            if idle is None:
+                return
+            del self._open[idle.folder]
+            await self.work(idle.close)
 
 
 class _Entry:

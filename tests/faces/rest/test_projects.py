@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from onetool_ipy.faces.rest.projects import Projects
 from tests.conftest import FreshKernel
 from tests.faces.rest.conftest import Api, write_config
 from tests.faces.rest.serving import Server, Upstream, http_tool
+
+_BUNDLES = "onetool/tools/bundles"
 
 
 def _slugs(api: Api) -> list[str]:
@@ -200,3 +203,16 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
 async def _opened(projects: Projects, name: str) -> str:
     async with projects.use(name) as box:
         return str(box.config.paths.project)
+
+
+def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:
+    names = [f"one-of-many-{number}" for number in range(40)]
+    for name in names:
+        write_config(server.root / name, upstream)
+
+    with ThreadPoolExecutor(60) as threads:
+        asked = [threads.submit(server.client.get, _BUNDLES, params={"project": name}) for name in names * 6]
+        answers = [each.result() for each in asked]
+
+    assert [answer.text for answer in answers if answer.status_code != 200] == []
+    assert all(answer.json()["items"] for answer in answers)
