@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.core.shortcuts import Bare, parse_arguments
+from onetool_ipy.core.shortcuts import Bare
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.ask import as_python
-from onetool_ipy.faces.ipython.snippets import read_definition
+from onetool_ipy.faces.ipython.snippets import read_definition, read_given
 from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut, prompt_of
 from onetool_ipy.sources.outline_text import read_outline
 from onetool_ipy.toolbox import Toolbox
@@ -194,7 +194,7 @@ class _Cell:
         if isinstance(found, str) or found is None:
             return self._tool(f'"{found or name}" {rest}', None)
         types = {param.name: param.type for param in found.params}
-        args = {key: _typed(value, types.get(key, "any")) for key, value in parse_arguments(rest).items()}
+        args = {key: _typed(value, types.get(key, "any")) for key, value in read_given(rest, _Source).items()}
         return f"ot.run({', '.join([repr(name), *(f'{k}={v!r}' for k, v in args.items())])})"
 
     def _snippet(self, line: str, body: str | None) -> str:
@@ -213,9 +213,11 @@ class _Cell:
         raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")
 
 
-def _typed(value: str, kind: str) -> Any:
+def _typed(value: Any, kind: str) -> Any:
     """A snippet's argument as Python writes it: what was typed without quotes is a literal where it reads as one."""
-    if not isinstance(value, Bare) or kind == "text":
+    if not isinstance(value, Bare):
+        return value
+    if kind == "text":
         return str(value)
     try:
         return ast.literal_eval(value)

@@ -24,7 +24,7 @@ CELLS = [
     "a = %tool nb.double n=4  \nb = %tool nb.double(n=a.data, times=2)\nc = $say message={b.data}",
     "%%tool -o d tools.echo\nlong text",
     "%%snippet add x y=1\ntotal = {{ x }} + {{ y }}\ntotal",
-    "e = $add x=5\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
+    "e = $add x={a.data - 3}\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
     "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1)]",
     "open('values.json', 'w').write(json.dumps(values))",
 ]

@@ -1,7 +1,7 @@
 """`%tool install`: have `%tool` in every notebook without typing `%load_ext`. One startup file of ours, nothing else.
 
 `--lazy` loads us at the first `%tool`, `--always` at every start; `--remove` deletes the file. A file that we did not
-write is never touched.
+write is never touched. Where the package is gone, or another environment shares the profile, the file does nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ __all__ = ["Mode", "install", "remove", "startup_file"]
 
 Mode = Literal["lazy", "always"]
 _MARK = "# Written by `%tool install` of onetool_ipy; remove with `%tool install --remove`."
-_BODY = {
+_BODY = """\
+def _onetool_startup() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("onetool_ipy") is not None:
+        {}
+
+
+_onetool_startup()
+del _onetool_startup
+"""
+_DO = {
     "lazy": 'get_ipython().magics_manager.register_lazy("tool", "onetool_ipy")',
     "always": 'get_ipython().run_line_magic("load_ext", "onetool_ipy")',
 }
@@ -30,7 +41,7 @@ def install(profile: Path, mode: Mode) -> str:
     """Write the startup file; tells what it wrote and how to undo it."""
     file = startup_file(profile)
     _require_ours(file)
-    text = f"{_MARK}\n{_BODY[mode]}\n"
+    text = f"{_MARK}\n{_BODY.format(_DO[mode])}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from onetool_ipy.config.save import save_snippet
 from onetool_ipy.core import match
 from onetool_ipy.core.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.core.model import Failure, ToolResult, ToolSpec
-from onetool_ipy.core.shortcuts import Snippet, expand, parse_arguments
+from onetool_ipy.core.shortcuts import Snippet, expand
 from onetool_ipy.core.snippets import faults_of, unused_params
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.commands import Bench, Commands
@@ -24,7 +24,7 @@ from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.complete import Sight
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.faces.ipython.errors import LastFailure, raise_result
-from onetool_ipy.faces.ipython.snippets import read_definition, run_code
+from onetool_ipy.faces.ipython.snippets import read_definition, read_given, run_code
 from onetool_ipy.proxies import file_of
 from onetool_ipy.sources.save import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
@@ -91,7 +91,7 @@ class Runner:
                 return self._box.ot.help(query=self._page_of(name.rstrip("?")))
             found = self._box.shortcuts.find(name)
             if isinstance(found, Snippet):
-                return self._run_snippet(name, expand(found, parse_arguments(rest)), local_ns)
+                return self._run_snippet(name, expand(found, read_given(rest, self._evaluator(local_ns))), local_ns)
             tool = found or name
             if found is None and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
@@ -133,7 +133,7 @@ class Runner:
             return Page(f"Saved to {save_snippet(self._box.config.paths, snippet)}")
         if rest.strip() == "--show" and any(param.is_required for param in snippet.params):
             return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
-        code = expand(snippet, parse_arguments(rest.removesuffix("--show")))
+        code = expand(snippet, read_given(rest.removesuffix("--show"), self._evaluator(local_ns)))
         return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
 
     def _define(self, line: str, body: str) -> Page:

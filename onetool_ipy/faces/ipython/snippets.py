@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.shortcuts import Bare, parse_arguments
 from onetool_ipy.core.snippets import Snippet, read_snippet
 from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.expected import Expected
+from onetool_ipy.faces.ipython.values import MISSING, Evaluate, read_expression, read_literal
 from onetool_ipy.proxies import run_source
 
-__all__ = ["read_definition", "run_code"]
+__all__ = ["read_definition", "read_given", "run_code"]
 
 _OPTIONS: Mapping[str, parse.OptionKind] = {"--save": "switch", "--description": "text"}
 _PARAM = re.compile(r"([^\W\d]\w*)(?:=(.*))?", re.DOTALL)
@@ -36,6 +39,18 @@ def read_definition(line: str, body: str) -> tuple[Snippet, bool]:
         params[found[1]] = {} if found[2] is None else {"default": _default(found[2])}
     data = {"description": asked.given.get("--description", ""), "params": params, "body": body}
     return read_snippet(name, data, "this session"), bool(asked.given.get("--save"))
+
+
+def read_given(text: str, evaluate: Evaluate) -> dict[str, Any]:
+    """Read `key=value ...` behind a snippet's name. `{expression}` gives its object; a literal stays as typed."""
+    return {name: _read(name, value, evaluate) for name, value in parse_arguments(text).items()}
+
+
+def _read(name: str, value: str, evaluate: Evaluate) -> Any:
+    is_group = isinstance(value, Bare) and value.startswith("{") and value.endswith("}")
+    if not is_group or read_literal(value) is not MISSING:
+        return value
+    return read_expression(str(value), name, Expected.of({}), evaluate)
 
 
 def run_code(shell: Any, code: str, name: str, namespace: dict[str, Any]) -> Any:

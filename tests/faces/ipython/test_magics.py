@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from onetool_ipy.faces.ipython import install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.patience import STALL_S
+from tests.harness.surroundings import ROOT
 
 BOOM = '''
 from onetool_ipy import tool
@@ -418,6 +423,26 @@ def test_install_is_one_file_and_undoable(fresh_kernel: FreshKernel) -> None:
     assert "Removed" in kernel.execute("%tool install --remove").result_text
     kernel.restart()
     assert "not found" in kernel.execute("%tool", allow_errors=True).text
+
+
+_GONE = """
+import sys
+sys.path[:] = [place for place in sys.path if place != {root!r}]
+sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in getattr(each, "__module__", "")]
+"""
+
+
+@pytest.mark.parametrize("mode", ["always", "lazy"])
+def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path, mode: install.Mode) -> None:
+    """As after `pip uninstall`, or in another environment that shares the IPython profile."""
+    install.install(tmp_path / "ipython" / "profile_default", mode)
+    (tmp_path / "sitecustomize.py").write_text(_GONE.format(root=str(ROOT)), encoding="utf-8")
+    asked = "print('here:', [n for n in dir() if 'onetool' in n.lower()]); import onetool_ipy"
+    env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", asked]
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert "No module named 'onetool_ipy'" in ran.stdout + ran.stderr  # it is gone indeed
+    assert ran.stdout.startswith("here: []\n")
 
 
 SHELL_STATE = """

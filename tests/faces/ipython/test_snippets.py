@@ -197,3 +197,26 @@ def test_a_mistyped_parameter_ends_in_one_mark(loaded: Kernel) -> None:
     outcome = loaded.execute("$pair frst=tea first=a", allow_errors=True)
     assert outcome.error is not None
     assert outcome.error.text.splitlines()[0].endswith("unknown 'frst', did you mean 'first'?")
+
+
+@pytest.mark.parametrize("line", ["$pair first={word.upper()} count={len(word)}", "x = $pair first={word.upper()}"])
+def test_an_expression_in_braces_gives_its_object(loaded: Kernel, line: str) -> None:
+    loaded.execute("word = 'ab'")
+    outcome = loaded.execute(line)
+    assert outcome.ok, outcome.text
+    assert loaded.evaluate("words") == repr(["AB", "AB"])
+    assert loaded.execute("%snippet pair first={word * 2} --show").result_text == 'words = ["abab"] * 2\nwords'
+
+
+def test_an_expression_sees_the_locals_of_the_function_it_stands_in(loaded: Kernel) -> None:
+    loaded.execute("def f(value):\n    got = $pair first={value + '!'} count=1\n    return got")
+    assert loaded.evaluate("f('hey')") == repr(["hey!"])
+
+
+def test_braces_that_are_a_literal_stay_as_typed_and_a_failing_expression_is_said(loaded: Kernel) -> None:
+    assert loaded.execute("""$pair first={"a": 1} count=1""").result_text == """['{"a": 1}']"""
+    assert loaded.execute("$pair first='{not_a_name}' count=1").result_text == "['{not_a_name}']"
+    failed = loaded.execute("$pair first={not_a_name}", allow_errors=True)
+    assert failed.error is not None
+    assert failed.error.ename == "UsageProblem"
+    assert "not_a_name" in failed.error.text
