@@ -27,7 +27,6 @@ __all__ = [
     "examples",
     "is_url",
     "own_host",
-    "private_notes",
     "read_source",
     "store_draft",
     "told",
@@ -62,27 +61,24 @@ def own_host(source: str) -> list[str]:
         host, port = "", None
     if not host:
         raise UsageProblem(f"'{source[:200]}' is no address.", hint="Write it as https://host/path.")
-    shown = f"[{host}]" if ":" in host else host
-    return [shown if port is None else f"{shown}:{port}"]
+    from onetool_ipy.net.hosts import pattern_of
+
+    return [pattern_of(parts.scheme.lower(), host, port)]
 
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """Those of the hosts that HTTP tools may not reach by the configuration as it is."""
     from onetool_ipy.net import Hosts
+    from onetool_ipy.net.hosts import is_private
 
-    allowed = Hosts(box.config.settings.http.allowed_hosts)
-    return [host for host in hosts if not allowed.allow(_place(host))]
+    http = box.config.settings.http
+    allowed = Hosts(http.allowed_hosts)
 
+    def is_reached(place: Place) -> bool:
+        needs_more = is_private(place.host) and not http.allow_private
+        return allowed.allow_private(place) if needs_more else allowed.allow(place)
 
-def private_notes(box: Toolbox, hosts: Sequence[str]) -> list[str]:
-    """What to say of hosts that are addresses of this machine or its network."""
-    from onetool_ipy.net.addresses import is_public, literal
-
-    if box.config.settings.http.allow_private:
-        return []
-    names = {host: _place(host).host for host in hosts}
-    found = [h for h, name in names.items() if name == "localhost" or (literal(name) and not is_public(name))]
-    return [f"{host} is a private address; to reach it set: http: {{allow_private: true}}" for host in found]
+    return [host for host in hosts if not is_reached(_place(host))]
 
 
 def told(made: Imported, draft: Draft, box: Toolbox) -> list[str]:

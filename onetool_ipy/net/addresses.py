@@ -69,7 +69,9 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
                 place = f"The host '{host}' is at '{address}', which" if host != address else f"'{address}'"
                 raise HostNotAllowed(
                     f"{place} is not a public address.",
-                    hint="Set http.allow_private: true to reach private networks.",
+                    hint="Name address and port in http.allowed_hosts, or set http.allow_private: true."
+                    if literal(host) or host == "localhost"
+                    else "Set http.allow_private: true to reach private networks.",
                 )
     return checked
 

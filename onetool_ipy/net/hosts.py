@@ -1,8 +1,9 @@
 """Which hosts may be reached: the allow-list, and what a URL must be before its host is even looked up. Pure.
 
 A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional port; without one every
-port is meant. A URL with credentials in it, or with a host in an odd spelling, is refused: programs read those
-differently, and the check and the connection must mean the same host.
+port is meant. A literal address or `localhost` with a port is meant as it stands, also where it is private. A URL with
+credentials in it, or with a host in an odd spelling, is refused: programs read those differently, and the check and the
+connection must mean the same host.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from onetool_ipy.core.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
 from onetool_ipy.net import addresses
 
-__all__ = ["Hosts", "Place", "Url", "place_of"]
+__all__ = ["Hosts", "Place", "Url", "is_private", "pattern_of", "place_of"]
 
 _PATTERN = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
@@ -73,6 +74,10 @@ class Hosts:
         _, *parents = _parents(place.host)
         return any((parent, port) in self._within for parent in parents for port in (None, place.port))
 
+    def allow_private(self, place: Place) -> bool:
+        """Whether a place is a private address, or `localhost`, that the list names with its very port."""
+        return (place.host, place.port) in self._exact and is_private(place.host)
+
     def require(self, place: Place) -> None:
         """Raise HostNotAllowed for a place that is not on the list."""
         if self.allow(place):
@@ -84,6 +89,20 @@ class Hosts:
 
     def __repr__(self) -> str:
         return f"Hosts({len(self.patterns)} patterns)"
+
+
+def is_private(host: str) -> bool:
+    """Whether a host is `localhost`, or an address that is not a public one; a name says nothing of where it leads."""
+    address = addresses.literal(host)
+    return host == "localhost" if address is None else not addresses.is_public(address)
+
+
+def pattern_of(scheme: str, host: str, port: int | None) -> str:
+    """How an allow-list names the host of a URL: a private one with its port, which alone is meant."""
+    shown = f"[{host}]" if ":" in host else host
+    if port is None and is_private(host):
+        port = _PORTS[scheme]
+    return shown if port is None else f"{shown}:{port}"
 
 
 def place_of(url: Url) -> Place:

@@ -66,7 +66,7 @@ def require_allowed(request: httpx.Request, rules: Rules) -> Place:
     if rules.hosts is not None:
         rules.hosts.require(place)
     if (address := addresses.literal(place.host)) is not None:
-        addresses.require_public(place.host, [address], allow_private=rules.allow_private)
+        addresses.require_public(place.host, [address], allow_private=rules.may_be_private(place))
     return place
 
 

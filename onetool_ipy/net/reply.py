@@ -11,6 +11,9 @@ from onetool_ipy.core.errors import InvalidOutput
 
 __all__ = ["Reply", "charset_of", "mime_of"]
 
+_NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
+"""Python's codecs for names and tests: they take minutes for a few megabytes, or fail whatever they are given."""
+
 
 class Reply(Value):
     """What came back. Header names are in lower case; `url` is where the last redirect led."""
@@ -66,7 +69,8 @@ def charset_of(headers: Mapping[str, str]) -> str:
                 found = codecs.lookup(value.strip().strip("\"'"))
             except (LookupError, ValueError):
                 return "utf-8"
-            return found.name if getattr(found, "_is_text_encoding", True) else "utf-8"
+            is_text = getattr(found, "_is_text_encoding", True) and found.name not in _NOT_OF_A_BODY
+            return found.name if is_text else "utf-8"
     return "utf-8"
 
 

@@ -198,7 +198,7 @@ class Road:
         hops = 0
         while True:
             place = outgoing.require_allowed(request, rules)
-            response = await self._send(request, rules, pools.get(place.scheme, rules.allow_private), place)
+            response = await self._send(request, rules, pools.get(place.scheme, rules.may_be_private(place)), place)
             try:
                 headers = outgoing.headers_of(response)
                 following = outgoing.redirected(request, response.status_code, headers) if rules.max_redirects else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onetool_ipy.config.settings import Http
 from onetool_ipy.config.value import Value
-from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.hosts import Hosts, Place
 
 __all__ = ["Rules"]
 
@@ -23,6 +23,10 @@ class Rules(Value):
     max_bytes: int = 5 * 1024 * 1024
     tries: int = 3
     max_redirects: int = 10
+
+    def may_be_private(self, place: Place) -> bool:
+        """Whether the address of a place may be a private one."""
+        return self.allow_private or (self.hosts is not None and self.hosts.allow_private(place))
 
     @classmethod
     def of(cls, http: Http) -> Rules:

@@ -88,6 +88,17 @@ def test_broken_json_is_invalid_output(server: Loopback, make_road: MakeRoad, bo
         make_road(transport=transport).request("GET", "http://a.test/", rules=HERE).json()
 
 
+@pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "hex", "no-such"])
+def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_road: MakeRoad, charset: str) -> None:
+    body = ("ü" * 50 + "-" + "a" * 2_000_000).encode()  # punycode takes minutes for so much
+    headers = {"Content-Type": f"text/plain; charset={charset}"}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body, headers=headers))
+
+    reply = make_road(transport=transport).request("GET", "http://a.test/", rules=HERE)
+
+    assert reply.text == body.decode()
+
+
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
 def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, road: Road, path: str) -> None:
     began = time.monotonic()

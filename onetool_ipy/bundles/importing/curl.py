@@ -98,8 +98,17 @@ class _Maker:
             "http": {"request": self._request(method, path)},
         }
         return CurlDraft(
-            self._without_values(tool), self._names.secrets, self._names.missing(), [self._host], self._notes
+            self._without_values(tool), self._names.secrets, self._names.missing(), [self._pattern()], self._notes
         )
+
+    def _pattern(self) -> str:
+        """The host as `http.allowed_hosts` names it."""
+        from onetool_ipy.net.hosts import pattern_of
+
+        try:
+            return pattern_of(self._url.scheme.lower(), self._url.hostname or "", self._url.port)
+        except ValueError as exc:
+            raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
 
     def _without_values(self, tool: dict[str, Any]) -> dict[str, Any]:
         """The record, sure to hold no value of a secret, wherever else the command had it."""

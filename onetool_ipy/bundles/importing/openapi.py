@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list, as_text, read_document
@@ -24,7 +24,6 @@ _MAX_OUTPUT = 16_000
 """A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-_HOST = re.compile(r"https?://([^/?#]+)", re.IGNORECASE)
 
 
 class Draft(Value):
@@ -202,12 +201,26 @@ class _Maker:
                     hint="Give the server's URL, such as https://api.example.com.",
                 )
             url = urljoin(self._base_url, url)
-        found = _HOST.match(url)
-        if found is None or any(sign in url for sign in "{}$@?#\\ "):
+        host = _host_of(url)
+        if host is None or any(sign in url for sign in "{}$@?#\\ "):
             self._api.notes.add(f"{place}: '{url[:80]}' is no server that can be used; the tool is left out")
             return None
-        self.hosts.add(found[1])
+        self.hosts.add(host)
         return url.rstrip("/")
+
+
+def _host_of(url: str) -> str | None:
+    """The host of a server as `http.allowed_hosts` names it; None for what is no address."""
+    from onetool_ipy.net.hosts import pattern_of
+
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return None
+    if not host or not url.isprintable() or parts.scheme.lower() not in ("http", "https"):
+        return None
+    return pattern_of(parts.scheme.lower(), host, port)
 
 
 def _filled(server: dict[str, Any]) -> str:

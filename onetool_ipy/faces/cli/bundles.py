@@ -41,8 +41,6 @@ def _import(options: argparse.Namespace) -> int:
                 say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
                 say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
-        for line in making.private_notes(box, draft.hosts):
-            say(line)
         names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
         show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
         return OK

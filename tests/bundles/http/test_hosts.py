@@ -202,3 +202,45 @@ def test_a_step_and_a_token_are_held_to_the_same_hosts(server: Loopback, make: M
             make({"request": {"urlTemplate": server.url("/json"), "auth": auth}}, hosts=here).run({})
         assert other.accepts == 0
         assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "listed", "said"),
+    [
+        ("127.0.0.1", "127.0.0.1:{port}", ""),
+        ("localhost", "localhost:{port}", ""),
+        ("127.0.0.1", "127.0.0.1", "not a public address"),
+        ("localhost", "localhost", "not a public address"),
+        ("127.0.0.1", "127.0.0.1:1", "is not allowed"),
+        ("inside.test", "inside.test:{port}", "not a public address"),
+        ("127.0.0.1", "localhost:{port}", "is not allowed"),
+    ],
+)
+def test_a_private_address_is_reached_where_it_is_named_with_its_port(
+    make: Make, make_road: MakeRoad, server: Loopback, host: str, listed: str, said: str
+) -> None:
+    road = make_road(resolve=lambda name, port: ["127.0.0.1"])
+    runner = make(
+        get(server.url("/json", host=host)), hosts=(listed.format(port=server.port),), on=road, allow_private=False
+    )
+
+    if said:
+        with pytest.raises(HostNotAllowed, match=said):
+            runner.run({})
+        assert server.seen == []
+    else:
+        runner.run({})
+        assert [seen.path for seen in server.seen] == ["/json"]
+
+
+def test_a_named_private_address_lets_no_redirect_reach_another(make: Make, server: Loopback) -> None:
+    with Loopback() as other:
+        target = server.url("/redirect?to=" + other.url("/json"))
+        listed = (f"127.0.0.1:{server.port}", "127.0.0.1")
+        runner = make(get(target), hosts=listed, allow_private=False)
+
+        with pytest.raises(HostNotAllowed, match="not a public address"):
+            runner.run({})
+
+        assert len(server.seen) == 1
+        assert other.seen == []

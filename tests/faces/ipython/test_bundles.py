@@ -131,6 +131,19 @@ def test_a_person_is_asked(loaded: Kernel, api: Api, answer: str, allowed: bool)
     assert _hosts(loaded) == ([api.host] if allowed else [])
 
 
+def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) -> None:
+    (kernel.cwd / "api.json").write_text(json.dumps({**api.document(), "security": []}), encoding="utf-8")
+    kernel.execute("%load_ext onetool_ipy")
+
+    kernel.execute(f"%tool new http my-api.get --url http://{api.host}/x --allow-host")
+    assert "/x" in kernel.execute("%tool my-api.get").text
+    kernel.execute("%tool import openapi api.json --bundle users --allow-host")
+    assert "/users/7" in kernel.execute("%tool users.getUser id=7").text
+
+    settings = yaml.safe_load((kernel.cwd / ".onetool" / "onetool.yaml").read_text(encoding="utf-8"))
+    assert settings["http"] == {"allowed_hosts": [api.host]}
+
+
 def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kernel, api: Api) -> None:
     cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
 

@@ -34,7 +34,7 @@ class Consent:
                 lines.append(
                     f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
                 )
-        return [*lines, *making.private_notes(self._box, hosts)]
+        return lines
 
     def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
         """See to it that the values of secrets are where tools find them."""
