@@ -8,6 +8,7 @@ every field. Whether a schema compiles, a slug is free or a function is there is
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -48,8 +49,13 @@ __all__ = [
 ToolType = Literal["go", "python", "http"]
 """`go` is 002's word for a local function, `python` means the same."""
 
+SchemaOrigin = Literal["author", "document"]
+"""Who wrote an outputSchema: whoever made the tool, whose word holds, or an imported document, which is a hint."""
+
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
+_READING = ("GET", "HEAD")
+_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
@@ -188,10 +194,24 @@ class _ToolFields(Record):
     type: ToolType
     arg_schema: Annotated[Schema, AfterValidator(_arguments)] = Field(default_factory=lambda: dict(NO_ARGUMENTS))
     output_schema: Schema | bool | None = None
+    output_schema_from: SchemaOrigin | None = None
+    read_only: bool | None = None
     http: HttpDefinition | None = None
     go_tool: GoTool | None = None
     limits: Limits | None = None
     is_enabled: bool = True
+
+    @property
+    def is_output_strict(self) -> bool:
+        """Whether an answer that breaks outputSchema is a failure; where a document wrote it, that is only said.
+
+        Records from before the word was written tell it by their form, which is that of an imported tool.
+        """
+        if self.output_schema_from is not None or self.http is None:
+            return self.output_schema_from != "document"
+        wire = self.http.wire()
+        accepted = wire.get("request", {}).get("headers", {}).get("Accept", "")
+        return "response" in wire or not _JSON_MIME.fullmatch(accepted)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -211,6 +231,8 @@ class _ToolFields(Record):
         """`to_dict` with the record's own schemas in it: to be read or written, not to be given out."""
         dumped = self.model_dump(mode="json", by_alias=True, exclude={"arg_schema", "output_schema"})
         dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
+        if self.output_schema_from == "author":  # as a record without the word
+            dumped["outputSchemaFrom"] = None
         ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
         return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
 
@@ -226,7 +248,9 @@ class _ToolFields(Record):
 class Tool(_ToolFields):
     """A tool of a bundle: one version of one slug."""
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("outputSchema", "http", "goTool", "limits", "reason"))
+    _optional: ClassVar[frozenset[str]] = frozenset(
+        ("outputSchema", "outputSchemaFrom", "readOnly", "http", "goTool", "limits", "reason")
+    )
     _computed: ClassVar[frozenset[str]] = frozenset(("available", "reason", "callCount", "lastCalledAt"))
 
     tool_id: Id
@@ -259,7 +283,17 @@ class Tool(_ToolFields):
 
     def stored(self) -> dict[str, Any]:
         """What of the record is kept on disk, to be written; the rest is found out when it is asked for."""
-        return {key: value for key, value in self.shared().items() if key not in self._computed}
+        kept = {key: value for key, value in self.shared().items() if key not in self._computed}
+        if self.output_schema_from is not None:
+            kept["outputSchemaFrom"] = self.output_schema_from
+        return kept
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a call changes nothing: as the record says, else where it sends only GET and HEAD."""
+        if self.read_only is not None:
+            return self.read_only
+        return self.http is not None and all(step.request.method in _READING for _, step in self.http.plan())
 
 
 class BundleBody(Record):

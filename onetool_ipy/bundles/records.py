@@ -113,6 +113,8 @@ class Records:
         now = self._around.clock().astimezone(datetime.UTC)
         fields: dict[str, Any] = {name: getattr(body, name) for name in ToolBody.model_fields}
         fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
+        origin = body.output_schema_from or "author"
+        fields["output_schema_from"] = None if body.output_schema is None else origin
         return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
 
     def shown(self, rows: Iterable[Row]) -> list[Tool]:

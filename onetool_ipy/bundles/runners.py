@@ -6,7 +6,7 @@ whatever switches are turned meanwhile. It knows no bundle and no registry: a lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.bundles.kit import Outside
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.http import HttpRunner
 
 __all__ = ["GoRunner", "Runners"]
+
+Note = Callable[[dict[str, Any]], None]
 
 
 class GoRunner:
@@ -30,14 +32,16 @@ class GoRunner:
         self._func = tool.go_tool.func
         self._name = name
         self._outside = outside
-        self._output = Output(tool.output_schema)
+        self._output = Output(tool.output_schema, is_strict=tool.is_output_strict)
         self._rate = PerMinute(tool.limits.max_calls_per_minute if tool.limits else None, outside.clock)
 
-    def run(self, args: Mapping[str, Any]) -> Any:
-        """Call it; raises the function's own error."""
+    def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+        """Call it; raises the function's own error. `note` is told what does not fit an imported outputSchema."""
         self._rate.take(self._name)
         value = self._outside.call(self._func, args)
-        self._output.check(values.to_json(value), self._name, self._outside.mask)
+        found = self._output.check(values.to_json(value), self._name, self._outside.mask)
+        if found and note is not None:
+            note({"mismatch": found})
         return value
 
 
@@ -63,11 +67,14 @@ class Runners:
             return GoRunner(tool, name, self._outside)
         from onetool_ipy.bundles.http.runner import compile_http
 
+        # what is not stored yet is of this version: a schema without a word is its author's
+        is_strict = tool.is_output_strict if isinstance(tool, Tool) else tool.output_schema_from != "document"
         outside = self._outside
         return compile_http(
             tool.http,
             arg_schema=tool.arg_schema,
             output_schema=tool.output_schema,
+            is_output_strict=is_strict,
             limits=tool.limits,
             name=name,
             road=outside.road(),
@@ -79,4 +86,4 @@ class Runners:
 
 
 def _essence(tool: Tool) -> tuple[Any, ...]:
-    return (tool.http, tool.go_tool, tool.limits, tool.arg_schema, tool.output_schema)
+    return (tool.http, tool.go_tool, tool.limits, tool.arg_schema, tool.output_schema, tool.is_output_strict)

@@ -10,6 +10,7 @@ Also here: `Switched`, which gives the built-in tools the switches of their bund
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from onetool_ipy.bundles.builtins import BUILTINS, Overlay, bundle_off, tool_off
 from onetool_ipy.bundles.snapshot import EMPTY, Held, Snapshot
 from onetool_ipy.bundles.store import BundleStore
 from onetool_ipy.core import current
-from onetool_ipy.core.errors import InvalidTool, ToolNotFound
-from onetool_ipy.core.model import Problem, Source, ToolSpec
+from onetool_ipy.core.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
+from onetool_ipy.core.model import Problem, Source, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BundleTools", "Switched"]
 
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
+_PERSON = frozenset(("python", "magic", "shortcut", "widget", "tool"))
 _SLACK_S = 1.0
 """What an HTTP tool may take beyond its own deadline, so that it is its own words that tell of it."""
 
@@ -108,6 +110,7 @@ class BundleTools:
             run=partial(self._request if tool.http is not None else self._function, tool, name),
             is_async=tool.http is not None,
             tags=tool.tags,
+            read_only=tool.is_read_only,
             origin="bundle",
             timeout_s=self._limit_s(tool),
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
@@ -130,8 +133,13 @@ class BundleTools:
 
     async def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners().of(tool, name)
-        here = current.scope()
-        return await runner.arun(args, None if here is None or here.meta is None else here.meta.update)
+        try:
+            return await runner.arun(args, _note())
+        except InvalidOutput as exc:
+            import asyncio
+
+            await asyncio.to_thread(_shorten, exc)
+            raise
 
     def _preview(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners().of(tool, name)
@@ -139,7 +147,7 @@ class BundleTools:
 
     def _function(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners().of(tool, name)
-        return runner.run(args)
+        return runner.run(args, _note())
 
     def _limit_s(self, tool: Tool) -> float | None:
         """HTTP tools have a deadline of their own, whoever calls them."""
@@ -162,6 +170,22 @@ class BundleTools:
         if not missing:
             return None
         return f"the secret '{missing[0]}' is missing.", "Add it to secrets.yaml, then reload."
+
+
+def _note() -> Callable[[dict[str, Any]], None] | None:
+    """What a runner tells of a call goes into the `meta` of its result."""
+    here = current.scope()
+    return None if here is None or here.meta is None else here.meta.update
+
+
+def _shorten(exc: InvalidOutput) -> None:
+    """A value that did not fit leaves the kernel like any other: where it is large, as a handle."""
+    here = current.scope()
+    if here is None or here.call is None or here.call.source in _PERSON or not isinstance(exc.details, dict):
+        return
+    with suppress(OneToolError):
+        whole = ToolResult(True, data=exc.details["value"], meta={"tool": here.call.name, "call_id": here.call.id})
+        exc.details["value"] = here.toolbox.outgoing(whole)
 
 
 class Switched:

@@ -108,3 +108,26 @@ def test_what_cannot_be_imported_makes_nothing(
     assert out == ""
     assert said in err
     assert list(project.rglob("bundle.json")) == []
+
+
+def test_what_breaks_the_schema_of_a_document_is_said_on_stderr(
+    project: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(json.dumps(DOCUMENT))
+    document["servers"] = [{"url": address}]
+    content = {"application/json": {"schema": {"type": "array"}}}
+    document["paths"] = {
+        "/openapi.json": {
+            "get": {"operationId": "get", "responses": {"200": {"description": "ok", "content": content}}}
+        }
+    }
+    (project / "pets.json").write_text(json.dumps(document), encoding="utf-8")
+    assert main(["import", "openapi", "pets.json", "--bundle", "pets", "--allow-host"]) == 0
+    capsys.readouterr()
+
+    code = main(["tools", "invoke", "pets.get", "--args", "{}"])
+
+    out, err = capsys.readouterr()
+    assert code == 0
+    assert json.loads(out)["meta"]["mismatch"][0]["pointer"] == ""
+    assert "does not fit the schema of the imported document" in err

@@ -59,26 +59,35 @@ class Answer:
 class Output:
     """The compiled check of a tool's value; without a schema anything will do."""
 
-    def __init__(self, schema: dict[str, Any] | bool | None) -> None:
+    def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
         self._validator = None if schema is None or schema is True else compile_schema(_as_object(schema))
+        self._is_strict = is_strict
 
-    def check(self, value: Any, tool: str, mask: Mask) -> None:
-        """Raise InvalidOutput with every violation."""
+    def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
+        """What does not fit: `[{pointer, message}]`. Where the schema is strict it raises InvalidOutput instead.
+
+        Its details have all that does not fit as `mismatch`, and the value: what was made by a POST must not be lost.
+        """
         if self._validator is None:
-            return
-        if not values.is_json(value):
-            raise InvalidOutput(f"What '{tool}' got is nested too deep to be checked.")
-        found = [
-            {"pointer": pointer(list(error.instance_path)), "message": values.cut(mask(error.message), _MAX_SAID)}
-            for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
-        ]
-        if found:
+            return []
+        found = self._found(value, mask)
+        if found and self._is_strict:
             first = found[0]
             raise InvalidOutput(
                 f"What '{tool}' got does not fit outputSchema at '{first['pointer']}': {first['message']}",
-                hint="Correct outputSchema, or the selector.",
-                details=found,
+                hint="Its value is in error.details. Correct outputSchema, or the selector.",
+                details={"mismatch": found, "value": value},
             )
+        return found
+
+    def _found(self, value: Any, mask: Mask) -> list[dict[str, str]]:
+        assert self._validator is not None
+        if not values.is_json(value):
+            return [{"pointer": "", "message": "It is nested too deep to be checked."}]
+        return [
+            {"pointer": pointer(list(error.instance_path)), "message": values.cut(mask(error.message), _MAX_SAID)}
+            for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
+        ]
 
 
 def decoded(reply: Reply, encoding: str) -> Any:

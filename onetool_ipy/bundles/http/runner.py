@@ -54,6 +54,7 @@ def compile_http(
     *,
     arg_schema: Mapping[str, Any] | None,
     output_schema: Mapping[str, Any] | bool | None = None,
+    is_output_strict: bool = True,
     limits: Limits | None = None,
     name: str,
     road: Road,
@@ -78,7 +79,9 @@ def compile_http(
         steps=steps,
         checker=Checker(parameters),
         defaults={param.name: param.schema["default"] for param in known if param.has_default},
-        output=Output(dict(output_schema) if isinstance(output_schema, Mapping) else output_schema),
+        output=Output(
+            dict(output_schema) if isinstance(output_schema, Mapping) else output_schema, is_strict=is_output_strict
+        ),
         limits=limits or Limits(),
         road=road,
         rules=rules,
@@ -237,7 +240,11 @@ class HttpRunner:
             value, is_there = step.answer.read(reply, trace.mask)
             scope.steps[step.name] = value
         if is_there:
-            self._output.check(value, self.name, trace.mask)
+            found = self._output.check(value, self.name, trace.mask)
+            if found:
+                trace.mismatch = found
+                if note is not None:
+                    note({"mismatch": found})
         return value
 
     def _exchange(

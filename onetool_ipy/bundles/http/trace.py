@@ -32,6 +32,7 @@ class Veil:
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._hidden: list[str] = []
+        self.mismatch: list[dict[str, str]] = []
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Mask these from now on too."""
@@ -83,7 +84,8 @@ class Trace(Veil):
 
     def done(self, value: Any) -> dict[str, Any]:
         """What to tell of a call that gave a value."""
-        return self._told({"ok": True, "value": value})
+        said = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
+        return self._told({"ok": True, "value": value, **said})
 
     def failed(self, exc: CallFailure, tool: str) -> dict[str, Any]:
         """What to tell of a call that failed; raises its error where no response ever came."""

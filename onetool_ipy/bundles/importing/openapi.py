@@ -106,7 +106,7 @@ class _Maker:
         }
         output = self._output(operation, place)
         if output is not None:
-            tool["outputSchema"] = output
+            tool |= {"outputSchema": output, "outputSchemaFrom": "document"}
         for part in ("callbacks",):
             if as_dict(operation.get(part)):
                 self._api.notes.add(f"{place}: its {part} are left out")

@@ -24,6 +24,7 @@ from onetool_ipy.faces.cli.say import (
     say_hint,
     show_json,
 )
+from onetool_ipy.render.mismatch import mismatch_line
 
 __all__ = ["add"]
 
@@ -125,6 +126,8 @@ def _invoke(options: argparse.Namespace) -> int:
             say(box.mask(result.error.message))
             say_hint(box.mask(result.error.hint))
             return FAILED
+        if line := mismatch_line(result.meta):
+            say(box.mask(line))
         return OK
 
 

@@ -14,6 +14,7 @@ from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import ToolResult
 from onetool_ipy.core.printable import printable
 from onetool_ipy.render import html
+from onetool_ipy.render.mismatch import mismatch_line
 from onetool_ipy.render.result import Bounds, Shown, show
 from onetool_ipy.render.shown import Text as Page
 
@@ -35,8 +36,12 @@ class Limits(Protocol):
 
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle of a result, and its metadata: which call gave it."""
+    """The MIME bundle of a result, and its metadata: which call gave it. What does not fit is told below it."""
     shown, about = _bundle(shell, box, result, limits)
+    said = box.mask(mismatch_line(result.meta))
+    if said:
+        below = {"text/plain": f"\n{said}", "text/html": html.note(said)}
+        shown = {mime: body + below[mime] if mime in below else body for mime, body in shown.items()}
     if "text/plain" in shown:
         shown["text/plain"] = printable(shown["text/plain"])
     return shown, about

@@ -58,9 +58,10 @@ def of_status(status: int, message: str = "") -> Answer:
 
 
 def invoked(result: ToolResult, value: Any, *, is_http: bool) -> Answer:
-    """What an invoke gave, `value` being the data as it leaves."""
+    """What an invoke gave, `value` being the data as it leaves; `meta` is there only where it breaks its schema."""
     if result.error is None:
-        return Answer(200, {"ok": True, "value": value})
+        found = result.meta.get("mismatch")
+        return Answer(200, {"ok": True, "value": value, **({"meta": {"mismatch": found}} if found else {})})
     return of_failure(result.error, is_http=is_http)
 
 

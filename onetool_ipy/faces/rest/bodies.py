@@ -124,12 +124,19 @@ class Refusal(Record):
     error: Fault
 
 
+class Meta(Record):
+    """What is said of a value: where it does not fit the schema of an imported document."""
+
+    mismatch: list[Place]
+
+
 class Invoked(Record):
     """What an invoke gave: `value`, or the tool's own `error`."""
 
     ok: bool
     value: Any = None
     error: Fault | None = None
+    meta: Meta | None = None
 
 
 class Tested(Record):

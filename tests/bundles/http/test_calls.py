@@ -151,7 +151,8 @@ def test_the_value_is_checked_against_output_schema(server: Loopback, make: Make
     with pytest.raises(InvalidOutput, match="does not fit outputSchema") as caught:
         make(get(server.url("/json")), output=bad).run({})
     assert (caught.value.reason, caught.value.status) == ("invalid_output", 502)
-    assert {found["pointer"] for found in caught.value.details} == {"", "/n/0", "/n/1"}
+    assert {found["pointer"] for found in caught.value.details["mismatch"]} == {"", "/n/0", "/n/1"}
+    assert caught.value.details["value"]["path"] == "/json"
     with pytest.raises(InvalidTool):
         make(get(server.url("/json")), output={"type": 5})
 

@@ -84,6 +84,7 @@ def test_a_document_becomes_a_bundle_and_its_tools() -> None:
                 }
             },
             "outputSchema": {"type": "object"},
+            "outputSchemaFrom": "document",
         }
     ]
     assert (draft.hosts, draft.secrets, draft.notes) == (["a.test"], [], [])

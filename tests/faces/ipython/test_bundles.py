@@ -144,6 +144,22 @@ def test_a_yes_to_a_private_address_is_enough_at_once(kernel: Kernel, api: Api) 
     assert settings["http"] == {"allowed_hosts": [api.host]}
 
 
+def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(loaded: Kernel, api: Api) -> None:
+    document = api.document()
+    schema = {"type": "object", "properties": {"verb": {"type": "integer"}}, "required": ["id"]}
+    content = {"application/json": {"schema": schema}}
+    document["paths"]["/users/{id}"]["get"]["responses"]["200"]["content"] = content
+    (loaded.cwd / "api.json").write_text(json.dumps({**document, "security": []}), encoding="utf-8")
+    loaded.execute("%tool import openapi api.json --bundle users --allow-host")
+
+    shown = loaded.execute("r = %tool users.getUser id=7\nr")
+
+    assert "/users/7" in shown.text
+    assert "does not fit the schema of the imported document" in shown.text
+    assert "(and 1 more in .meta['mismatch'])" in shown.text
+    assert loaded.evaluate("(r.ok, len(r.meta['mismatch']), r.data['verb'])") == "(True, 2, 'GET')"
+
+
 def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kernel, api: Api) -> None:
     cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
 

@@ -206,6 +206,24 @@ def test_a_path_outside_the_roots_and_secrets_of_any_project_are_403(api: Api, o
         assert "hunter22" not in str(error)
 
 
+def test_what_breaks_an_imported_schema_is_a_value_with_a_word_about_it(api: Api) -> None:
+    hint = {"outputSchema": {"type": "array"}, "outputSchemaFrom": "document"}
+    place = api.tool(api.bundle(), "get-user", "/users/${id}", **hint)
+    strict = api.tool(api.bundle("other"), "get-user", "/users/${id}", outputSchema={"type": "array"})
+
+    answer = api.invoke(place, {"id": 3})
+    tested = api.call("POST", "tools/test", json={"tool": api.call("GET", place).json(), "args": {"id": 3}}).json()
+    failed = _error(api.invoke(strict, {"id": 3}), 502)
+
+    assert answer.status_code == 200
+    assert answer.json()["value"] == {"id": 3, "name": "Ada"}
+    assert [found["pointer"] for found in answer.json()["meta"]["mismatch"]] == [""]
+    assert tested["result"]["ok"] is True
+    assert tested["result"]["meta"]["mismatch"]
+    assert failed["reason"] == "invalid_output"
+    assert failed["details"]["value"] == {"id": 3, "name": "Ada"}
+
+
 def test_all_five_built_ins_run(api: Api) -> None:
     (api.folder / "note.txt").write_text("hello", encoding="utf-8")
     built_in = {each["slug"]: each["bundleID"] for each in api.call("GET", "tools/bundles").json()["items"]}

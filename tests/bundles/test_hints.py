@@ -1,0 +1,156 @@
+"""What a record says of its calls: a document's outputSchema is a hint, an author's is a promise; GET only reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.bundles.aids import Shelf, go, http
+from tests.core.support import Project
+
+CONFIG = "version: 1\nhttp: {allowed_hosts: [api.example.com], allow_private: true}\noutput: {max_inline_bytes: 300}"
+WRONG = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["name", "id"]}
+MADE = {"id": 7, "made": True}
+IMPORTED = {
+    "method": "POST",
+    "urlTemplate": "https://api.example.com/things",
+    "headers": {"Accept": "application/json"},
+}
+
+
+def _shelf(project: Project, answer: Any = MADE) -> Shelf:
+    transport = httpx.MockTransport(lambda _: httpx.Response(201, json=answer))
+    return Shelf(project, config=CONFIG, transport=transport)
+
+
+def _put(shelf: Shelf, **more: Any) -> str:
+    record = {"type": "http", "http": {"request": IMPORTED}, "outputSchema": WRONG, **more}
+    return shelf.bundles.put_tool(shelf.bundle().bundle_id, "make", "1", record).tool_id
+
+
+def _shown(shelf: Shelf) -> dict[str, Any]:
+    record: dict[str, Any] = next(tool.to_dict() for tool in shelf.bundles.list_tools() if tool.slug == "make")
+    return record
+
+
+def test_what_breaks_the_schema_of_a_document_is_still_the_result(project: Project) -> None:
+    shelf = _shelf(project)
+    _put(shelf, outputSchemaFrom="document")
+
+    called = shelf.box.call("my-api.make", {})
+
+    assert (called.ok, called.data, called.meta["status"]) == (True, MADE, 201)
+    assert sorted(found["pointer"] for found in called.meta["mismatch"]) == ["", "/id"]
+    assert all(found["message"] for found in called.meta["mismatch"])
+    assert _shown(shelf)["outputSchemaFrom"] == "document"
+
+
+def test_what_fits_says_nothing(project: Project) -> None:
+    shelf = _shelf(project, {"id": "7", "name": "n"})
+    _put(shelf, outputSchemaFrom="document")
+
+    assert "mismatch" not in shelf.box.call("my-api.make", {}).meta
+
+
+def test_what_breaks_the_schema_of_an_author_fails_and_keeps_the_value(project: Project) -> None:
+    shelf = _shelf(project)
+    _put(shelf)
+
+    error = shelf.box.call("my-api.make", {}).error
+
+    assert (error.code, error.reason) == ("execution_error", "invalid_output")  # type: ignore[union-attr]
+    assert error.details["value"] == MADE  # type: ignore[union-attr, index, call-overload]
+    assert sorted(found["pointer"] for found in error.details["mismatch"]) == ["", "/id"]  # type: ignore[union-attr, index, call-overload]
+    assert "outputSchemaFrom" not in _shown(shelf)
+
+
+def test_a_local_functions_schema_is_its_authors(project: Project) -> None:
+    shelf = _shelf(project)
+    shelf.bundles.put_tool(shelf.bundle().bundle_id, "say", "1", go(outputSchema={"type": "integer"}))
+
+    error = shelf.box.call("my-api.say", {"message": "hello"}).error
+
+    assert error.reason == "invalid_output"  # type: ignore[union-attr]
+    assert error.details["value"] == "hello"  # type: ignore[union-attr, index, call-overload]
+
+
+@pytest.mark.parametrize("source", ["model", "rest", "mcp", "cli"])
+def test_a_large_value_that_does_not_fit_leaves_as_a_handle(project: Project, source: Any) -> None:
+    shelf = _shelf(project, {"id": 7, "rows": ["x" * 50] * 100})
+    _put(shelf)
+
+    sent = shelf.box.call("my-api.make", {}, source=source).error.details["value"]  # type: ignore[union-attr, index, call-overload]
+    kept = shelf.box.call("my-api.make", {}).error.details["value"]  # type: ignore[union-attr, index, call-overload]
+
+    assert set(sent) == {"handle", "total_lines", "preview"}
+    assert shelf.box.results.query(sent["handle"])["total_lines"] == sent["total_lines"]
+    assert kept["id"] == 7
+    assert len(kept["rows"]) == 100
+
+
+@pytest.mark.parametrize(
+    ("definition", "ok"),
+    [
+        ({"request": IMPORTED}, True),
+        ({"request": {**IMPORTED, "headers": {"Accept": "application/vnd.api+json"}}}, True),
+        ({"request": IMPORTED, "response": {"selector": "@"}}, False),
+        ({"request": {**IMPORTED, "headers": {}}}, False),
+        ({"steps": [{"request": IMPORTED}]}, False),
+    ],
+)
+def test_a_record_from_before_the_word_tells_by_its_form_whether_it_was_imported(
+    project: Project, definition: dict[str, Any], ok: bool
+) -> None:
+    shelf = _shelf(project)
+    _put(shelf, http=definition)
+    (file,) = (path for path in shelf.root.rglob("*.json") if "outputSchemaFrom" in path.read_text(encoding="utf-8"))
+    record = json.loads(file.read_text(encoding="utf-8"))
+    assert record.pop("outputSchemaFrom") == "author"
+    file.write_text(json.dumps(record), encoding="utf-8")
+
+    assert (
+        shelf.another(config=CONFIG, transport=httpx.MockTransport(lambda _: httpx.Response(200, json=MADE)))
+        .call("my-api.make", {})
+        .ok
+        is ok
+    )
+
+
+@pytest.mark.parametrize(
+    ("methods", "said", "read_only"),
+    [
+        (["GET"], None, True),
+        (["HEAD"], None, True),
+        (["POST"], None, False),
+        (["DELETE"], None, False),
+        (["OPTIONS"], None, False),
+        (["GET", "GET"], None, True),
+        (["GET", "POST"], None, False),
+        (["GET"], False, False),
+        (["POST"], True, True),
+    ],
+)
+def test_tools_that_only_get_are_read_only_unless_the_record_says_otherwise(
+    shelf: Shelf, methods: list[str], said: bool | None, read_only: bool
+) -> None:
+    requests = [{"request": {"method": method, "urlTemplate": "https://api.example.com/x"}} for method in methods]
+    record = {**http(), "http": requests[0] if len(requests) == 1 else {"steps": requests}}
+    if said is not None:
+        record["readOnly"] = said
+
+    made = shelf.bundles.put_tool(shelf.bundle().bundle_id, "x", "1", record)
+
+    assert shelf.box.registry.get("my-api.x").read_only is read_only  # type: ignore[union-attr]
+    assert shelf.another().registry.get("my-api.x@1").read_only is read_only  # type: ignore[union-attr]
+    assert made.to_dict().get("readOnly") is said
+
+
+def test_a_local_function_is_read_only_where_the_record_says_so(shelf: Shelf) -> None:
+    bundle = shelf.bundle()
+    shelf.bundles.put_tool(bundle.bundle_id, "a", "1", go())
+    shelf.bundles.put_tool(bundle.bundle_id, "b", "1", go(readOnly=True))
+
+    assert [shelf.box.registry.get(f"my-api.{slug}").read_only for slug in "ab"] == [False, True]  # type: ignore[union-attr]
