@@ -10,13 +10,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from onetool_ipy.config.paths import FOLDER, STATE_ENV, Paths, expand_home, find, state_folder
+from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Paths, expand_home, find, state_folder
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import InvalidConfig
 from onetool_ipy.core.model import Problem
+
+if TYPE_CHECKING:
+    from onetool_ipy.config.files import Notes
 
 __all__ = ["Config", "load_config"]
 
@@ -33,6 +37,9 @@ class Config(Value):
     fingerprint: str = ""
     shown: str = ""
     """The folder of the files as messages name it."""
+    home: Path = Path("~")
+    user_state: Path = Path("~")
+    """The state that belongs to the user and to no project; not where `state_dir:` points."""
 
     def problems_now(self) -> list[Problem]:
         """`problems`, but for the mode of secrets.yaml as it was: someone may have mended it meanwhile, or not."""
@@ -76,19 +83,21 @@ def load_config(
     project = _project(found.onetool_dir, cwd)
     state = state_folder(project, env=env, home=home)
     paths = Paths(cwd, project, found.onetool_dir, found.config_file, state)
+    user_state = state_folder(Path(os.path.realpath(home)), env=env, home=home)
     if found.config_file is None and found.onetool_dir is None:
-        return Config(Settings(), Secrets({}, env), paths, problems=found.problems)
+        return Config(Settings(), Secrets({}, env), paths, problems=found.problems, home=home, user_state=user_state)
 
     from onetool_ipy.config.files import Notes, load_files
 
     notes = Notes(found.problems)
     shown = _shown_folder(paths, home)
     loaded = load_files(paths, env=env, shown=shown, notes=notes)
-    chosen = loaded.settings.state_dir
+    settings = _without_approvals(loaded.settings, paths, home, shown, notes)
+    chosen = settings.state_dir
     if chosen is not None and not env.get(STATE_ENV):
         paths = paths.replace(state=Path(os.path.abspath(project / expand_home(Path(chosen), home))))
     return Config(
-        settings=loaded.settings,
+        settings=settings,
         secrets=loaded.secrets,
         paths=paths,
         prompts=loaded.prompts,
@@ -96,7 +105,21 @@ def load_config(
         errors=tuple(loaded.masked(notes.errors)),
         fingerprint=loaded.fingerprint,
         shown=shown,
+        home=home,
+        user_state=user_state,
     )
+
+
+def _without_approvals(settings: Settings, paths: Paths, home: Path, shown: str, notes: Notes) -> Settings:
+    """The settings without `ask.approve`, unless they are the user's own: a project does not answer for its reader."""
+    from onetool_ipy.config.own import is_own
+
+    if not settings.ask.approve or is_own(paths, home):
+        return settings
+    where = shown + (CONFIG_NAME if paths.config_file is None else paths.config_file.name)
+    hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask --approve."
+    notes.add(Problem(where, "ask.approve: does not count in a project.", hint), error=False)
+    return settings.replace(ask=settings.ask.replace(approve=()))
 
 
 def _project(onetool_dir: Path | None, cwd: Path) -> Path:

@@ -27,6 +27,7 @@ __all__ = [
     "Paths",
     "expand_home",
     "find",
+    "is_ours",
     "state_bases",
     "state_folder",
 ]
@@ -101,6 +102,18 @@ def expand_home(path: Path, home: Path) -> Path:
     return home.joinpath(*parts[1:]) if parts and parts[0] == "~" else path
 
 
+def is_ours(folder: str) -> bool:
+    """Whether this is a directory that the user owns, link and target."""
+    try:
+        link = os.lstat(folder)
+        target = os.stat(folder)
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISDIR(target.st_mode):
+        return False
+    return not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid()
+
+
 def _state_base(env: Mapping[str, str], home: Path) -> Path:
     chosen = env.get(STATE_ENV)
     if chosen:
@@ -153,15 +166,10 @@ def _is_above(folder: str, home: str) -> bool:
 
 def _usable(folder: str, problems: list[Problem]) -> bool:
     """Whether this `.onetool` is a directory of ours; one that another user owns is refused, link or target."""
-    try:
-        link = os.lstat(folder)
-        target = os.stat(folder)
-    except (OSError, ValueError):
-        return False
-    if not stat.S_ISDIR(target.st_mode):
-        return False
-    if not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid():
+    if is_ours(folder):
         return True
+    if not os.path.isdir(folder):
+        return False
     hint = f"If you trust it, name it in ${CONFIG_ENV}, or make yourself its owner."
     from onetool_ipy.core.model import Problem
 

@@ -150,7 +150,7 @@ version: 1
 #   with_tools: true
 #   tool_allow: null
 #   max_steps: 5
-#   approve: []                     # tools that models may run without asking
+#   approve: []                     # in ~/.onetool/onetool.yaml only: tools that models may run without asking
 #   max_calls: 50                   # of one ask: calls, tokens, seconds (without the time you take to answer)
 #   max_tokens: 200000
 #   max_seconds: 300

@@ -13,7 +13,7 @@ from onetool_ipy.config.settings import Ask
 def _settings(tmp_path: Path, text: str) -> Ask:
     (tmp_path / ".onetool").mkdir(exist_ok=True)
     (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\nask: {text}\n", encoding="utf-8")
-    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}) as box:
         return box.config.settings.ask
 
 

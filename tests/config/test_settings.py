@@ -41,7 +41,7 @@ models:
   default: local
   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
   big: {provider: openai, model: x, key: OPENAI_KEY, options: {temperature: 0, stop: ["a", "b"], extra: {b: 1.5}}}
-ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7, approve: [time.now]}
+ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7}
 timeouts: {local_s: 1, mcp_s: 2}
 state_dir: here
 """

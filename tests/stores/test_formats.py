@@ -46,7 +46,7 @@ class Home:
         (self.folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
 
     def open(self) -> Toolbox:
-        env = {"ONETOOL_STATE": str(self.root / "state"), "CI": ""}
+        env = {"ONETOOL_STATE": str(self.root / "state"), "HOME": str(self.root), "CI": ""}
         self._open.append(open_toolbox(self.root, env=env, clock=lambda: self.now))
         return self._open[-1]
 
@@ -278,7 +278,7 @@ def test_newer_favourites_are_left_alone_and_a_plain_list_is_taken_over(tmp_path
     assert json.loads(file.read_bytes()) == {"format": 1, "tools": ["fs.read_file", "time.now"]}
 
 
-def test_newer_approvals_allow_nothing_and_plain_ones_are_taken_over(home: Home) -> None:
+def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> None:
     def reason(box: Toolbox) -> str | None:
         spec = ToolSpec(name="a.send", description="Send.", parameters={"type": "object"}, run=lambda args: "sent")
         box.registry.register(spec)
@@ -290,7 +290,7 @@ def test_newer_approvals_allow_nothing_and_plain_ones_are_taken_over(home: Home)
     assert reason(home.open()) is None
     path = home.found("approvals.json")
     data = json.loads(path.read_bytes())
-    assert data["format"] == 1
+    assert data["format"] == 2
 
     path.write_text(json.dumps({**data["tools"], "b.old": "0"}), encoding="utf-8")
     assert reason(home.open()) is None

@@ -1,10 +1,10 @@
 """Which calls need a person's yes, how the question is put, and what was allowed before.
 
 A tool that is not read-only needs a yes; a server's own word that it is counts only where the server is trusted. An
-approval holds for a tool as it was: it carries a fingerprint of the tool's words and schema, and a changed tool asks
-again. "Always" lasts as long as the toolbox. For `ask.approve` of the settings the fingerprints are kept in the state
-directory, those first seen; naming a tool in `approve=` takes it as it is now. A file of a later format allows nothing
-and is not written to.
+approval holds for a tool as it was: it carries the tool's fingerprint, and a changed tool asks again. "Always" lasts as
+long as the toolbox. For `ask.approve` of the user's own settings the fingerprints are kept in the user's own state,
+those first seen; naming a tool in `approve=` adds it as it is now. A file of a later format allows nothing and is not
+written to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -42,7 +42,7 @@ _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?
 _WRITING = {"ot.stats": "output"}
 """Tools that read, unless they are given this argument."""
 _GAP = re.compile(r" {4,}")
-_FORMAT = 1
+_FORMAT = 2
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
 
@@ -86,25 +86,25 @@ class Approvals:
         """What the person's own `approve=` allows: these tools as they are now."""
         named = {spec.name: spec.fingerprint for spec in specs if names.allowed(spec.name, approve)}
         known = _read(place) or {}
-        anew = {name: mark for name, mark in named.items() if name in known and known[name] != mark}
+        anew = {name: mark for name, mark in named.items() if name in known and mark not in known[name]}
         if anew:
-            _write(place, {**known, **anew})
+            _add(place, anew)
         return named
 
     def state(
-        self, spec: ToolSpec, given: Mapping[str, str], settled: Sequence[str], place: Path
+        self, spec: ToolSpec, given: Mapping[str, str], settled: Callable[[], Sequence[str]], place: Path
     ) -> Literal["allowed", "unknown", "changed"]:
         """Whether a tool is allowed: by this ask, by an earlier "always", or by the settings and unchanged since."""
         mark = spec.fingerprint
         before = {*filter(None, (given.get(spec.name), self._always.get(spec.name)))}
         if mark in before:
             return "allowed"
-        if names.allowed(spec.name, settled) and (known := _read(place)) is not None:
+        if names.allowed(spec.name, settled()) and (known := _read(place)) is not None:
             if spec.name not in known:
-                _write(place, {**known, spec.name: mark})
-            if known.get(spec.name, mark) == mark and not before:
+                _add(place, {spec.name: mark})
+            if mark in known.get(spec.name, [mark]) and not before:
                 return "allowed"
-            before.add(known.get(spec.name, ""))
+            before.add(mark)
         return "changed" if before else "unknown"
 
 
@@ -176,8 +176,11 @@ def _escaped(char: str) -> str:
     return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
 
 
-def _read(place: Path) -> dict[str, str] | None:
-    """The fingerprints; None where a later version wrote them. Without a `format` the names stand at the top."""
+def _read(place: Path) -> dict[str, list[str]] | None:
+    """The fingerprints of each tool; None where a later version wrote them.
+
+    Older versions wrote one for each tool, of its words and schema only; it matches no tool, so the tool asks again.
+    """
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -185,18 +188,22 @@ def _read(place: Path) -> dict[str, str] | None:
     number = found.get("format") if isinstance(found, dict) else None
     if isinstance(number, int) and number > _FORMAT:
         return None
-    marks = found.get("tools") if number == _FORMAT else found
-    return {str(k): str(v) for k, v in marks.items()} if isinstance(marks, dict) else {}
+    marks = found.get("tools") if number is not None else found
+    if not isinstance(marks, dict):
+        return {}
+    return {str(k): [str(mark) for mark in (v if isinstance(v, list) else [v])] for k, v in marks.items()}
 
 
-def _write(place: Path, marks: Mapping[str, str]) -> None:
-    """Keep the fingerprints; where that cannot be done they are looked at anew the next time."""
+def _add(place: Path, marks: Mapping[str, str]) -> None:
+    """Add a fingerprint for each tool; where that cannot be done they are looked at anew the next time."""
     try:
         files.make_folder(place.parent)
         with files.locked(place):
             known = _read(place)
             if known is not None:
-                text = json.dumps({"format": _FORMAT, "tools": {**known, **marks}}, indent=1)
+                for name, mark in marks.items():
+                    known[name] = [*known.get(name, ()), mark]
+                text = json.dumps({"format": _FORMAT, "tools": known}, indent=1)
                 files.write_whole(place, text.encode("utf-8"))
     except OneToolError:
         return

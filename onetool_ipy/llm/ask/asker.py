@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core import names, values
@@ -109,13 +111,14 @@ class Asker:
 
     def _bounds(self, approve: Sequence[str] | str | None) -> Bounds:
         desk = self._desk
-        settled = offer.allow_list(desk.config.settings.ask.approve, desk.shortcuts) or ()
+        place = desk.config.user_state / "approvals.json"
+        settled = cache(partial(_standing, desk.config.home))
         given = offer.allow_list(approve, desk.shortcuts)
         if not given:
-            return Bounds({}, settled)
-        place = desk.config.paths.state / "approvals.json"
-        specs = [spec for spec in desk.registry.list() if names.allowed(spec.name, given)]
-        return Bounds(self._approvals.given(specs, given, place), settled)
+            return Bounds({}, settled, place)
+        known = [*desk.registry.list(), *desk.registry.versions()]
+        specs = [spec for spec in known if names.allowed(spec.name, given)]
+        return Bounds(self._approvals.given(specs, given, place), settled, place)
 
     def _direct(self, asked: re.Match[str], allow: Sequence[str] | None, watch: Watch, source: CallSource) -> Answer:
         """Run one tool as it was asked for by name."""
@@ -137,6 +140,15 @@ class Asker:
         answer = Answer(prompt=asked.string, text=said, calls=[made])
         watch.ended(answer)
         return answer
+
+
+def _standing(home: Path) -> Sequence[str]:
+    """What the user's own settings allow for good. Aliases are those of the same file, never those of a project."""
+    from onetool_ipy.config.own import own_settings
+    from onetool_ipy.core.shortcuts import read_shortcuts
+
+    own = own_settings(home)
+    return offer.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
 
 
 def _arguments(text: str, name: str) -> tuple[Any, BadJson | None]:

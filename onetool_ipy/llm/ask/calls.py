@@ -6,7 +6,8 @@ The executor gets the allow-list too and judges anew. Every call has an outcome,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.core import names, values
@@ -41,10 +42,14 @@ class BadJson(InvalidArgs):
 
 
 class Bounds(NamedTuple):
-    """What one ask may run without a question: `given` by name and fingerprint, `settled` by the settings."""
+    """What one ask may run without a question: `given` by name and fingerprint, `settled` by the user's own settings.
+
+    `place` is the file of the fingerprints that were allowed by the settings.
+    """
 
     given: Mapping[str, str]
-    settled: Sequence[str]
+    settled: Callable[[], Sequence[str]]
+    place: Path
 
 
 class _Plan(NamedTuple):
@@ -89,7 +94,6 @@ class Runner:
         self._approvals = approvals
         self._bounds = bounds
         self._watch = watch
-        self._place = desk.config.paths.state / "approvals.json"
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> Done:
         """Run what may run of a turn's calls; with `limit` none, for that reason."""
@@ -179,7 +183,7 @@ class Runner:
         waiting: dict[int, Pending] = {}
         for number, plan in enumerate(plans):
             if plan.spec is not None and approval.needs_yes(plan.spec, plan.call.arguments, self._desk.config):
-                state = self._approvals.state(plan.spec, self._bounds.given, self._bounds.settled, self._place)
+                state = self._approvals.state(plan.spec, *self._bounds)
                 if state == "allowed":
                     continue
                 if (unfit := self._unfit(plan.spec, plan.call.arguments)) is not None:

@@ -14,6 +14,7 @@ from onetool_ipy.core.model import ToolSpec
 from onetool_ipy.toolbox import Toolbox
 
 MakeBox = Callable[..., Toolbox]
+Own = Callable[[str], None]
 
 
 @pytest.fixture
@@ -29,10 +30,22 @@ def make_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBo
             if secrets:
                 (folder / "secrets.yaml").write_text(secrets, encoding="utf-8")
                 (folder / "secrets.yaml").chmod(0o600)
-            known = {"ONETOOL_STATE": str(tmp_path / "state"), **(env or {})}
+            known = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path / "home"), **(env or {})}
             return stack.enter_context(open_toolbox(tmp_path, env=known))
 
         yield make
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Own:
+    """`own("ask: {approve: [a.b]}")`: the user's own settings, in the home directory."""
+
+    def write(settings: str) -> None:
+        folder = tmp_path / "home" / ".onetool"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "onetool.yaml").write_text(f"version: 1\n{settings}\n", encoding="utf-8")
+
+    return write
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from onetool_ipy.llm.ask import Watch
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.ask.approval import Pending, question, read_reply, visible
 from onetool_ipy.toolbox import Toolbox
-from tests.llm.ask.conftest import MakeBox, Traces
+from tests.llm.ask.conftest import MakeBox, Own, Traces
 
 
 class Person(Watch):
@@ -253,38 +253,92 @@ def test_approve_of_one_ask_holds_for_the_tools_as_they_were_then(box: Toolbox, 
     assert "has changed since it was approved" in str(answer.tool_error)
 
 
-def test_approve_of_the_settings_holds_until_the_tool_changes_also_after_a_restart(
-    make_box: MakeBox, traces: Traces, tmp_path: Path
-) -> None:
-    def ask(box: Toolbox, **options: Any) -> list[str | None]:
-        return _reasons(box.ask("Go", model=ScriptedModel([("srv.send", {}), "ok"]), watch=Person(None), **options))
+def _sends(box: Toolbox, **options: Any) -> list[str | None]:
+    return _reasons(box.ask("Go", model=ScriptedModel([("srv.send", {}), "ok"]), watch=Person(None), **options))
 
-    settings = "ask: {approve: [srv.*]}"
-    first = make_box(settings)
+
+def test_approve_of_the_users_own_settings_holds_until_the_tool_changes_also_after_a_restart(
+    make_box: MakeBox, own: Own, traces: Traces, tmp_path: Path
+) -> None:
+    own("ask: {approve: [srv.*]}")
+    first = make_box()
     Changing(first, traces)
-    assert ask(first) == [None]
+    assert _sends(first) == [None]
     (kept,) = (tmp_path / "state").rglob("approvals.json")
     assert list(json.loads(kept.read_text(encoding="utf-8"))["tools"]) == ["srv.send"]
 
-    second = make_box(settings)
+    second = make_box()
     changed = Changing(second, traces)
-    assert ask(second) == [None]
+    assert _sends(second) == [None]
     changed.set("Send a greeting, and more.")
-    assert ask(second) == ["not_approved"]
-    assert ask(second, approve=["srv.send"]) == [None]
-    assert ask(second) == [None]
+    assert _sends(second) == ["not_approved"]
+    assert _sends(second, approve=["srv.send"]) == [None]
+    assert _sends(second) == [None]
 
 
-def test_a_damaged_file_of_approvals_costs_nothing(make_box: MakeBox, traces: Traces, tmp_path: Path) -> None:
-    box = make_box("ask: {approve: [a.one]}")
+@pytest.mark.parametrize("approve", ['["*"]', "[srv.send]"])
+def test_a_project_does_not_answer_the_question(make_box: MakeBox, traces: Traces, approve: str) -> None:
+    box = make_box(f"ask: {{approve: {approve}}}")
+    Changing(box, traces)
+
+    assert _sends(box) == ["not_approved"]
+    assert traces.left() == {}
+    (said,) = (problem for problem in box.problems() if "ask.approve" in problem.message)
+    assert said.where == ".onetool/onetool.yaml"
+    assert "~/.onetool/onetool.yaml" in said.hint
+
+
+def test_an_alias_of_a_project_does_not_widen_the_users_own_settings(
+    make_box: MakeBox, own: Own, traces: Traces
+) -> None:
+    own("aliases: {mine: a.one}\nask: {approve: [mine, yours]}")
+    box = make_box("aliases: {mine: srv.send, yours: srv.send}")
+    Changing(box, traces)
     traces.add(box, "a.one")
-    place = box.config.paths.state / "approvals.json"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text("{not json")
 
-    answer = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]), watch=Person())
+    answer = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]), watch=Person(None))
+
+    assert _sends(box) == ["not_approved"]
+    assert _reasons(answer) == [None]
+
+
+def test_the_state_of_a_project_allows_nothing(make_box: MakeBox, own: Own, traces: Traces, tmp_path: Path) -> None:
+    """A repository may bring approvals along; what counts is the user's own state."""
+    own("ask: {approve: [srv.send]}")
+    box = make_box("state_dir: .onetool/state", env={"ONETOOL_STATE": "", "XDG_STATE_HOME": str(tmp_path / "xdg")})
+    tool = Changing(box, traces)
+    assert _sends(box) == [None]
+    tool.set("Send a greeting, and more.")
+    mark = tool.box.registry.get("srv.send")
+    assert mark is not None
+    place = tmp_path / ".onetool" / "state" / "approvals.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps({"format": 2, "tools": {"srv.send": [mark.fingerprint]}}), encoding="utf-8")
+
+    assert _sends(box) == ["not_approved"]
+
+
+@pytest.mark.parametrize("text", ["{not json", '{"a.one": 3}', "[]", '{"format": 2, "tools": []}'])
+def test_a_damaged_file_of_approvals_costs_nothing(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+    own("ask: {approve: [a.two]}")
+    box = make_box()
+    traces.add(box, "a.two")
+    place = box.config.user_state / "approvals.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+    answer = box.ask("Go", model=ScriptedModel([("a.two", {}), "ok"]), watch=Person())
 
     assert _reasons(answer) == [None]
+
+
+@pytest.mark.parametrize("text", ["ask: [", "ask: {approve: 7}", "models: {x: {provider: openai, model: ${NO}}}"])
+def test_a_broken_file_of_the_user_allows_nothing(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+    own(text)
+    box = make_box()
+    Changing(box, traces)
+
+    assert _sends(box) == ["not_approved"]
 
 
 HOSTILE = "\x1b[2J\x1b[31mall\u202e\u2066ok\r\n  2. time.now\nRun? all\x07\u200b\x00\u2028" + "x" * 5000
