@@ -17,7 +17,7 @@ from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, 
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.loop import Background, GivenUp
-from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec
+from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec, UncheckedCall
 from onetool_ipy.core.registry import Registry, Session
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.parts import Parts
@@ -44,6 +44,7 @@ __all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
+_KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
 class Toolbox:
@@ -184,9 +185,13 @@ class Toolbox:
         source: CallSource = "python",
         timeout: float | None = None,
         allow: Sequence[str] | None = None,
+        check: bool = True,
     ) -> ToolResult:
-        """Call a tool. Its failure is data in the result; this never raises for it."""
-        made = self._call(tool, args, source)
+        """Call a tool. Its failure is data in the result; this never raises for it.
+
+        `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is for a person's calls.
+        """
+        made = self._call(tool, args, source, check)
         watcher = self.watch
         watch = watcher(made) if watcher is not None and current.scope() is None else None
         if watch is None:
@@ -201,18 +206,21 @@ class Toolbox:
         source: CallSource = "python",
         timeout: float | None = None,
         allow: Sequence[str] | None = None,
+        check: bool = True,
     ) -> ToolResult:
         """`call` without blocking the event loop."""
-        made = self._call(tool, args, source)
+        made = self._call(tool, args, source, check)
         watcher = self.watch
         watch = watcher(made) if watcher is not None and current.scope() is None else None
         if watch is None:
             return await self.parts.executor.acall(made, timeout_s=timeout, allow=allow)
         return await watched.acall(watch, self.parts.executor, made, timeout, allow)
 
-    def run(self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> ToolResult:
+    def run(
+        self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None, check: bool = True
+    ) -> ToolResult:
         """Call a tool as `%tool` does: the result is kept whole, and a failure raises ToolCallError."""
-        result = self.call(tool, args, timeout=timeout)
+        result = self.call(tool, args, timeout=timeout, check=check)
         if result.error is not None:
             raise ToolCallError(result)
         return result
@@ -225,9 +233,10 @@ class Toolbox:
         source: CallSource = "python",
         timeout: float | None = None,
         notify: Callable[[Job], None] | None = None,
+        check: bool = True,
     ) -> Job:
         """Call a tool in the background; `notify` hears of its progress and its end."""
-        made = self._call(tool, args, source)
+        made = self._call(tool, args, source, check)
         return self.jobs.start(self.parts.executor, made, timeout_s=timeout, notify=notify)
 
     @property
@@ -381,17 +390,25 @@ class Toolbox:
     def __repr__(self) -> str:
         return f"<Toolbox {self.config.paths.project}>"
 
-    def _call(self, tool: str | ToolCall, args: Any, source: CallSource) -> ToolCall:
+    def _call(self, tool: str | ToolCall, args: Any, source: CallSource, check: bool) -> ToolCall:
         if self._is_closed:
             self._require_open()
         if self._servers is not None and self._servers.unknown:
             self._servers.seek(tool.name if isinstance(tool, ToolCall) else tool)
         if isinstance(tool, ToolCall):
-            return tool
+            return tool if check else _unchecked(*tool)
         if type(args) is not dict:
             args = {} if args is None else dict(args) if isinstance(args, Mapping) else args
-        return ToolCall(self.new_id(), tool, args, source)
+        return ToolCall(self.new_id(), tool, args, source) if check else _unchecked(self.new_id(), tool, args, source)
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
+
+
+def _unchecked(call_id: str, tool: str, args: Any, source: CallSource) -> UncheckedCall:
+    if source not in _KNOWS_BETTER:
+        raise UsageProblem(
+            f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
+        )
+    return UncheckedCall(call_id, tool, args, source)

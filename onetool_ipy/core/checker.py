@@ -7,20 +7,24 @@ ever given what `values.plain_copy` found to be plain, or the JSON form of the r
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+import copy
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from onetool_ipy.core import schema, values
+from onetool_ipy.core import schema, values, violations
 from onetool_ipy.core.errors import InvalidArgs, InvalidTool
 from onetool_ipy.core.extent import MOST, extent
+from onetool_ipy.core.schema import NO_DEFAULT as _NOTHING
+from onetool_ipy.core.violations import Mask, Violation, pointer, subject
 
 __all__ = ["Checker", "Converter", "Mask", "compile_schema", "pointer"]
 
-Mask = Callable[[str], str]
-
 _MAX_SHOWN = 120
+_MAX_VALUE = 60
+_MAX_ROUNDS = 8
 _BACKTRACKS = 10_000
+_NESTED: dict[type, str] = {list: "array", dict: "object"}
 _WORDS = frozenset(("description", "title", "default", "examples", "deprecated", "$comment", "readOnly", "writeOnly"))
 _PLAIN_ROOT = frozenset(("type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema"))
 
@@ -54,13 +58,7 @@ class Checker:
 
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Give the arguments ready for the tool, or raise InvalidArgs with every violation; its words are masked."""
-        ready, plain = values.plain_copy(args)
-        try:
-            good = plain and self._valid(ready)
-        except ValueError:  # a value that JSON cannot hold
-            good = False
-        if not good:
-            self._judge(ready, tool, mask)
+        ready = self.complete(args, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float:
                 ready[name] = int(ready[name])
@@ -68,12 +66,49 @@ class Checker:
             self._convert_all(ready, tool, mask)
         return ready
 
-    def _judge(self, args: Mapping[Any, Any], tool: str, mask: Mask) -> None:
-        """Look again, at the JSON form: say all that is wrong, or find that only the form was odd."""
+    def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
+        """Give a copy of the arguments that fits the schema, as JSON, or raise InvalidArgs.
+
+        A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
+        is wanted, and text is not.
+        """
+        ready, plain = values.plain_copy(args)
+        if not self._fits(ready, plain):
+            found = self._judge(ready, mask, lambda errors: self._mend(errors, ready, plain))
+            if found:
+                raise _invalid(tool, found, self._parameters)
+        return ready
+
+    def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
+        """What is wrong with a value as it stands; nothing is filled in or read otherwise."""
+        ready, plain = values.plain_copy(data)
+        return [] if self._fits(ready, plain) else self._judge(ready, mask, lambda _errors: False, noun)
+
+    def _fits(self, ready: dict[str, Any], plain: bool) -> bool:
+        try:
+            return plain and self._valid(ready)
+        except ValueError:  # a value that JSON cannot hold
+            return False
+
+    def _judge(
+        self, args: Mapping[Any, Any], mask: Mask, mend: Callable[[list[Any]], bool], noun: str = "argument"
+    ) -> list[Violation]:
+        """Look again, at the JSON form: find all that is wrong and cannot be mended, or that only the form was odd."""
+        for last in (*(False,) * _MAX_ROUNDS, True):
+            views, fine, found = self._views(args, mask)
+            errors = [error for view in views for error in self._validator.iter_errors(view)]
+            errors = [error for error in errors if not (path := list(error.instance_path)) or path[0] not in fine]
+            if last or not mend(errors):
+                break
+        found.extend(violations.found_in(errors, args, self._parameters, mask, noun))
+        return found
+
+    def _views(self, args: Mapping[Any, Any], mask: Mask) -> tuple[list[dict[str, Any]], set[Any], list[Violation]]:
+        """The JSON forms to judge, the names that need no judging, and what is wrong with the names themselves."""
         converters = dict(self._convert)
         views: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         fine: set[Any] = set()
-        found: list[dict[str, Any]] = []
+        found: list[Violation] = []
         for name, value in args.items():
             if not isinstance(name, str):
                 shown = values.cut(mask(values.safe_repr(name)), _MAX_SHOWN)
@@ -86,14 +121,22 @@ class Checker:
                 forms = values.forms_to_judge(value)
             shown = values.to_json(name)
             views[0][shown], views[1][shown] = forms[0], forms[-1]
-        for view in views if views[0] != views[1] else views[:1]:
-            for error in self._validator.iter_errors(view):
-                path = list(error.instance_path)
-                if not path or path[0] not in fine:
-                    for inner in _meant(error):
-                        found.extend(_violations(inner, args, self._parameters, mask))
-        if found:
-            raise _invalid(tool, found, self._parameters)
+        return list(views if views[0] != views[1] else views[:1]), fine, found
+
+    def _mend(self, errors: list[Any], args: dict[str, Any], plain: bool) -> bool:
+        """Put right what can be, in `args`; whether anything was."""
+        is_mended = False
+        for error in violations.meant(errors):
+            path = list(error.instance_path)
+            if error.kind.name == "required":
+                name = error.kind.as_dict()["property"]
+                node = violations.schema_at(path, self._parameters)
+                place, value = [*path, name], schema.default_of(node, name, self._parameters)
+            else:
+                place, value = path, _meant_by_text(error, args)
+            if value is not _NOTHING and (plain or len(place) == 1):
+                is_mended = _put(args, place, value) or is_mended
+        return is_mended
 
     def _convert_all(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
         found = []
@@ -104,10 +147,37 @@ class Checker:
                 args[name] = converter.to_python(args[name])
             except Exception as exc:  # noqa: BLE001 - runs foreign code (pydantic models, __init__ of a dataclass)
                 for path, text in _complaints(exc):
-                    message = f"argument '{_subject([name, *path])}': {values.cut(mask(text), _MAX_SHOWN)}"
+                    message = f"argument '{subject([name, *path])}': {values.cut(mask(text), _MAX_SHOWN)}"
                     found.append({"pointer": pointer([name, *path]), "message": message, "keyword": "type"})
         if found:
             raise _invalid(tool, found, self._parameters)
+
+
+def _meant_by_text(error: Any, args: Mapping[str, Any]) -> Any:
+    """The list or object that text stands for as JSON, where one of these is wanted and the text is refused."""
+    path = list(error.instance_path)
+    text = violations.given_at(path, args, None)
+    wanted = violations.wanted_kinds(error)
+    if type(text) is not str or not path or text.lstrip()[:1] not in ("[", "{") or wanted.isdisjoint(_NESTED.values()):
+        return _NOTHING
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return _NOTHING
+    return value if _NESTED[type(value)] in wanted and values.is_json(value) else _NOTHING
+
+
+def _put(args: Any, place: list[Any], value: Any) -> bool:
+    """Set a value in lists and dicts that are our own copy."""
+    try:
+        for part in place[:-1]:
+            args = args[part]
+    except (LookupError, TypeError):
+        return False
+    if type(args) not in (dict, list):
+        return False
+    args[place[-1]] = copy.deepcopy(value)
+    return True
 
 
 def compile_schema(parameters: Mapping[str, Any]) -> Any:
@@ -123,10 +193,7 @@ def compile_schema(parameters: Mapping[str, Any]) -> Any:
     try:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)
     except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
-        path = getattr(exc, "instance_path", None)
-        where = f" at '{pointer(path)}'" if path else ""
-        text = str(exc).strip() or type(exc).__name__
-        raise InvalidTool(f"Not a JSON Schema{where}: {values.cut(text.splitlines()[0], _MAX_SHOWN)}") from exc
+        raise InvalidTool(violations.schema_fault(exc)) from exc
 
 
 def _free_names(parameters: Mapping[str, Any]) -> frozenset[str]:
@@ -145,90 +212,6 @@ def _accepts(converter: Converter, value: Any) -> bool:
         return False
 
 
-def _meant(error: Any) -> Iterator[Any]:
-    """The error itself; of a choice, the errors of the one option that has the value's type, or the word that tells."""
-    if error.kind.name in ("anyOf", "oneOf"):
-        place = list(error.instance_path)
-        options = error.kind.as_dict().get("context") or []
-        meant = [option for option in options if not any(_is_misfit(inner, place) for inner in option)]
-        if len(meant) > 1:
-            meant = [option for option in meant if not any(_is_other_kind(inner, place) for inner in option)]
-        if len(meant) == 1 and meant[0]:
-            for inner in meant[0]:
-                yield from _meant(inner)
-            return
-    yield error
-
-
-def _is_misfit(error: Any, place: list[Any]) -> bool:
-    return error.kind.name in ("type", "enum", "const") and list(error.instance_path) == place
-
-
-def _is_other_kind(error: Any, place: list[Any]) -> bool:
-    """Whether an option wants another word at a key of the value, as `{"kind": "circle"}` for a box."""
-    return error.kind.name in ("const", "enum") and list(error.instance_path)[:-1] == place
-
-
-def _violations(error: Any, args: Mapping[Any, Any], parameters: Mapping[str, Any], mask: Mask) -> list[dict[str, Any]]:
-    kind, path = error.kind.name, list(error.instance_path)
-    if kind == "required" and not path:
-        texts = [f"missing argument '{error.kind.as_dict().get('property')}'"]
-    elif kind == "additionalProperties" and not path:
-        texts = [_unknown(name, parameters, mask) for name in error.kind.as_dict()["unexpected"]]
-    else:
-        said = values.cut(mask(_said(error, path, args, parameters)), _MAX_SHOWN)
-        texts = [f"argument '{_subject(path)}': {said}" if path else said]
-    return [{"pointer": pointer(path), "message": text, "keyword": kind} for text in texts]
-
-
-def _said(error: Any, path: list[Any], args: Mapping[Any, Any], parameters: Mapping[str, Any]) -> str:
-    """What is wrong with a value, in words; for a choice of types, the type in Python's words."""
-    given = _given(path, args, error.instance)
-    if error.kind.name in ("anyOf", "oneOf"):
-        wanted = schema.type_text(_at(path, parameters), parameters)
-        if wanted != "Any":
-            return f"{values.safe_repr(given)} is not {wanted}"
-    if isinstance(given, float) and not math.isfinite(given):
-        return str(error.message).replace(str(values.ANY_NUMBER), repr(given), 1)
-    if not values.is_json(given):
-        kinds = error.kind.as_dict().get("types") if error.kind.name == "type" else None
-        wanted = f"of type {' or '.join(kinds)}" if kinds else "what is asked for"
-        return f"{values.safe_repr(given)} is not {wanted}"
-    return str(error.message)
-
-
-def _given(path: list[Any], args: Any, judged: Any) -> Any:
-    """What stood at a place in the arguments, where that was not judged as it is."""
-    try:
-        for part in path:
-            args = args[part]
-    except (LookupError, TypeError):
-        return judged
-    return args
-
-
-def _at(path: list[Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the place in the arguments where a path leads."""
-    node = schema.resolve(root, root)
-    for part in path:
-        if isinstance(part, int):
-            node = schema.resolve(node.get("items"), root)
-        else:
-            listed = node.get("properties")
-            rest = node.get("additionalProperties")
-            inner = listed.get(part, rest) if isinstance(listed, Mapping) else rest
-            node = schema.resolve(inner, root)
-    return node
-
-
-def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask) -> str:
-    from onetool_ipy.core import match
-
-    near = match.suggest(name, [p.name for p in schema.params(parameters)], limit=1)
-    shown = values.cut(mask(name), _MAX_SHOWN)
-    return f"unknown argument '{shown}'" + (f", did you mean '{near[0]}'?" if near else "")
-
-
 def _invalid(tool: str, found: list[dict[str, Any]], parameters: Mapping[str, Any]) -> InvalidArgs:
     found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
     found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
@@ -242,7 +225,7 @@ def _complaints(exc: Exception) -> list[tuple[list[Any], str]]:
     """Where inside an argument a conversion failed, and why; pydantic lists every place."""
     listed = getattr(exc, "errors", None)
     if callable(listed):
-        found = [(list(item.get("loc", ())), str(item.get("msg", ""))) for item in listed()[:20]]
+        found = [(list(item.get("loc", ())), _complaint(item)) for item in listed()[:20]]
         if found:
             return found
     try:
@@ -252,10 +235,11 @@ def _complaints(exc: Exception) -> list[tuple[list[Any], str]]:
     return [([], text.splitlines()[0] if text else type(exc).__name__)]
 
 
-def _subject(path: list[Any]) -> str:
-    return "".join(f"[{p}]" if isinstance(p, int) else ("." if i else "") + str(p) for i, p in enumerate(path))
-
-
-def pointer(path: Any) -> str:
-    """A path into a value as a JSON pointer."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+def _complaint(item: Mapping[str, Any]) -> str:
+    """What pydantic says of a value, with the value and without its manner of speaking."""
+    said, shown = str(item.get("msg", "")), values.safe_repr(item.get("input"), _MAX_VALUE)
+    if item.get("type") == "missing":
+        return "is missing"
+    if said.startswith("Input should "):
+        return f"{shown} {said.removeprefix('Input ')}"
+    return said.removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -29,7 +29,18 @@ from onetool_ipy.core.errors import (
 )
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
 from onetool_ipy.core.loop import Background, Overtime, hidden_stop, too_late
-from onetool_ipy.core.model import CallSource, Failure, Heard, Record, Step, ToolCall, ToolResult, ToolSpec, Trip
+from onetool_ipy.core.model import (
+    CallSource,
+    Failure,
+    Heard,
+    Record,
+    Step,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Trip,
+    UncheckedCall,
+)
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.workers import Lane, Workers
 
@@ -296,6 +307,8 @@ class Executor:
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
+        if type(trip.call) is UncheckedCall:
+            return spec, values.plain_copy(args)[0]
         return spec, spec.checker.check(args, spec.name, self._mask)
 
     def _scope(self, trip: Trip, spec: ToolSpec) -> current.Scope:

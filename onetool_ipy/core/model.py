@@ -32,6 +32,7 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Trip",
+    "UncheckedCall",
 ]
 
 Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
@@ -247,6 +248,12 @@ class ToolCall(NamedTuple):
     name: str
     args: dict[str, Any]
     source: CallSource = "python"
+
+
+class UncheckedCall(ToolCall):
+    """A call by a person who knows better than the tool's schema: its arguments go as they are."""
+
+    __slots__ = ()
 
 
 Heard = Callable[[float, float | None, str], None]

@@ -15,7 +15,21 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.core import values
 
-__all__ = ["Param", "argument_lines", "identifier", "params", "python_names", "resolve", "signature_text", "type_text"]
+__all__ = [
+    "NO_DEFAULT",
+    "Param",
+    "argument_lines",
+    "default_of",
+    "identifier",
+    "params",
+    "python_names",
+    "resolve",
+    "signature_text",
+    "type_text",
+]
+
+NO_DEFAULT: Any = object()
+"""Stands for a default that there is not."""
 
 _PYTHON_TYPES = {
     "string": "str",
@@ -33,7 +47,7 @@ _MAX_NODES = 400
 
 
 class Param(NamedTuple):
-    """One argument as a schema describes it. `schema` is already resolved."""
+    """One argument as a schema describes it. `schema` is already resolved. What has a default need not be given."""
 
     name: str
     schema: dict[str, Any]
@@ -53,6 +67,13 @@ def params(parameters: Any) -> list[Param]:
     found = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
     listed = [_param(name, sub, root, name in reader.required) for name, sub in found.items()]
     return sorted(listed, key=lambda p: not p.required)
+
+
+def default_of(node: Any, name: str, root: Mapping[str, Any]) -> Any:
+    """The default of one property of an object's schema, or NO_DEFAULT."""
+    reader = _Reader(root)
+    reader.collect(node, must=True, depth=0)
+    return resolve(reader.found.get(name), root).get("default", NO_DEFAULT)
 
 
 def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +206,7 @@ def _param(name: str, sub: Any, root: Mapping[str, Any], required: bool) -> Para
     title = str(schema.get("title") or "")
     if not text and title.lower().replace(" ", "_") != name.lower():
         text = title
-    return Param(name, schema, required, " ".join(str(text).split()))
+    return Param(name, schema, required and "default" not in schema, " ".join(str(text).split()))
 
 
 def _follow(ref: str, root: Mapping[str, Any]) -> Any:

@@ -172,9 +172,10 @@ class _Cell:
                 args = parse.read_body(body, args, schema, body_arg=asked.flags.body, as_args=asked.flags.args)
         except (OneToolError, CallFailure) as exc:
             self._refuse(str(exc))
-        timeout = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
+        options = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
+        options += ", check=False" if asked.flags.unchecked else ""
         verb = "start" if asked.flags.bg else "call" if asked.flags.soft else "run"
-        call = f"box.{verb}({asked.name!r}, {_dict(args)}{timeout})"
+        call = f"box.{verb}({asked.name!r}, {_dict(args)}{options})"
         return f"({asked.flags.output} := {call})" if asked.flags.output else call
 
     def _replay(self, rest: str) -> str:

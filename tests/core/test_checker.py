@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -74,13 +75,13 @@ def test_all_violations_are_listed_with_their_pointers() -> None:
     ("args", "message"),
     [
         ({}, "missing argument 'name'"),
-        ({**GOOD, "mail": "x"}, 'argument \'mail\': "x" is not of type "array"'),
+        ({**GOOD, "mail": "x"}, "argument 'mail': 'x' is not a list"),
         ({**GOOD, "home": 5}, "argument 'home': 5 is not dict | None"),
-        ({**GOOD, "age": "3"}, 'argument \'age\': "3" is not of type "integer"'),
-        ({**GOOD, "age": True}, "argument 'age': true is not of type \"integer\""),
-        ({**GOOD, "age": 1.5}, "argument 'age': 1.5 is not of type \"integer\""),
-        ({**GOOD, "age": math.nan}, "argument 'age': nan is not of type \"integer\""),
-        ({**GOOD, "age": math.inf}, "argument 'age': inf is not of type \"integer\""),
+        ({**GOOD, "age": "3"}, "argument 'age': '3' is not an integer"),
+        ({**GOOD, "age": True}, "argument 'age': True is not an integer"),
+        ({**GOOD, "age": 1.5}, "argument 'age': 1.5 is not an integer"),
+        ({**GOOD, "age": math.nan}, "argument 'age': nan is not an integer"),
+        ({**GOOD, "age": math.inf}, "argument 'age': inf is not an integer"),
         ({**GOOD, "Name": 1}, "unknown argument 'Name', did you mean 'name'?"),
         ({**GOOD, 5: 1}, "argument names are text, not 5"),
         ({**GOOD, None: 1}, "argument names are text, not None"),
@@ -160,7 +161,7 @@ def test_an_object_without_a_form_of_its_own_fits_no_type(value: Any, sub: Any) 
     failure = _failure({"x": value}, parameters)
 
     assert [d["pointer"] for d in failure.details] == ["/x"]
-    assert "is not of type" in failure.message
+    assert re.search(r"is not (a|an|true or) ", failure.message)
 
 
 def test_an_object_without_a_form_of_its_own_may_stand_where_anything_may() -> None:
@@ -383,3 +384,231 @@ def test_arguments_follow_json_schema_2020_12() -> None:
     assert ("", "required") in found
     assert ("", "unevaluatedProperties") in found
     assert any(pointer.startswith("/a") for pointer, _ in found)
+
+
+# What a schema is silent about, or says twice
+
+
+SERVER = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string"},
+        "depth": {"type": "integer", "default": 3},
+        "tags": {"type": "array", "items": {"type": "string"}, "default": ["a"]},
+        "shape": {"$ref": "#/$defs/Shape"},
+    },
+    "required": ["url", "depth", "tags", "shape"],
+    "$defs": {
+        "Shape": {
+            "type": "object",
+            "properties": {"kind": {"type": "string", "default": "box"}, "size": {"type": "integer"}},
+            "required": ["kind"],
+            "default": {},
+        }
+    },
+    "additionalProperties": False,
+}
+"""As zod writes it: what has a default is listed as required."""
+
+
+def test_an_argument_that_is_required_and_has_a_default_is_filled_with_it() -> None:
+    ready = Checker(SERVER).check({"url": "x"}, "web.get")
+
+    assert ready == {"url": "x", "depth": 3, "tags": ["a"], "shape": {"kind": "box"}}
+    ready["tags"].append("b")
+    ready["shape"]["size"] = 1
+    assert Checker(SERVER).check({"url": "x"}, "web.get")["tags"] == ["a"]
+
+
+def test_a_default_is_not_taken_for_what_was_given() -> None:
+    given = {"url": "x", "depth": 0, "tags": [], "shape": {"kind": "disc", "size": 2}}
+
+    assert Checker(SERVER).check(given, "web.get") == given
+    assert _failure({"url": "x", "depth": None}, SERVER).details[0]["pointer"] == "/depth"
+    assert "missing argument 'url'" in _failure({"depth": 1}, SERVER).message
+    assert _failure({"depth": 1}, SERVER).hint == (
+        "Usage: p.add(url: str, depth: int = 3, tags: list[str] = ['a'], shape: dict = {})"
+    )
+
+
+LISTS = {
+    "type": "object",
+    "properties": {
+        "urls": {"type": "array", "items": {"type": "string"}},
+        "more": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
+        "where": {"type": "object", "properties": {"ids": {"type": "array", "items": {"type": "integer"}}}},
+        "text": {"type": "string"},
+        "either": {"type": ["string", "array"]},
+        "any": {},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("urls", '["a", "b"]', ["a", "b"]),
+        ("urls", ' ["a"]\n', ["a"]),
+        ("more", "[1, 2]", [1, 2]),
+        ("where", '{"ids": [1]}', {"ids": [1]}),
+        ("where", '{"ids": "[1]"}', {"ids": [1]}),
+        ("text", '["a"]', '["a"]'),
+        ("either", '["a"]', '["a"]'),
+        ("any", '["a"]', '["a"]'),
+    ],
+)
+def test_text_stands_for_the_list_or_object_in_it_where_text_is_not_wanted(name: str, text: str, value: Any) -> None:
+    given = {name: text}
+
+    assert Checker(LISTS).check(given, "t.x") == {name: value}
+    assert given == {name: text}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("urls", "a", "argument 'urls': 'a' is not a list"),
+        ("urls", "[a", "argument 'urls': '[a' is not a list"),
+        ("urls", '{"a": 1}', "argument 'urls': '{\"a\": 1}' is not a list"),
+        ("urls", "[1]", "argument 'urls[0]': 1 is not a string"),
+        ("urls", "[" * 5_000 + "]" * 5_000, "is not a list"),
+        ("urls", "[" * 300 + "]" * 300, "is not a list"),
+        ("where", "[1]", "argument 'where': '[1]' is not an object"),
+    ],
+    ids=short,
+)
+def test_text_that_is_no_json_of_the_wanted_kind_is_refused(name: str, text: str, message: str) -> None:
+    assert message in _failure({name: text}, LISTS).message
+
+
+def test_a_value_is_judged_as_it_stands_where_it_is_no_argument() -> None:
+    assert [v["keyword"] for v in Checker(SERVER).violations({"url": "x"})] == ["required"] * 3
+    assert Checker(LISTS).violations({"urls": '["a"]'})[0]["message"] == "field 'urls': '[\"a\"]' is not a list"
+
+
+# Words
+
+
+OLD = {"$schema": "http://json-schema.org/draft-07/schema#"}
+WORDS: dict[str, tuple[Any, Any, str]] = {
+    "type": ({"type": "integer"}, "x", "argument 'a': 'x' is not an integer"),
+    "types": ({"type": ["null", "integer"]}, "x", "argument 'a': 'x' is not an integer or null"),
+    "enum": ({"enum": [1, "b"]}, 3, "argument 'a': 3 is not one of 1, 'b'"),
+    "enum of many": ({"enum": list(range(50))}, "x", "'x' is not one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..."),
+    "const": ({"const": 4}, 3, "argument 'a': 3 is not 4"),
+    "minimum": ({"minimum": 5}, 3, "argument 'a': 3 is less than 5"),
+    "maximum": ({"maximum": 5}, 9, "argument 'a': 9 is greater than 5"),
+    "exclusiveMinimum": ({"exclusiveMinimum": 5}, 5, "argument 'a': 5 is not greater than 5"),
+    "exclusiveMaximum": ({"exclusiveMaximum": 5}, 5, "argument 'a': 5 is not less than 5"),
+    "multipleOf": ({"multipleOf": 3}, 4, "argument 'a': 4 is not a multiple of 3"),
+    "minLength": ({"minLength": 3}, "b", "argument 'a': 'b' is shorter than 3 characters"),
+    "maxLength": ({"maxLength": 1}, "bcd", "argument 'a': 'bcd' is longer than 1 character"),
+    "pattern": ({"pattern": "^x"}, "b", "argument 'a': 'b' does not match the pattern '^x'"),
+    "format": ({"format": "date"}, "b", "argument 'a': 'b' is not a valid date"),
+    "minItems": ({"minItems": 2}, [1], "argument 'a': [1] has fewer than 2 items"),
+    "maxItems": ({"maxItems": 1}, [1, 2], "argument 'a': [1, 2] has more than 1 item"),
+    "additionalItems": (
+        {"items": [{}], "additionalItems": False},
+        [1, 2],
+        "argument 'a': [1, 2] has more than 1 item",
+    ),
+    "uniqueItems": ({"uniqueItems": True}, [1, 1], "argument 'a': [1, 1] has the same item twice"),
+    "contains": ({"contains": {"const": 2}}, [1], "argument 'a': no items of [1] are what is asked for"),
+    "minContains": (
+        {"contains": {"const": 1}, "minContains": 2},
+        [1],
+        "argument 'a': too few items of [1] are what is asked for",
+    ),
+    "maxContains": (
+        {"contains": {"const": 1}, "maxContains": 1},
+        [1, 1],
+        "argument 'a': too many items of [1, 1] are what is asked for",
+    ),
+    "items": ({"items": False}, [1], "argument 'a[0]': no value is allowed here"),
+    "unevaluatedItems": ({"unevaluatedItems": False}, [1], "argument 'a': [1] has items that are not allowed"),
+    "minProperties": ({"minProperties": 2}, {}, "argument 'a': {} has fewer than 2 entries"),
+    "maxProperties": ({"maxProperties": 1}, {"x": 1, "y": 2}, "{'x': 1, 'y': 2} has more than 1 entry"),
+    "required": ({"required": ["x"]}, {}, "argument 'a': 'x' is missing"),
+    "dependentRequired": ({"dependentRequired": {"x": ["y"]}}, {"x": 1}, "argument 'a': 'y' is missing"),
+    "additionalProperties": (
+        {"properties": {"y": {}}, "additionalProperties": False},
+        {"x": 1},
+        "argument 'a': unknown key 'x'",
+    ),
+    "no properties": ({"additionalProperties": False}, {"x": "object"}, "argument 'a': unknown key 'x'"),
+    "unevaluatedProperties": ({"unevaluatedProperties": False}, {"x": 1}, "argument 'a': unknown key 'x'"),
+    "propertyNames": (
+        {"propertyNames": {"pattern": "^y"}},
+        {"x": 1},
+        "argument 'a': the name 'x' does not match the pattern '^y'",
+    ),
+    "not": ({"not": {"type": "integer"}}, 1, "argument 'a': 1 is not allowed"),
+    "anyOf": ({"anyOf": [{"type": "string"}, {"type": "array"}]}, 1, "argument 'a': 1 is not str | list"),
+    "anyOf of no type": ({"anyOf": [{"minimum": 5}, {"multipleOf": 2}]}, 1, "argument 'a': 1 fits none of the choices"),
+    "oneOf": ({"oneOf": [{"type": "string"}, {"type": "array"}]}, 1, "argument 'a': 1 is not str | list"),
+    "oneOf, several": (
+        {"oneOf": [{"type": "integer"}, {"minimum": 0}]},
+        1,
+        "argument 'a': 1 fits several of the choices, and may fit only one",
+    ),
+    "false": (False, "object", "argument 'a': no value is allowed here"),
+    "contentEncoding": ({"contentEncoding": "base64"}, "%%", "argument 'a': '%%' is not base64"),
+    "contentMediaType": ({"contentMediaType": "application/json"}, "{", "argument 'a': '{' is not application/json"),
+}
+_LIBRARY = re.compile(r"schema|keyword|is valid under|not valid under|Unevaluated|non-unique|compliant|instance")
+
+
+@pytest.mark.parametrize(("sub", "value", "message"), WORDS.values(), ids=list(WORDS))
+def test_every_violation_is_said_in_words_of_ours(sub: Any, value: Any, message: str) -> None:
+    old = OLD if sub and {"format", "contentEncoding", "contentMediaType", "additionalItems"} & set(sub) else {}
+
+    failure = _failure({"a": value}, {**old, "type": "object", "properties": {"a": sub}})
+
+    assert message in failure.message
+    assert not _LIBRARY.search(failure.message)
+
+
+def test_every_kind_of_violation_has_its_words() -> None:
+    """A new version of the library may know more kinds: then they are to be worded here too."""
+    import jsonschema_rs
+
+    kinds = {name for name in vars(jsonschema_rs.ValidationErrorKind) if name[:1].isupper()}
+    worded = {name.partition(" ")[0].partition(",")[0] for name in WORDS}
+    never = {"BacktrackLimitExceeded", "RegexEngineFailure", "Custom", "FromUtf8", "Referencing"}
+    others = {"Constant": "const", "FalseSchema": "false", "OneOfMultipleValid": "oneOf", "OneOfNotValid": "oneOf"}
+
+    assert {others.get(kind, kind[0].lower() + kind[1:]) for kind in kinds - never} <= worded
+
+
+def test_an_argument_of_a_tool_that_takes_none_is_unknown() -> None:
+    none = {"type": "object", "additionalProperties": False}
+
+    failure = _failure({"x": "object", "y": 1}, none)
+
+    assert [d["message"] for d in failure.details] == ["unknown argument 'x'", "unknown argument 'y'"]
+    assert "no value is allowed" not in failure.message
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"properties": {"a": {"type": "strin"}}},
+            "at '/properties/a/type': 'strin' is not a type. There are: string,",
+        ),
+        ({"properties": 3}, "at '/properties': 3 is not an object"),
+        ({"required": "a"}, "at '/required': 'a' is not a list"),
+        ({"$ref": "#/nope"}, "it refers to something that is not inside it."),
+        ({"$schema": "http://x/y"}, "it refers to something that is not inside it."),
+        ({"properties": {"a": {"pattern": "("}}}, "at '/properties/a/pattern': '(' is not a regular expression."),
+        ({"multipleOf": 0}, "at '/multipleOf': 0 is not greater than 0"),
+        ({1: 2}, "Not a JSON Schema: it cannot be read."),
+    ],
+    ids=short,
+)
+def test_what_is_wrong_with_a_schema_is_said_in_words_of_ours(parameters: Any, message: str) -> None:
+    with pytest.raises(InvalidTool) as caught:
+        Checker(parameters)
+
+    assert message in caught.value.message
+    assert caught.value.message.startswith("Not a JSON Schema")

@@ -24,8 +24,9 @@ CELLS = [
     "a = %tool nb.double n=4  \nb = %tool nb.double(n=a.data, times=2)\nc = $say message={b.data}",
     "%%tool -o d tools.echo\nlong text",
     "%%snippet add x y=1\ntotal = {{ x }} + {{ y }}\ntotal",
+    "g = %tool nb.double n='ab' --unchecked",
     "e = $add x={a.data - 3}\nf = %tool nope.nope --soft\n%tool list\n%matplotlib_like_magic inline",
-    "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1)]",
+    "values = [a.data, b.data, c.data, d.data, e, total, f.ok, nb.double(1), g.data]",
     "open('values.json', 'w').write(json.dumps(values))",
 ]
 
@@ -46,7 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel) -> None:
-    """Every form of ours: line, call, cell, alias, snippet, soft, proxies."""
+    """Every form of ours: line, call, cell, alias, snippet, soft, unchecked, proxies."""
     write_notebook(project / "nb.ipynb", CELLS)
     assert main(["export", "nb.ipynb"]) == 0
     ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=project)
@@ -56,7 +57,7 @@ def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel)
     for cell in CELLS:
         kernel.execute(cell.replace("%matplotlib_like_magic inline", ""))
     assert from_script == json.loads((project / "values.json").read_text(encoding="utf-8"))
-    assert from_script == [8, 32, 32, "long text", 6, 6, False, 2]
+    assert from_script == [8, 32, 32, "long text", 6, 6, False, 2, "abab"]
     assert "get_ipython" not in (project / "nb.py").read_text(encoding="utf-8")
 
 

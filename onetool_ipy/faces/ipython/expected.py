@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from onetool_ipy.core.once import once
+from onetool_ipy.core.schema import resolve
 
 __all__ = ["Expected", "kind_of"]
 
@@ -61,8 +62,11 @@ class Expected:
         parts = self._parts(("allOf",))
         wanted = [name for part in parts for name in _listed(part, "required")]
         wanted = list(dict.fromkeys(name for name in wanted if isinstance(name, str)))
-        known = [name for name in self._properties if name in wanted]
+        known = [name for name in self._properties if name in wanted and "default" not in self._resolved(name)]
         return (*known, *(name for name in wanted if name not in self._properties))
+
+    def _resolved(self, name: str) -> dict[str, Any]:
+        return resolve(self._properties[name], self.root if isinstance(self.root, dict) else {})
 
     @once
     def names(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ FLAGS: Mapping[str, OptionKind] = {
     "--save": "text",
     "--soft": "switch",
     "--timeout": "seconds",
+    "--unchecked": "switch",
     "-o": "variable",
 }
 """The flags of a call, before or after the tool's name."""
@@ -66,6 +67,7 @@ class Flags:
     body: str | None = None
     args: bool = False
     save: str | None = None
+    unchecked: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Flags:

@@ -200,14 +200,14 @@ class Runner:
         args = parse.read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
         if cell is not None:
             args = parse.read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
+        timeout, check = asked.flags.timeout, not asked.flags.unchecked
         if asked.flags.dry:
-            return self._pages.dry(spec, args)
-        timeout = asked.flags.timeout
+            return self._pages.dry(spec, args, check=check)
         if timeout is None and spec.timeout_s is None:
             timeout = self._choices.timeout
         if asked.flags.bg:
-            return self._box.start(spec.name, args, source="magic", timeout=timeout)
-        return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout))
+            return self._box.start(spec.name, args, source="magic", timeout=timeout, check=check)
+        return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout, check=check))
 
     def _missed(self, asked: parse.Line) -> Any:
         """A miss is a failed call, and counts as one; a mistyped command is none."""

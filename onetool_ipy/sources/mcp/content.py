@@ -32,17 +32,19 @@ from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 __all__ = ["Output", "failure_of", "value_of"]
 
 _WRAPPED = "x-fastmcp-wrap-result"
+_WRAPPER = {"type", "properties", "required", "title", "$defs"}
 _INVALID_PARAMS = -32602
 _CLOSED = -32000
 _TIMED_OUT = -32001
 _MAX_WORDS = 4_000
+_MAX_LISTED = 3
 
 
 class Output:
     """What a tool promises to give: the compiled check of its output schema, and whether it is only wrapped."""
 
     def __init__(self, schema: Json | None) -> None:
-        self._wrapped = schema is not None and schema.get(_WRAPPED) is True
+        self._wrapped = schema is not None and _is_wrapper(schema)
         self._takes_others = schema is None or schema.get("type", "object") != "object"
         try:
             self._checker = None if schema is None else Checker(schema)
@@ -57,12 +59,35 @@ class Output:
             if self._takes_others:
                 return data
             raise InvalidOutput(f"'{tool}' gave what its own output schema forbids: it is not an object.")
-        try:
-            self._checker.check(data, tool)
-        except InvalidArgs as exc:
-            said = exc.message.removeprefix(f"'{tool}': ").replace("argument ", "field ")
-            raise InvalidOutput(f"'{tool}' gave what its own output schema forbids: {said}") from None
+        found = self._checker.violations(data)
+        if found:
+            said = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
+            raise InvalidOutput(
+                f"'{tool}' gave what its own output schema forbids: {said}",
+                details={"value": data, "violations": found},
+            )
         return data["result"] if self._wrapped and data.keys() == {"result"} else data
+
+
+def _is_wrapper(schema: Json) -> bool:
+    """Whether a schema is that of a plain value put into `{"result": value}`, since the protocol wants an object.
+
+    FastMCP says so. The official SDK names the schema after the function, `addOutput`, and has nothing else in it; a
+    model that an author wrote has the name of a class.
+    """
+    if schema.get(_WRAPPED) is True:
+        return True
+    listed, title = schema.get("properties"), schema.get("title")
+    return (
+        schema.keys() <= _WRAPPER
+        and isinstance(listed, dict)
+        and list(listed) == schema.get("required") == ["result"]
+        and isinstance(listed["result"], dict)
+        and listed["result"].get("title") == "Result"
+        and isinstance(title, str)
+        and title.endswith("Output")
+        and not title[0].isupper()
+    )
 
 
 def value_of(result: Any, output: Output, tool: str) -> Any:

@@ -15,13 +15,13 @@ export function read(schema, root, depth = 0) {
   return plain(found, found.type ?? guessed(found), root, depth);
 }
 
-/** The arguments of a tool, required ones first, as `{name, isRequired, node}`. */
+/** The arguments of a tool, required ones first, as `{name, isRequired, node}`. What has a default need not be given. */
 export function fieldsOf(schema, root, depth = 0) {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const fields = Object.entries(properties).map(([name, part]) => ({
     name,
-    isRequired: required.has(name),
+    isRequired: required.has(name) && !('default' in (resolved(part, root) ?? {})),
     node: read(part, root, depth + 1)
   }));
   return [...fields.filter(field => field.isRequired), ...fields.filter(field => !field.isRequired)];

@@ -15,6 +15,7 @@ from onetool_ipy.faces.ipython import install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.patience import STALL_S
+from tests.harness.servers import hostile
 from tests.harness.surroundings import ROOT
 
 BOOM = '''
@@ -195,6 +196,31 @@ def test_why_tells_the_whole_story(loaded: Kernel) -> None:
     assert "Traceback" in story
     assert "part = 1 / n" in story
     assert "executor.py" in story
+
+
+def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) -> None:
+    """A server's schema allows no `extra`; the line, the alias, and the dry run go past it."""
+    server = hostile("--schemas")
+    folder = kernel.cwd / ".onetool"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text(
+        f"version: 1\naliases: {{given: srv.given}}\nservers: {json.dumps({'srv': server})}\n", encoding="utf-8"
+    )
+    kernel.execute("%load_ext onetool_ipy")
+    refused = kernel.execute("%tool srv.given query=x extra=5", allow_errors=True)
+    assert refused.error is not None
+    assert "argument 'extra': no value is allowed here" in refused.text
+
+    kernel.execute("x = %tool srv.given extra=5 urls=a --unchecked")
+    assert kernel.execute("x.data").result_text == "{'args': {'extra': 5, 'urls': 'a'}}"
+    kernel.execute("y = $given extra=6 --unchecked")
+    assert kernel.execute("y.data").result_text == "{'args': {'extra': 6}}"
+    assert "extra = 7" in kernel.execute("%tool srv.given extra=7 --unchecked --dry").result_text
+    kernel.execute("z = %tool srv.given query='[1]' urls='[\"a\", \"b\"]'")
+    assert kernel.execute("z.data").result_text == "{'args': {'query': '[1]', 'urls': ['a', 'b'], 'depth': 3}}"
+    shown = kernel.execute("%tool srv.given x --dry").result_text
+    assert "depth = 3" in shown
+    assert "default 3" in kernel.execute("%tool info srv.given").result_text
 
 
 def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None:

@@ -190,6 +190,16 @@ test('what is missing is said at its field, by the kind of the error and not by 
   assert.deepEqual(said, [['name', 'It is needed.'], ['x', 'It is needed.']]);
 });
 
+test('an argument with a default need not be given, also where the schema lists it as required', () => {
+  const root = { depth: { type: 'integer', default: 3 }, kind: { $ref: '#/$defs/Kind' }, url: { type: 'string' } };
+  const form = formOf(root, ['depth', 'kind', 'url'], { $defs: { Kind: { enum: ['a', 'b'], default: 'a' } } });
+  const names = [...form.element.querySelectorAll('.otx-required')].map(each => each.parentElement.querySelector('.otx-name').textContent);
+  assert.deepEqual(names, ['url']);
+  assert.equal(field(form, 'depth').querySelector('input').placeholder, '3');
+  form.set({ url: 'x' });
+  assert.deepEqual(form.value(), { url: 'x' });
+});
+
 test('a variable that is wrong is marked where it is typed', () => {
   const form = formOf({ rows: { type: 'array', items: {} } });
   form.set({ rows: '=nothing' });

@@ -13,6 +13,7 @@ hostile.py [FLAG ...]
   --instructions=T say this of how to use the tools
   --deaf           do not end when stdin is closed, nor on SIGTERM
   --children       start children, some in a session of their own, and leave them behind
+  --schemas        list `given`, which gives back its arguments and whose schema is wrong
   --read-only      mark `echo` as read-only
   --flood-at-once  answer the handshake with a line without an end
   --attack=JSON    put this text into descriptions, refusals, results and stderr
@@ -41,6 +42,17 @@ TEXT = {
     "type": "object",
     "properties": {"text": {"type": "string", "description": "What to say"}},
     "required": ["text"],
+}
+WRONG = {
+    "type": "object",
+    "properties": {
+        "depth": {"type": "integer", "default": 3},
+        "urls": {"type": "array", "items": {"type": "string"}, "default": []},
+        "query": {"type": "string"},
+        "extra": False,
+    },
+    "required": ["depth", "urls", "query"],
+    "additionalProperties": False,
 }
 ANY: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "number"}}}
 
@@ -107,6 +119,8 @@ def tools() -> list[Any]:
         found += [tool(name) for name in NAMES]
     if "--bad-tools" in FLAGS:
         found += BAD
+    if "--schemas" in FLAGS:
+        found.append({**tool("given"), "inputSchema": WRONG})
     found += [tool(f"more_{n}") for n in range(int(FLAGS.get("--many") or 0))]
     outputs = {"wrong": NUMBER, "wrapped": {**NUMBER, "x-fastmcp-wrap-result": True}, "rows": {"type": "object"}}
     for entry in found:
@@ -131,7 +145,9 @@ def page(params: dict[str, Any]) -> dict[str, Any]:
 def call(number: Any, params: dict[str, Any]) -> None:
     name, args = params["name"], params.get("arguments") or {}
     run = CALLABLE.get(name)
-    if run is None:
+    if name == "given":
+        reply(number, {"content": [], "structuredContent": {"args": args}})
+    elif run is None:
         reply(number, text(f"called {name}"))
     else:
         run(number, args, (params.get("_meta") or {}).get("progressToken"))

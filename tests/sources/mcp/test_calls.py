@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 from tests.harness.servers import hostile, wait_until_gone
 
 Open = Callable[..., Toolbox]
+SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +235,82 @@ def test_many_calls_at_once_go_over_one_server(box: Toolbox) -> None:
         return [result.data for result in await asyncio.gather(*calls)]
 
     assert asyncio.run(cell()) == [str(n) for n in range(50)]
+
+
+# Schemas that are not what they should be
+
+
+UNWRAPPED = {
+    "sdk.add": ({"a": 1, "b": 2}, 3),
+    "sdk.renamed": ({"text": "a b"}, ["a", "b"]),
+    "sdk.nothing": ({}, None),
+    "sdk.score": ({}, {"result": 1}),
+    "sdk.play": ({}, {"result": 2}),
+    "sdk.counts": ({}, {"result": 3}),
+}
+
+
+def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open) -> None:
+    """And an object of the author's own that has one field of that name is not."""
+    box = opened({"sdk": {"type": "stdio", "command": sys.executable, "args": [str(SDK_SERVER)]}})
+
+    assert {name: box.call(name, args).unwrap() for name, (args, _) in UNWRAPPED.items()} == {
+        name: value for name, (_, value) in UNWRAPPED.items()
+    }
+
+
+def test_what_a_server_requires_and_has_a_default_for_need_not_be_given(opened: Open) -> None:
+    box = opened({"srv": hostile("--schemas")})
+
+    assert box.call("srv.given", {"query": "x"}).data == {"args": {"query": "x", "depth": 3, "urls": []}}
+    assert box.pack("srv").given("x") == {"args": {"query": "x", "depth": 3, "urls": []}}
+    assert box.registry.require("srv.given").signature == (
+        "srv.given(query: str, depth: int = 3, urls: list[str] = [], extra: Any = '...')"
+    )
+
+
+@pytest.mark.parametrize("source", ["python", "model", "mcp", "rest", "cli"])
+def test_text_is_sent_as_the_list_that_it_holds(opened: Open, source: Any) -> None:
+    box = opened({"srv": hostile("--schemas")})
+
+    sent = box.call("srv.given", {"query": "[1]", "urls": '["a", "b"]'}, source=source).unwrap()["args"]
+
+    assert sent == {"query": "[1]", "urls": ["a", "b"], "depth": 3}
+
+
+async def test_unchecked_arguments_are_sent_as_they_are(opened: Open) -> None:
+    box = opened({"srv": hostile("--schemas")})
+    args = {"extra": "object", "urls": "text", "other": [1]}
+    error = box.call("srv.given", args).error
+    assert error is not None
+    assert "argument 'extra': no value is allowed here" in error.message
+    assert "chema" not in error.message
+
+    assert box.call("srv.given", args, check=False).data == {"args": args}
+    assert (await box.acall("srv.given", args, check=False)).data == {"args": args}
+    assert box.run("srv.given", args, check=False).data == {"args": args}
+    assert box.start("srv.given", args, check=False).result(30).data == {"args": args}
+
+
+@pytest.mark.parametrize("source", ["model", "mcp", "rest", "cli", "widget", "tool"])
+def test_only_a_person_may_send_what_is_not_checked(opened: Open, source: Any) -> None:
+    box = opened({"srv": hostile("--schemas")})
+
+    with pytest.raises(UsageProblem, match="is always checked"):
+        box.call("srv.given", {"extra": 1}, source=source, check=False)
+
+
+def test_a_result_that_breaks_its_schema_is_in_the_details(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+
+    error = box.call("srv.wrong").error
+
+    assert error is not None
+    assert error.reason == "invalid_output"
+    assert error.message == (
+        "'wrong' gave what its own output schema forbids: field 'result': 'no number' is not a number"
+    )
+    assert error.details["value"] == {"result": "no number"}
 
 
 # Death

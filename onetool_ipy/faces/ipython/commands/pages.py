@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onetool_ipy.core import schema
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core import current, schema
+from onetool_ipy.core.model import ToolSpec, UncheckedCall
 from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.render.counted import counted
@@ -58,9 +58,18 @@ class Pages:
             return self.pack_page(name)
         return self.tool_page(self._box.registry.require(name))
 
-    def dry(self, spec: ToolSpec, args: dict[str, Any]) -> Page:
+    def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
         """What a call would send: the arguments as they were read and checked. Nothing runs."""
-        spec.checker.check(args, spec.name)
+        if check:
+            spec.checker.check(args, spec.name)
+            return self._dry(spec, spec.checker.complete(args, spec.name))
+        token = current.enter(current.Scope(self._box, UncheckedCall("", spec.name, args, "magic"), spec))
+        try:
+            return self._dry(spec, args)
+        finally:
+            current.leave(token)
+
+    def _dry(self, spec: ToolSpec, args: dict[str, Any]) -> Page:
         lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in args.items())]
         for request in [] if spec.preview is None else spec.preview(args):
             lines += ["and would send:", f"  {request['method']} {request['url']}"]
@@ -104,7 +113,7 @@ USAGE = (
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
     "x = %tool ...                  keep the result",
 )
-FLAGS = "Flags: --soft --timeout S --dry --bg -o NAME --help; after -- everything is arguments"
+FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"
 
 
 def _names(specs: Sequence[ToolSpec]) -> str:
