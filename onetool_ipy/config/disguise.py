@@ -2,18 +2,36 @@
 
 Letters and digits are written the same everywhere; every other character has several spellings (`%2F`, `\\u002f`,
 `&amp;`), so a form is a pattern in which each of those is a choice. `probe` is the longest run that is the same in all
-of them: text that does not hold it holds no secret, and costs one `in`.
+of them: text that does not hold it holds no secret, and costs one `in`. Text in which letters are escaped, too, or that
+is wrapped, is searched once more with the escapes undone and the lines joined.
 """
 
 from __future__ import annotations
 
 import binascii
+import html
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 
 __all__ = ["Form", "forms", "spans"]
 
 _LONG_LINE = 16
+_ROUNDS = 3
+_LONGEST_WRAPPED = 1 << 16
+_ESCAPE = re.compile(
+    r"""
+    &\#(?: [0-9]{1,9} | [xX][0-9a-fA-F]{1,8} ) ;?
+  | &(?: amp(?=;[\#a-z]) | sol | bsol | lowbar | plus | equals | colon | commat | num | period | comma | dollar | percnt
+       | excl | quest | semi | lpar | rpar | ast | Hat | grave | lcub | rcub | lsqb | rsqb | verbar ) ;
+  | %(?: 2[356] | 3[0-9bB] | [46][1-9a-fA-F] | [57][0-9aA] | 5[cC] )
+  | \\\\{0,7}(?: u00[2-7][0-9a-fA-F] | u\{[0-9a-fA-F]{1,6}\} | U000000[2-7][0-9a-fA-F] | x[2-7][0-9a-fA-F] )
+    """,
+    re.VERBOSE,
+)
+"""Escapes of what needs none. Those of other characters are choices of the forms' own patterns."""
+_WRAP = re.compile(r"(?:\\{1,2}r)?\\{1,2}n[ \t]*|\\?\r?\n[ \t]*\\?")
 _CHUNK = 4096
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _HTML = {
@@ -53,20 +71,93 @@ def forms(value: str) -> Iterator[Form]:
     parts = [whole, *(line for line in lines if len(line) >= _LONG_LINE)]
     for text in dict.fromkeys(chunk for part in parts for chunk in _chunks(part)):
         yield Form(text)
-        for core in _base64_cores(text.encode("utf-8", "surrogatepass")):
+        data = text.encode("utf-8", "surrogatepass")
+        for core in _base64_cores(data):
             yield Form(core, is_base64=True)
+        yield from map(Form, {data.hex(), data.hex().upper()})
 
 
-def spans(text: str, hits: Iterable[Form]) -> list[tuple[int, int]]:
+def spans(text: str, forms: Sequence[Form]) -> list[tuple[int, int]]:
     """Where these forms stand: disjoint, in order; what overlaps or touches is one."""
-    found = sorted(span for form in hits for span in _occurrences(text, form))
+    found = [*_found(text, forms)]
+    if "&" in text or "%" in text or "\\u" in text or "\\x" in text or "\\U" in text:
+        found += _in_escapes(text, forms)
+    if len(text) <= _LONGEST_WRAPPED and ("\n" in text or "\\n" in text):
+        found += _across_lines(text, forms)
     merged: list[tuple[int, int]] = []
-    for start, stop in found:
+    for start, stop in sorted(found):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], stop))
         else:
             merged.append((start, stop))
     return merged
+
+
+def _found(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
+    return (span for form in forms if form.probe in text for span in _occurrences(text, form))
+
+
+def _in_escapes(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
+    """Where a form stands once escapes are undone; an escape may be escaped itself."""
+    ways_back: list[_WayBack] = []
+    for _ in range(_ROUNDS):
+        text, way_back = _replaced(text, _ESCAPE, _meaning)
+        if way_back is None:
+            return
+        ways_back.insert(0, way_back)
+        for span in _found(text, forms):
+            yield reduce(lambda found, back: back(*found), ways_back, span)
+
+
+def _across_lines(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
+    """Where a form stands once wrapped lines are joined; looked for only where its probe shows up that way."""
+    squeezed = "".join(text.replace("\\n", "").replace("\\r", "").split()).replace("\\", "")
+    forms = [form for form in forms if form.probe in squeezed]
+    if not forms:
+        return
+    joined, way_back = _replaced(text, _WRAP, lambda _: "")
+    if way_back is not None:
+        yield from (way_back(*span) for span in _found(joined, forms))
+
+
+_WayBack = Callable[[int, int], tuple[int, int]]
+"""Where a span of the new text stood in the old one."""
+
+
+def _replaced(text: str, pattern: re.Pattern[str], meaning: Callable[[str], str]) -> tuple[str, _WayBack | None]:
+    """The text with each match replaced, and the way back; None where there is no match."""
+    pieces: list[str] = []
+    new, old, length, end = [0], [0], 0, 0
+    for match in pattern.finditer(text):
+        pieces += (text[end : match.start()], meaning(match[0]))
+        length += match.start() - end
+        new.append(length)
+        old.append(match.start())
+        length += len(pieces[-1])
+        end = match.end()
+        new.append(length)
+        old.append(end)
+    if not pieces:
+        return text, None
+
+    def back(start: int, stop: int) -> tuple[int, int]:
+        first, last = bisect_right(new, start) - 1, bisect_left(new, stop) - 1
+        is_replaced = last % 2 == 1
+        return (
+            old[first] + (0 if first % 2 == 1 else start - new[first]),
+            old[last + 1] if is_replaced else old[last] + stop - new[last],
+        )
+
+    return "".join((*pieces, text[end:])), back
+
+
+def _meaning(escape: str) -> str:
+    """What an escape stands for; itself where it stands for nothing."""
+    if escape[0] == "&":
+        return html.unescape(escape)
+    digits = escape[1:] if escape[0] == "%" else escape.lstrip("\\")[1:].strip("{}")
+    code = int(digits, 16)
+    return chr(code) if code < 0x110000 else escape
 
 
 def _occurrences(text: str, form: Form) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,9 @@
 """Secret values: look one up, and hide every one of them in text that is shown, logged, stored or sent.
 
-A value is found as it is and as URLs, JSON, Python's repr, HTML and base64 write it, also inside a longer base64 text.
-Values from the environment count once their name was asked for. The one thing here that changes is that set; no `repr`
-shows a value. How the forms are made is in `disguise`, loaded with the first secret.
+A value is found as it is and as URLs, JSON, Python's repr, HTML, hex and base64 write it, also inside a longer base64
+text. Values from the environment count once their name was asked for, and values got at run time, such as tokens, once
+they were given to `hide`. The one thing here that changes is that set; no `repr` shows a value. How the forms are made
+is in `disguise`, loaded with the first secret.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ MASK = "***"
 SHORTEST = 6
 """A shorter value would be found in innocent text; it is not masked, and is a problem."""
 
+_MOST_LIVE = 64
+
 _PUBLIC = frozenset(
     (
         *("HOME", "HOSTNAME", "LANG", "LC_ALL", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL"),
@@ -31,13 +34,14 @@ _PUBLIC = frozenset(
 class Secrets:
     """The values of secrets.yaml, then those of the environment, by name."""
 
-    __slots__ = ("_env", "_forms", "_hidden", "_values")
+    __slots__ = ("_env", "_forms", "_hidden", "_live", "_values")
 
     def __init__(self, values: Mapping[str, str], env: Mapping[str, str]) -> None:
         self._values = dict(values)
         self._env = env
         self._hidden: set[str] = set()
-        self._forms: list[Form] = []  # only ever appended to, so that threads need no lock
+        self._forms: list[Form] = []  # only ever replaced or appended to, so that threads need no lock
+        self._live: dict[str, list[Form]] = {}
         for value in self._values.values():
             self._hide(value)
 
@@ -57,16 +61,18 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """Replace every secret in the text, in any of its forms, by `***`."""
-        if not self._forms:
+        forms = self._forms
+        if not forms:
             return text
-        hits = [form for form in self._forms if form.probe in text]
-        if not hits:
-            return text
+        if not ("&" in text or "%" in text or "\n" in text or "\\" in text):
+            forms = [form for form in forms if form.probe in text]
+            if not forms:
+                return text
         from onetool_ipy.config.disguise import spans
 
         out: list[str] = []
         end = 0
-        for start, stop in spans(text, hits):
+        for start, stop in spans(text, forms):
             out += (text[end:start], MASK)
             end = stop
         return "".join((*out, text[end:])) if out else text
@@ -87,6 +93,18 @@ class Secrets:
             masked = self.mask(str(value))
             return value if masked == str(value) else masked
         return value
+
+    def hide(self, value: str) -> None:
+        """Mask a value that was got at run time, such as a token; the newest 64 of them are known."""
+        if value in self._hidden or value in self._live or len(value.strip()) < SHORTEST:
+            return
+        from onetool_ipy.config.disguise import forms
+
+        self._live[value] = list(forms(value))
+        self._forms.extend(self._live[value])
+        while len(self._live) > _MOST_LIVE:
+            gone = {id(form) for form in self._live.pop(next(iter(self._live)))}
+            self._forms = [form for form in self._forms if id(form) not in gone]
 
     def _hide(self, value: str) -> None:
         if value in self._hidden or len(value.strip()) < SHORTEST:

@@ -56,6 +56,41 @@ SPELLINGS = {
 }
 
 
+def hexed(prefix: str, width: int = 2, suffix: str = "") -> Any:
+    return lambda s: "".join(f"{prefix}{ord(c):0{width}x}{suffix}" for c in s)
+
+
+def percent(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+DISGUISES: dict[str, Any] = {
+    "HTML, decimal": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "HTML, decimal, zeros": lambda s: "".join(f"&#{ord(c):07d};" for c in s),
+    "HTML, hexadecimal": hexed("&#x", 2, ";"),
+    "HTML, hexadecimal, zeros": lambda s: "".join(f"&#X{ord(c):06X};" for c in s),
+    "HTML, every second letter": lambda s: "".join(
+        f"&#{ord(c)};" if i % 2 else html.escape(c) for i, c in enumerate(s)
+    ),
+    "percent, all": percent,
+    "percent, all, mixed case": lambda s: "".join(x if i % 2 else x.lower() for i, x in enumerate(percent(s))),
+    "percent, twice": lambda s: quote(quote(s, safe=""), safe=""),
+    "percent, three times": lambda s: quote(quote(quote(s, safe=""), safe=""), safe=""),
+    "percent, all, twice": lambda s: percent(percent(s)),
+    "JSON, all escaped": lambda s: "".join(f"\\u{u:04x}" for u in units(s)),
+    "JSON, all escaped, in JSON": lambda s: json.dumps("".join(f"\\u{u:04X}" for u in units(s)))[1:-1],
+    "JavaScript, braces": lambda s: "".join(f"\\u{{{ord(c):x}}}" for c in s),
+    "hexadecimal": lambda s: s.encode().hex(),
+    "hexadecimal, upper case": lambda s: s.encode().hex().upper(),
+    "percent of HTML": lambda s: quote("".join(f"&#{ord(c)};" for c in s), safe=""),
+}
+
+
+def units(text: str) -> list[int]:
+    data = text.encode("utf-16-be")
+    return [int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)]
+
+
 WHOLE = {name: spell for name, spell in SPELLINGS.items() if "auth" not in name and " at " not in name}
 
 
@@ -90,6 +125,55 @@ def test_secret_is_masked_in_every_spelling(spell: Any, secret: str) -> None:
     """Contract 4: also url-encoded, base64 and JSON-escaped; here also as Python and HTML write it."""
     masked = hidden(secret).mask(f"before {spell(secret)} after")
     assert re.sub(r'[\\"]', "", masked) == "before *** after"
+
+
+@pytest.mark.parametrize("spell", DISGUISES.values(), ids=DISGUISES.keys())
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+def test_secret_is_masked_where_letters_are_escaped_too(spell: Any, secret: str) -> None:
+    """As a page or a server may echo it: nothing of the value is written as it is."""
+    assert hidden(secret).mask(f"before {spell(secret)} after") == "before *** after"
+
+
+@pytest.mark.parametrize("wrap", ["\n", "\r\n", "\n    ", "\\n", "\\\n      "], ids=repr)
+@pytest.mark.parametrize("place", [1, 5, 9, 16])
+@pytest.mark.parametrize("spell", [str, SPELLINGS["base64"]], ids=["plain", "base64"])
+def test_secret_is_masked_across_a_line_wrap(wrap: str, place: int, spell: Any) -> None:
+    """As YAML, mail and `base64` break long lines."""
+    text = spell("hunter2hunter2-and-more")
+    masked = hidden("hunter2hunter2-and-more").mask(f"key: {text[:place]}{wrap}{text[place:]} end\nmore")
+    assert masked == "key: *** end\nmore"
+
+
+def test_innocent_text_with_escapes_is_the_same_object() -> None:
+    text = "100%41 &#65; \\u0041 abc\ndef &amp; hun&#116;er2 hunter2\nhunter3"
+    assert hidden("hunter2hunter2").mask(text) is text
+
+
+def test_escapes_around_a_secret_stay_as_they_are() -> None:
+    masked = hidden("hunter2hunter2").mask("a%20b &#65;&#104;unter2hunter2&#66; \\u00e9 %2Fhunter2%68unter2%2F")
+    assert masked == "a%20b &#65;***&#66; \\u00e9 %2F***%2F"
+
+
+class TestLiveValues:
+    """A value that was got while we run, such as a token, is masked as those of the file are."""
+
+    def test_it_is_masked_from_then_on(self) -> None:
+        secrets = hidden()
+        secrets.hide("tok-abcdef")
+        assert secrets.mask("x tok-abcdef y dG9rLWFiY2RlZg==") == "x *** y ***"
+
+    def test_a_short_one_is_not(self) -> None:
+        secrets = hidden()
+        secrets.hide("abcde")
+        assert secrets.mask("abcde") == "abcde"
+
+    def test_only_the_newest_are_kept(self) -> None:
+        """A server that gives a new token at each call must not make masking slower and slower."""
+        secrets = hidden("from-the-file")
+        for number in range(1000):
+            secrets.hide(f"token-{number:04d}-x")
+        text = "from-the-file token-0001-x token-0999-x"
+        assert secrets.mask(text) == "*** token-0001-x ***"
 
 
 @pytest.mark.parametrize("spell", [s for n, s in SPELLINGS.items() if n not in WHOLE])
@@ -172,7 +256,8 @@ def test_very_long_secret_is_masked() -> None:
 def test_no_secret_makes_masking_slow(secret: str) -> None:
     """Text made to mislead the patterns ends as soon as any other."""
     secrets = hidden(f"k{secret}k")
-    for part in (json.dumps(secret)[1:-1], quote(secret), html.escape(secret), secret):
+    escaped = "".join(f"&#{ord(char)};" for char in secret)
+    for part in (json.dumps(secret)[1:-1], quote(secret), html.escape(secret), secret, escaped, percent(secret)):
         secrets.mask((f"k{part}" * 50)[:20_000])
 
 
