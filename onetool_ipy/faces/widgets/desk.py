@@ -303,8 +303,10 @@ class Desk:
         return {"items": [self._past(row) for row in rows]}
 
     def _past(self, row: Any) -> Json:
+        spec = self._box.registry.find(row.tool)
         return {
             "tool": row.tool,
+            "readOnly": spec is not None and spec.read_only,
             "ok": row.ok,
             "ms": row.ms,
             "when": row.ts.astimezone().strftime("%b %d %H:%M:%S"),

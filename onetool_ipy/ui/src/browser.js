@@ -205,15 +205,27 @@ class Browser {
 
   call(row) {
     const rerun = async () => {
+      show(sure, false);
       await this.open(row.tool, row.args, false);
       await this.detail.start();
     };
+    const ask = () => {
+      show(sure, true);
+      sure.querySelector('button').focus();
+    };
+    const leave = () => {
+      show(sure, false);
+      again?.focus();
+    };
+    const again = row.args ? h('button.otx-small', { type: 'button', 'aria-label': `Run ${row.tool} again`, onclick: row.readOnly ? rerun : ask }, 'Rerun') : null;
+    const sure = show(h('div.otx-sure', { role: 'alertdialog', 'aria-label': `Run ${row.tool} again?` }, h('span', null, `${row.tool} may change something. Run it again?`), h('button.otx-small', { type: 'button', onclick: leave }, 'Cancel'), h('button.otx-small', { type: 'button', onclick: rerun }, 'Run again')), false);
     return h(
       'div.otx-past',
       null,
       h('div.otx-tool-text', null, h('div.otx-tool-name', null, h(row.ok ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', null, row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-said', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
       row.args ? h('button.otx-small', { type: 'button', 'aria-label': `Edit the call of ${row.tool}`, onclick: () => this.open(row.tool, row.args) }, 'Edit') : h('span.otx-quiet', { title: 'Its arguments were masked or cut in the log' }, 'masked'),
-      row.args ? h('button.otx-small', { type: 'button', 'aria-label': `Run ${row.tool} again`, onclick: rerun }, 'Rerun') : null
+      again,
+      sure
     );
   }
 

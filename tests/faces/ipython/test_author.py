@@ -42,13 +42,80 @@ def test_a_cell_is_saved_as_a_pack_file_and_used_at_once(loaded: Kernel) -> None
 
 
 def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
-    loaded.execute(CELL)
+    loaded.execute(
+        CELL.replace("import math\n", "import math\nfrom onetool_ipy import tool\n").replace(
+            "def area", "@tool(read_only=True)\ndef area"
+        )
+    )
     loaded.execute("found = %tool check geo.area")
     rows = loaded.evaluate("[(r['check'], r['outcome']) for r in found]")
     assert "('example', 'ok')" in rows
     assert "('example', 'ValueError: a radius is not negative')" in rows
     assert "('required only', 'ok')" in rows
     assert "no words about: unit" in rows
+
+
+WRITER = '''
+from pathlib import Path
+from onetool_ipy import tool
+
+@tool
+def write(line: str = "x") -> int:
+    """Write a line.
+
+    Args:
+        line: What to write.
+
+    Example:
+        nb.write("from the example")
+    """
+    with open("written.txt", "a") as file:
+        return file.write(line + "\\n")
+'''
+
+
+def _written(kernel: Kernel) -> list[str]:
+    file = kernel.cwd / "written.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def test_check_calls_no_tool_that_may_write_unless_a_person_says_so(loaded: Kernel) -> None:
+    loaded.execute(WRITER)
+    loaded.execute("found = %tool check nb.write")
+    assert _written(loaded) == []
+    rows = loaded.evaluate("[(r['check'], r['outcome']) for r in found]")
+    assert "('example', 'not called')" in rows
+    assert "('required only', 'arguments fit')" in rows
+    assert "--call" in rows
+
+    refused = loaded.execute("%tool check nb.write --call", allow_errors=True)
+    assert "nobody can be asked" in refused.text
+    for reply in ("n", "", "maybe"):
+        run = loaded.start_execute("%tool check nb.write --call", allow_stdin=True)
+        assert "for real? [y/N]" in loaded.answer_input(reply)
+        run.wait()
+    assert _written(loaded) == []
+
+    run = loaded.start_execute("%tool check nb.write --call", allow_stdin=True)
+    loaded.answer_input("y")
+    assert run.wait().ok
+    assert "from the example" in _written(loaded)
+
+
+def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
+    loaded.execute(WRITER)
+    loaded.execute("%tool nb.write line=one")
+    refused = loaded.execute("%tool history rerun 1", allow_errors=True)
+    assert "nobody can be asked" in refused.text
+    assert "%tool nb.write line=one" in refused.text
+    run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
+    assert "line=one" in loaded.answer_input("no")
+    assert "was not called again" in run.wait(allow_errors=True).text
+    assert _written(loaded) == ["one"]
+    run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
+    loaded.answer_input("yes")
+    run.wait()
+    assert _written(loaded) == ["one", "one"]
 
 
 def test_history_reruns_a_call(loaded: Kernel) -> None:

@@ -92,6 +92,19 @@ def _hosts(kernel: Kernel) -> list[str]:
     return found
 
 
+def test_check_sends_no_request_that_may_write(loaded: Kernel, api: Api) -> None:
+    curl = f"curl -X POST 'http://{api.host}/orders' -d 'item=tea'"
+    loaded.execute(f"%%tool new http shop.order --allow-host\n{curl}")
+
+    said = loaded.execute("%tool check shop.order").result_text
+
+    assert api.seen == []
+    assert f"would send POST http://{api.host}/orders" in said
+    loaded.execute("%tool shop.order")
+    loaded.execute("%tool history rerun 1", allow_errors=True)
+    assert [each["verb"] for each in api.seen] == ["POST"]
+
+
 def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
     curl = f"curl -s -H 'Accept: application/json' 'http://{api.host}/users/{{id}}?limit=5' \\\n  --compressed"
 

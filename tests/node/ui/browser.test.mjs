@@ -24,7 +24,7 @@ async function open(more = {}) {
       if (isOn) stars.push(name);
       return { favourites: [...stars] };
     },
-    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '{"n": 7}', args: { n: 7 } }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', said: 'x', args: null }] }),
+    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '{"n": 7}', args: { n: 7 }, readOnly: true }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', said: 'x', args: null }] }),
     results: () => ({ items: [{ handle: 'h1', tool: 'nb.slow', when: 'now', said: '3 lines' }] }),
     open: () => ({ ok: true, handle: 'h1', lines: 3, preview: ['a', 'b', 'c'], kinds: ['text'] }),
     ...more
@@ -225,6 +225,27 @@ test('form, JSON and code are in step', async () => {
   type(json, '{"n": ');
   assert.ok(!$(browser, '.otx-json + .otx-error').hidden);
   assert.equal($(browser, '.otx-form input').value, '8', 'half a text changes nothing');
+  browser.close();
+});
+
+test('a call that may change something is run again only after a second press', async () => {
+  const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '', args: { n: 7 }, readOnly: false }] }) });
+  const ran = () => asked.filter(message => message.kind === 'run').length;
+  browser.look('history');
+  await until(() => $(browser, '[aria-label="Run nb.slow again"]'));
+  const sure = $(browser, '.otx-sure');
+  assert.ok(sure.hidden);
+  $(browser, '[aria-label="Run nb.slow again"]').click();
+  assert.ok(!sure.hidden);
+  assert.match(sure.textContent, /may change something/);
+  const [cancel, again] = sure.querySelectorAll('button');
+  assert.equal(document.activeElement, cancel);
+  cancel.click();
+  assert.ok(sure.hidden);
+  assert.equal(ran(), 0);
+  $(browser, '[aria-label="Run nb.slow again"]').click();
+  again.click();
+  await until(() => ran() === 1);
   browser.close();
 });
 

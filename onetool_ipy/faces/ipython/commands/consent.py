@@ -14,7 +14,7 @@ from onetool_ipy.core.printable import printable
 from onetool_ipy.faces import making
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Consent"]
+__all__ = ["Consent", "answered"]
 
 
 class Consent:
@@ -70,13 +70,19 @@ class Consent:
             self._box.on_adopt(specs[0])
 
 
-def _asked(question: str) -> bool:
-    """A yes of the person at the keyboard; no where nobody can answer."""
+def answered(question: str) -> bool | None:
+    """Whether the person at the keyboard says yes; None where nobody can answer."""
     from IPython.core.error import StdinNotImplementedError
 
     try:
         return input(printable(question)).strip().lower() in ("y", "yes")
     except (StdinNotImplementedError, EOFError, OSError):
-        return False
+        return None
+
+
+def _asked(question: str) -> bool:
+    """A yes of the person at the keyboard; no where nobody can answer."""
+    try:
+        return bool(answered(question))
     except KeyboardInterrupt:
         raise UsageProblem("Stopped; what was stored before stays.") from None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.faces.ipython import parse
+from onetool_ipy.faces.ipython.commands.consent import answered
 from onetool_ipy.faces.ipython.commands.group import Bench, Command, shown
 from onetool_ipy.faces.ipython.errors import raise_result
 
@@ -58,10 +59,26 @@ class Usage:
                 f"The arguments of that call of '{found.tool}' were masked or cut in the log.",
                 hint="Type the call again.",
             )
+        self._require_yes(found.tool, found.arguments)
         result = self._box.call(found.tool, found.arguments, source="magic")
         if not result.ok:
             raise_result(result, self._last)
         return result
+
+    def _require_yes(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Ask before a call is repeated that may change something."""
+        spec = self._box.registry.find(tool)
+        if spec is None or spec.read_only:
+            return
+        line = self._box.mask(parse.format_call(tool, arguments))
+        reply = answered(f"'{tool}' may change something. Call it again?\n  {line}\n[y/N] ")
+        if reply is None:
+            raise UsageProblem(
+                f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
+                hint=f"Type the call itself: {line}",
+            )
+        if not reply:
+            raise UsageProblem(f"'{tool}' was not called again.")
 
     def _results(self, rest: str) -> Any:
         asked = parse.read_options(rest, {})
