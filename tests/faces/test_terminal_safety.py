@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.patience import STALL_S
+from tests.harness.patience import HANG_S
 from tests.harness.servers import hostile
 
 ATTACKS = {
@@ -199,7 +199,7 @@ def run_in_terminal(command: list[str], typed: str, folder: Path, env: Mapping[s
         pass
     finally:
         os.close(ours)
-    process.wait(STALL_S)
+    process.wait(HANG_S)
     return b"".join(read).decode("utf-8").replace("\r\n", "\n")
 
 
@@ -238,5 +238,5 @@ def test_the_command_line_writes_no_control_characters(project: tuple[Path, dict
 def test_json_on_stdout_means_the_same(project: tuple[Path, dict[str, str]]) -> None:
     folder, env = project
     command = [sys.executable, "-m", "onetool_ipy", "tools", "invoke", "evil.say"]
-    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True, timeout=STALL_S)
+    ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True, timeout=HANG_S)
     assert json.loads(ran.stdout)["data"] == EVIL

@@ -28,6 +28,7 @@ from onetool_ipy.config.save import save_snippet
 from onetool_ipy.core.shortcuts import Snippet
 from onetool_ipy.faces.ipython.progress import Cells
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
+from tests.harness.patience import HANG_S, until
 
 _dice = random.Random(11)
 _saved: list[str] = []
@@ -49,9 +50,9 @@ def nap(s: float) -> str:
 
 def spin(s: float) -> int:
     """Never wait."""
-    until = time.monotonic() + s
+    end = time.monotonic() + s
     turns = 0
-    while time.monotonic() < until:
+    while time.monotonic() < end:
         turns += 1
     return turns
 
@@ -74,7 +75,7 @@ def batch(s: float) -> str:
 
 def fetch(url: str) -> str:
     """Wait for a server."""
-    with httpx.Client(trust_env=False, timeout=20) as client:
+    with httpx.Client(trust_env=False, timeout=HANG_S) as client:
         return str(safe_request(client, "GET", url))
 
 
@@ -202,10 +203,7 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
     odd = {(row.tool, row.code, row.reason) for row in rows if not row.ok and row.reason != "cancelled"}
     if odd:
         found.append(f"odd ends: {odd}")
-    until = time.monotonic() + 20
-    while box.abandoned() and time.monotonic() < until:
-        time.sleep(0.01)
-    if box.abandoned():
+    if not until(lambda: not box.abandoned()):
         found.append(f"{box.abandoned()} calls never end")
     if threading.active_count() > 40:
         found.append(f"{threading.active_count()} threads")
@@ -214,7 +212,7 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
 
 
 async def _at_once(box: Toolbox) -> None:
-    results = await asyncio.gather(*(box.acall("nb.nap", {"s": 0.001}, timeout=20) for _ in range(50)))
+    results = await asyncio.gather(*(box.acall("nb.nap", {"s": 0.001}, timeout=HANG_S) for _ in range(50)))
     assert all(result.ok for result in results), "every lane is free"
 
 

@@ -24,7 +24,7 @@ from tests.harness import surroundings
 __all__ = ["Completion", "Display", "Execution", "Kernel", "KernelError", "Outcome"]
 
 START_TIMEOUT_S = 120.0
-REPLY_TIMEOUT_S = 60.0
+REPLY_TIMEOUT_S = 90.0
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

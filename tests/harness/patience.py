@@ -1,12 +1,20 @@
-"""How much longer than promised a test lets things take, since a shared machine stands still now and then.
-
-`make soak`, which runs alone, holds every promise to the letter.
-"""
+"""How long a test waits for what must come: a guard against a hang, and no promise of how fast a machine is."""
 
 from __future__ import annotations
 
-import os
+import time
+from collections.abc import Callable
 
-__all__ = ["STALL_S"]
+__all__ = ["HANG_S", "until"]
 
-STALL_S = 0.0 if os.environ.get("ONETOOL_SOAK") else 15.0
+HANG_S = 90.0
+
+
+def until(is_so: Callable[[], object], limit_s: float = HANG_S) -> bool:
+    """Look until something is so, which tells nobody when; True if it came to be."""
+    end = time.monotonic() + limit_s
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

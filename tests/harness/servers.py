@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.harness.patience import STALL_S
+from tests.harness.patience import HANG_S, until
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 __all__ = [
@@ -41,7 +40,6 @@ REAL = ("time", "git", "fetch", "everything", "filesystem", "memory", "sequentia
 
 _PYTHON = ROOT / ".venv-servers" / "bin"
 _NODE = ROOT / "tests" / "node" / "node_modules" / "@modelcontextprotocol"
-_UP_S = 30.0
 
 
 def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
@@ -122,11 +120,10 @@ def alive(pids: set[int]) -> dict[int, str]:
     return found
 
 
-def wait_until_gone(pids: set[int], limit_s: float) -> dict[int, str]:
-    """Wait until none of them runs; those that still do after the limit."""
-    until = time.monotonic() + limit_s + STALL_S
-    while (left := alive(pids)) and time.monotonic() < until:
-        time.sleep(0.02)  # there is nothing to wait on: they are no children of ours
+def wait_until_gone(pids: set[int]) -> dict[int, str]:
+    """Wait until none of them runs, they are no children of ours; those that never end."""
+    until(lambda: not alive(pids))
+    left = alive(pids)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     return left
@@ -147,12 +144,14 @@ def _script(name: str) -> Path:
 
 
 def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + _UP_S
-    while time.monotonic() < until and process.poll() is None:
+    def answers() -> bool:
         try:
-            urllib.request.urlopen(url, timeout=2)
+            urllib.request.urlopen(url, timeout=HANG_S)
         except urllib.error.HTTPError:
-            return
+            return True
         except OSError:
-            time.sleep(0.05)  # it does not say when it listens
-    raise AssertionError("server-everything did not start over HTTP")
+            pass
+        return False
+
+    until(lambda: answers() or process.poll() is not None)  # it does not say when it listens
+    assert process.poll() is None, "server-everything did not start over HTTP"

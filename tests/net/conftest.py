@@ -15,7 +15,7 @@ from tests.net.loopback import Loopback
 
 MakeRoad = Callable[..., Road]
 
-HERE = Rules(allow_private=True, timeout_s=5)
+HERE = Rules(allow_private=True, timeout_s=60)
 """Lets everything through that this machine can serve."""
 
 

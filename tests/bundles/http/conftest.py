@@ -62,7 +62,7 @@ def make(road: Road, clock: Clock) -> Make:
             limits=Limits.model_validate(limits or {}),
             name="api.tool",
             road=on or road,
-            rules=Rules(**{"hosts": Hosts(hosts), "allow_private": True, "timeout_s": 5, **rules}),
+            rules=Rules(**{"hosts": Hosts(hosts), "allow_private": True, "timeout_s": 60, **rules}),
             secret=kept.get,
             mask=kept.mask,
             clock=clock,

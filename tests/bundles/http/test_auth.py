@@ -204,8 +204,9 @@ def test_an_odd_end_of_a_token_is_no_reason_to_fail(stub: Stub, issuer: Issuer, 
     issuer.lasts = lasts
     runner = make(oauth(stub), secrets=GOOD)
 
-    runner.run({})
-    runner.run({})
+    assert runner.run({})["said"] == "Bearer token-number-1"
+    assert runner.run({})["said"] == "Bearer token-number-1", "it is used again"
+    assert [one.path for one in stub.asked] == ["/token", "/data", "/data"]
 
 
 def test_a_trace_holds_no_token(stub: Stub, make: Make) -> None:

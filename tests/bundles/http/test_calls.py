@@ -7,7 +7,6 @@ import base64
 import gc
 import json
 import resource
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,9 +22,10 @@ from onetool_ipy.core.errors import (
     RateLimited,
     TooLarge,
 )
-from onetool_ipy.net import Retry
+from onetool_ipy.core.loop import Background
+from onetool_ipy.core.workers import Workers
+from onetool_ipy.net import Retry, Road, Rules
 from tests.bundles.http.conftest import Clock, Make
-from tests.harness.patience import STALL_S
 from tests.net.conftest import MakeRoad
 from tests.net.loopback import Loopback
 
@@ -216,22 +216,38 @@ def test_a_step_cannot_use_a_later_one_or_itself(make: Make) -> None:
         make({"steps": [get("http://127.0.0.1/"), get("http://127.0.0.1/")]}, args={"step1": ANY})
 
 
+class Noting(Road):
+    """A road that notes how much time each request has."""
+
+    def __init__(self) -> None:
+        super().__init__(Background(), Workers())
+        self.limits: list[float] = []
+
+    def request(self, *args: Any, rules: Rules, **options: Any) -> Any:
+        self.limits.append(rules.timeout_s)
+        return super().request(*args, rules=rules, **options)
+
+
 def test_one_deadline_holds_for_all_steps(server: Loopback, make: Make) -> None:
-    began = time.monotonic()
+    road = Noting()
+    steps = [get(server.url("/json"))] * 3
 
+    make({"steps": steps}, timeout_s=60, on=road).run({})
+
+    assert 60 >= road.limits[0] > road.limits[1] > road.limits[2], "each has what the earlier ones left"
     with pytest.raises(CallTimeout) as caught:
-        make({"steps": [get(server.url("/json")), get(server.url("/drip"))]}, timeout_s=0.5).run({})
-
+        make({"steps": [*steps, get(server.url("/drip"))]}, timeout_s=0.5).run({})
     assert caught.value.status == 504
-    assert time.monotonic() - began < 3 + STALL_S
-    slow = get(server.url("/lines?count=10"))  # each takes 0.4 s
-    with pytest.raises(CallTimeout):
-        make({"steps": [slow] * 6}, timeout_s=1).run({})
-    with pytest.raises(CallTimeout, match=r"within 0\.[0-5]\d* s"):  # what the first step has left
-        make({"steps": [slow, get(server.url("/hang"))]}, timeout_s=1).run({})
+
+
+def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(server: Loopback, make: Make) -> None:
+    road = Noting()
     request = {"urlTemplate": server.url("/hang"), "timeoutMs": 200}
+
     with pytest.raises(CallTimeout, match=r"within 0\.2 s|within 0\.19"):
-        make({"request": request}, timeout_s=60).run({})
+        make({"request": request}, timeout_s=60, on=road).run({})
+
+    assert road.limits[0] <= 0.2
 
 
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
@@ -247,7 +263,7 @@ def test_a_response_without_end_costs_little(server: Loopback, make: Make, path:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(TooLarge) as caught:
-        make(get(server.url(path)), timeout_s=20).run({})
+        make(get(server.url(path)), timeout_s=60).run({})
 
     assert (caught.value.reason, caught.value.status) == ("too_large", 413)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
@@ -337,14 +353,12 @@ def test_idempotent_requests_are_tried_three_times_with_growing_waits(
 
 @pytest.mark.parametrize("after", ["1000000000", "9" * 400, "Wed, 21 Oct 2099 07:28:00 GMT"])
 def test_a_retry_after_beyond_the_deadline_is_not_waited_for(server: Loopback, make: Make, after: str) -> None:
-    began = time.monotonic()
     url = server.url(f"/flaky/x?{httpx.QueryParams({'times': '9', 'status': '429', 'after': after})}")
 
     with pytest.raises(ExecutionFailed, match="HTTP 429") as caught:
         make(get(url)).run({})
 
     assert "Retry-After" in caught.value.hint
-    assert time.monotonic() - began < 3 + STALL_S
     assert len(server.seen) == 1
 
 

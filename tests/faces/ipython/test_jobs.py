@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import nbclient
@@ -13,17 +12,19 @@ import pytest
 from tests.conftest import FreshKernel
 from tests.faces.ipython.waiting import TOOLS, drawn, kept
 from tests.harness.kernel import Execution, Kernel
-from tests.harness.patience import STALL_S
+from tests.harness.patience import HANG_S, until
 
 MORE = '''
 from onetool_ipy.core import current
 box = current.toolbox()
 
 @tool
-def talk(n: int, secret: str = "") -> list:
-    """Print and count."""
-    import sys
+def talk(n: int, secret: str = "", hold: bool = False) -> list:
+    """Print and count; if it is to hold, wait for a file before the end."""
+    import os, sys
     for i in range(n):
+        while hold and i == n - 1 and not os.path.exists("go"):
+            time.sleep(0.02)
         print("word", i, secret)
         print("aside", i, file=sys.stderr)
         progress(i + 1, n)
@@ -68,16 +69,22 @@ def begin(kernel: Kernel, code: str, *, is_watched: bool = True) -> Execution:
     return execution
 
 
-@pytest.mark.parametrize("code", ["%tool nb.talk n=6 --bg", "job = box.start('nb.talk', {'n': 6})"])
+@pytest.mark.parametrize(
+    "code", ["%tool nb.talk n=6 hold=true --bg", "job = box.start('nb.talk', {'n': 6, 'hold': True})"]
+)
 def test_a_job_lives_in_its_own_cell(ready: Kernel, code: str) -> None:
     first = begin(ready, code)
-    others = [begin(ready, f"print('cell {n}'); import time; time.sleep(0.25)") for n in range(4)]
+    others = [begin(ready, f"print('cell {n}')") for n in range(2)]
+    running = re.compile(r"job 1 · nb.talk · running · \S+ s · [1-5]/6\nword 0")
+    first.wait_for_output(running, even_after_end=True)
+    others += [begin(ready, f"print('cell {n}')") for n in range(2, 4)]
+    (ready.cwd / "go").touch()
     first.wait_for_output("· done ·", even_after_end=True)
 
     assert [other.outcome.stdout for other in others] == [f"cell {n}\n" for n in range(4)]
     assert [(other.outcome.displays, other.outcome.stderr) for other in others] == [([], "")] * 4
     assert (first.outcome.stdout, first.outcome.stderr, first.outcome.result) == ("", "", None)
-    assert any(re.match(r"job 1 · nb.talk · running · \S+ s · [1-6]/6\nword 0", text) for text in drawn(first.outcome))
+    assert any(running.match(text) for text in drawn(first.outcome))
     (last,) = kept(first.outcome)
     head, *rest = last.splitlines()
     assert re.fullmatch(r"job 1 · nb.talk · done · \d+\.\d s · 6/6 done", head)
@@ -184,14 +191,13 @@ def test_no_jobs_are_an_empty_list(ready: Kernel) -> None:
 
 
 def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
-    jobs = [begin(ready, f"j{n} = %tool nb.{tool} s=30 --bg") for n, tool in enumerate(("spin", "nap", "anap"))]
-    began = time.monotonic()
+    ready.execute("gate = threading.Event()\n@tool\ndef stay(s: int):\n    'Wait in C.'\n    gate.wait()")
+    jobs = [begin(ready, f"j{n} = %tool nb.{tool} s=100 --bg") for n, tool in enumerate(("spin", "stay", "anap"))]
     ready.execute("%unload_ext onetool_ipy")
 
-    assert time.monotonic() - began < 10 + STALL_S
-    assert (
-        ready.evaluate("[j.result(1).error.reason for j in (j0, j1, j2)]") == "['cancelled', 'cancelled', 'cancelled']"
-    )
+    reasons = ready.evaluate(f"[j.result({HANG_S}).error.reason for j in (j0, j1, j2)]")
+    ready.execute("gate.set()")
+    assert reasons == "['cancelled', 'cancelled', 'cancelled']"
     for job in jobs:
         assert kept(job.outcome)[0].split(" · ")[2] != "queued" or job.wait_for_output("cancel", even_after_end=True)
     assert "Split" not in ready.evaluate("__import__('sys').stdout")
@@ -202,12 +208,10 @@ def test_a_kernel_with_jobs_under_way_ends_at_once(fresh_kernel: FreshKernel) ->
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(TOOLS)
     for tool in ("spin", "nap", "anap"):
-        begin(kernel, f"%tool nb.{tool} s=60 --bg")
+        begin(kernel, f"%tool nb.{tool} s=100 --bg")
     kernel.start_execute("exit()")
 
-    until = time.monotonic() + 30
-    while kernel.is_alive:
-        assert time.monotonic() < until
+    assert until(lambda: not kernel.is_alive)
 
 
 def test_nbclient_saves_the_end_of_a_job_that_is_waited_for(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from onetool_ipy.faces.ipython import install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
-from tests.harness.patience import STALL_S
 from tests.harness.servers import hostile
 from tests.harness.surroundings import ROOT
 
@@ -236,7 +235,6 @@ def test_timeout_gives_control_back(loaded: Kernel) -> None:
     outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
     assert outcome.error is not None
     assert "No result of 'nb.forever' within 0.2 s." in outcome.error.text
-    assert outcome.duration_s < 1.5 + STALL_S
 
 
 def test_stop_ends_a_running_tool_and_the_kernel_goes_on(loaded: Kernel) -> None:

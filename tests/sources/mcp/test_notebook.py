@@ -100,5 +100,5 @@ def test_unload_ends_the_servers(notebook: Kernel) -> None:
 
     notebook.execute("%unload_ext onetool_ipy")
 
-    assert wait_until_gone(pids, 5) == {}
+    assert wait_until_gone(pids) == {}
     assert notebook.execute("%load_ext onetool_ipy\n%tool srv.echo text=again").result_text == "again"
