@@ -247,6 +247,7 @@ def _bundle_kit(config: Config, clock: Clock, box: Toolbox) -> BundleKit:
         rules=partial(_rules, config),
         secret=partial(_secret, config),
         mask=config.secrets.mask,
+        hide=config.secrets.hide,
         clock=clock,
         call=partial(_inner_call, box),
     )

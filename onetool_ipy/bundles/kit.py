@@ -26,12 +26,14 @@ class Outside(NamedTuple):
     """What runners reach out with; asked for when something is called, not before.
 
     `secret` looks into the secrets file only. `call` runs a tool of the registry, gives its value or raises its error.
+    `hide` makes `mask` know a token that was fetched.
     """
 
     road: Callable[[], Road]
     rules: Callable[[], Rules]
     secret: Callable[[str], str | None]
     mask: Callable[[str], str]
+    hide: Callable[[str], None]
     clock: Callable[[], datetime.datetime]
     call: Callable[[str, Mapping[str, Any]], Any]
 

@@ -81,6 +81,7 @@ class Runners:
             rules=outside.rules(),
             secret=outside.secret,
             mask=outside.mask,
+            hide=outside.hide,
             clock=outside.clock,
         )
 

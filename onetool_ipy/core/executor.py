@@ -42,6 +42,7 @@ from onetool_ipy.core.model import (
     UncheckedCall,
 )
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.result import Home
 from onetool_ipy.core.workers import Lane, Workers
 
 __all__ = ["MAX_DEPTH", "CallIds", "Executor", "own_frames"]
@@ -78,7 +79,7 @@ class Executor:
         self.background = background
         self.workers = workers
         self._owner = owner
-        self._home = None if owner is None else ref(owner)
+        self._home = Home(_nowhere if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
         self._record = record
         self._local_s = local_s
@@ -327,6 +328,10 @@ class Executor:
         if type(exc) is Overtime and trip.spec is not None:
             exc = exc.of(trip.tool, self._limit(trip, trip.spec))
         return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
+
+
+def _nowhere() -> None:
+    return None
 
 
 class CallIds:

@@ -6,7 +6,7 @@ A tool's failure is data here, never an exception crossing the executor. Both ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from onetool_ipy.core import current, values
 from onetool_ipy.core.errors import CallFailure, Code, ToolCallError
@@ -15,7 +15,7 @@ from onetool_ipy.core.printable import printable
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["Failure", "Frozen", "Json", "ToolResult"]
+__all__ = ["Failure", "Frozen", "Home", "Json", "ToolResult"]
 
 Json = dict[str, Any]
 
@@ -102,18 +102,29 @@ class Failure(Frozen):
         return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
 
 
+class Home:
+    """Where a call was made: `box` gives the toolbox while it is there, `mask` hides the secrets that it knows."""
+
+    __slots__ = ("box", "mask")
+
+    def __init__(self, box: Callable[[], Any], mask: Callable[[str], str]) -> None:
+        self.box = box
+        self.mask = mask
+
+
 class ToolResult(Frozen):
     """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.
 
-    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`.
+    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`. Its `repr` and `str` show no
+    secret; `data` is as the tool gave it.
     """
 
     ok: bool
     data: Any
     error: Failure | None
     meta: Json
-    _home: Callable[[], Any] | None = None
-    """Gives the toolbox that made the call, while it is there; a copy sent elsewhere has none."""
+    _home: Home | None = None
+    """Where the call was made; a copy sent elsewhere has none."""
 
     def __init__(self, ok: bool, data: Any = None, error: Failure | None = None, meta: Json | None = None) -> None:
         mine = self.__dict__
@@ -193,7 +204,7 @@ class ToolResult(Frozen):
 
     def _stores(self) -> Any:
         """The stored results of the toolbox that made the call, else of the current one."""
-        box = None if self._home is None else self._home()
+        box = None if self._home is None else self._home.box()
         return (current.require() if box is None else box).results
 
     def __getstate__(self) -> Json:
@@ -216,4 +227,11 @@ class ToolResult(Frozen):
 
     def __repr__(self) -> str:
         shown = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
-        return printable(f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})")
+        return printable(self._mask()(f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})"))
+
+    def _mask(self) -> Callable[[str], str]:
+        """Hide the secrets of the toolbox that made the call, else of the current one."""
+        if self._home is not None:
+            return self._home.mask
+        box = current.toolbox()
+        return str if box is None else cast("Callable[[str], str]", box.mask)

@@ -62,6 +62,7 @@ def compile_http(
     rules: Rules,
     secret: Secret,
     mask: Mask = str,
+    hide: Callable[[str], object] = str,
     clock: Callable[[], datetime.datetime],
 ) -> HttpRunner:
     """Make a tool ready; raises InvalidTool for a schema that is none, or a `${name}` that can mean nothing."""
@@ -88,6 +89,7 @@ def compile_http(
         rules=rules,
         secret=secret,
         mask=mask,
+        hide=hide,
         clock=clock,
     )
 
@@ -130,6 +132,7 @@ class HttpRunner:
         rules: Rules,
         secret: Secret,
         mask: Mask,
+        hide: Callable[[str], object],
         clock: Callable[[], datetime.datetime],
     ) -> None:
         self.name = name
@@ -143,6 +146,7 @@ class HttpRunner:
         self._room = limits.max_request_bytes or MAX_REQUEST_BYTES
         self._secret = secret
         self._mask = mask
+        self._hide = hide
         self._rate = PerMinute(limits.max_calls_per_minute, clock)
         self._tokens = Tokens(clock)
         self._limit_s = max(step.timeout_s or rules.timeout_s for step in steps)
@@ -259,6 +263,7 @@ class HttpRunner:
         trace.hide((grant.secret,))
         for last in (False, True):
             token = self._tokens.get(grant) or (yield from self._fetch(step, grant, until))
+            self._hide(token)  # each time: after a reload there are new secrets, and the token still holds
             sign = bearer(token)
             trace.hide(sign.secrets)
             trace.sent(step.name, shown)
