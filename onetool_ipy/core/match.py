@@ -119,6 +119,8 @@ class Index:
         """From best to worst; a tier is only looked at when those before it were not enough."""
         for i in self._exact(text, key):
             yield "exact", i, 100.0 if self._keys[i] == key else 99.0
+        for i in sorted(_range(self._sorted_said, key, key)):
+            yield "exact", i, 98.5
         for i in self._starting(key):
             yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
         for i, weight in self._whole_words(text):
@@ -126,7 +128,7 @@ class Index:
         for i, score in self._fuzzy(key, wanted):
             yield "fuzzy", i, score
 
-    # Exact and prefix: two sorted lists, one of whole names, one of names without their pack.
+    # Exact and prefix: sorted lists of whole names, of names without their pack, and of what descriptions say first.
 
     @once
     def _tails(self) -> list[str]:
@@ -142,6 +144,11 @@ class Index:
     @once
     def _sorted_tails(self) -> tuple[list[str], list[int]]:
         return _sorted(self._tails)
+
+    @once
+    def _sorted_said(self) -> tuple[list[str], list[int]]:
+        """The first lines of the descriptions, as lists show them."""
+        return _sorted(keys_of([entry.description[:_MAX_QUERY].partition("\n")[0] for entry in self._entries]))
 
     def _exact(self, text: str, key: str) -> list[int]:
         whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)

@@ -95,14 +95,14 @@ def type_text(schema: Any, root: Any) -> str:
     return _Reader(root).type(schema, 0)
 
 
-def signature_text(name: str, parameters: Any) -> str:
-    """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `'...'`."""
+def signature_text(name: str, parameters: Any, *, unknown: str = "...") -> str:
+    """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
     known = params(parameters)
     labels = python_names(known)
     parts = []
     for param in known:
         text = f"{labels[param.name]}: {type_text(param.schema, parameters)}"
-        parts.append(text if param.required else f"{text} = {_default_text(param)}")
+        parts.append(text if param.required else f"{text} = {_default_text(param) or unknown}")
     if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
         parts.append("**" + identifier("arguments", set(labels.values())))
     return f"{name}({', '.join(parts)})"
@@ -277,12 +277,12 @@ def _split_union(text: str) -> Iterator[str]:
 
 
 def _default_text(param: Param) -> str:
-    """The default as Python writes it, or `'...'` where there is none, or none that is short and plain."""
+    """The default as Python writes it; empty where there is none, or none that is short and plain."""
     default = param.schema.get("default", ...)
     if default is ... or (isinstance(default, float) and not math.isfinite(default)):
-        return "'...'"
+        return ""
     text = values.safe_repr(default, _MAX_SHOWN + 1)
-    return text if len(text) <= _MAX_SHOWN and _is_literal(text) else "'...'"
+    return text if len(text) <= _MAX_SHOWN and _is_literal(text) else ""
 
 
 def _is_literal(text: str) -> bool:

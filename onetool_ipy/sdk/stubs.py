@@ -53,7 +53,7 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     """A tool as a class, since it can be called and has `.aio`."""
     labels = set(schema.python_names(spec.params).values())
     this = schema.identifier("self", labels)
-    listed = _typed(spec.signature[len(spec.name) + 1 : -1].replace("= '...'", "= ..."))  # a default that is not known
+    listed = _typed(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {listed}" if listed else this
     return "\n".join(
         [

@@ -67,6 +67,19 @@ def test_name_as_it_is_written_wins_over_the_same_name_in_another_case() -> None
     assert names(both.search("a.b"))[0] == "a.b"
 
 
+def test_a_description_that_equals_the_words_typed_comes_first() -> None:
+    index = Index(
+        [
+            Entry("docs.send_message", "Send a message to a channel, a user or a thread.", ("message",)),
+            Entry("mail.send_a_message_later", "Later."),
+            Entry("chat.post", "Send a message.\n\nWaits until it is there."),
+        ]
+    )
+    assert index.search("send a message")[0].item.name == "chat.post"
+    assert index.search("Send a message.")[0].tier == "exact"
+    assert index.search("docs.send_message")[0].item.name == "docs.send_message"
+
+
 def test_shorter_names_come_first_within_a_tier(index: Index) -> None:
     assert names(index.search("git.git_dif"))[:2] == ["git.git_diff", "git.git_diff_staged"]
 

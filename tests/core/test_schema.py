@@ -83,7 +83,9 @@ def test_the_example_of_spec_001() -> None:
         "required": ["query"],
     }
 
-    assert schema.signature_text("github.search", parameters) == "github.search(query: str, repo: str = '...')"
+    quoted = schema.signature_text("github.search", parameters, unknown="'...'")
+    assert quoted == "github.search(query: str, repo: str = '...')"
+    assert schema.signature_text("github.search", parameters) == "github.search(query: str, repo: str = ...)"
     assert schema.argument_lines(parameters) == ["query: What.", "repo: str"]
 
 

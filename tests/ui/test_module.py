@@ -74,6 +74,7 @@ def test_both_engines_rank_alike() -> None:
         at = dice.randrange(len(entry.name))
         queries += [entry.name, entry.name[:at] + entry.name[at + 1 :], entry.name[: at + 1]]
         queries += [entry.name[:at] + dice.choice("abcxyz") + entry.name[at:], " ".join(entry.description.split()[:2])]
+        queries.append(entry.description.title() + ".")
     asked = {
         "entries": [
             {"name": e.name, "description": e.description, "arguments": e.arguments, "tags": e.tags} for e in entries

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from onetool_ipy._version import __version__
+from onetool_ipy.core import schema
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.errors import CallFailure
 from onetool_ipy.core.match import contains
@@ -165,12 +166,17 @@ def tool_row(spec: ToolSpec) -> Mapping[str, Any]:
     """A tool with every field of 001 that it has."""
     row: dict[str, Any] = {
         "name": spec.name,
-        "signature": spec.signature,
+        "signature": _signature(spec),
         "description": spec.description,
         "source": spec.source,
     }
     more = {"args": list(spec.args), "returns": spec.returns, "example": spec.example}
     return {**row, **{key: value for key, value in more.items() if value}}
+
+
+def _signature(spec: ToolSpec) -> str:
+    """The signature; 001 wants `'...'` for an optional argument of a server's tool, every other place has `...`."""
+    return schema.signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
 
 
 def pack_text(desk: Desk, name: str, specs: list[ToolSpec]) -> str:

@@ -22,6 +22,7 @@ export class Index {
     this.spelledTails = this.tails.map(tail => new Spelled(tail));
     this.sortedKeys = sorted(this.keys);
     this.sortedTails = sorted(this.tails);
+    this.sortedSaid = sorted(this.entries.map(entry => keyOf([...(entry.description ?? '')].slice(0, MAX_QUERY).join('').split('\n')[0])));
     this.words = new Vocabulary([
       this.entries.map(entry => entry.name),
       this.entries.map(entry => (entry.tags ?? []).join(' ')),
@@ -49,6 +50,7 @@ export class Index {
 
   *ranked(text, key, wanted) {
     for (const i of this.exact(text, key)) yield ['exact', i, this.keys[i] === key ? 100 : 99];
+    for (const i of having(this.sortedSaid, key).sort(byNumber)) yield ['exact', i, 98.5];
     const long = lengthOf(key);
     for (const i of this.starting(key)) yield ['prefix', i, 90 + (8 * long) / Math.max(long, lengthOf(this.keys[i]))];
     for (const [i, weight] of this.wholeWords(text)) yield ['word', i, 80 + 8 * weight];

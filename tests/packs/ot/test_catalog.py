@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -91,6 +92,15 @@ def test_signature_of_a_proxy_tool_comes_from_its_schema(box: Toolbox) -> None:
     assert row["signature"] == "github.search(query: str, repo: str = '...', limit: int = 10)"
     signatures = column(box.ot.tools(pattern="git.", info="full"), "signature")
     assert "git.git_diff_unstaged(repo_path: str, context_lines: int = 3)" in signatures
+
+
+def test_an_optional_argument_cannot_be_read_as_one_with_a_default_text(box: Toolbox) -> None:
+    """Only where 001 fixes it does `'...'` stand for a default that is not known."""
+    spec = box.registry.require("github.search")
+
+    assert spec.signature == "github.search(query: str, repo: str = ..., limit: int = 10)"
+    assert str(inspect.signature(box.pack("github").search)) == "(query: str, repo: str = ..., limit: int = 10)"
+    assert "'...'" not in str(box.ot.help("github.search")) + box.call("github.search", {}).error.hint
 
 
 @pytest.mark.spec("001/List Tools/Proxy tool arguments from schema")

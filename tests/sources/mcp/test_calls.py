@@ -265,7 +265,7 @@ def test_what_a_server_requires_and_has_a_default_for_need_not_be_given(opened: 
     assert box.call("srv.given", {"query": "x"}).data == {"args": {"query": "x", "depth": 3, "urls": []}}
     assert box.pack("srv").given("x") == {"args": {"query": "x", "depth": 3, "urls": []}}
     assert box.registry.require("srv.given").signature == (
-        "srv.given(query: str, depth: int = 3, urls: list[str] = [], extra: Any = '...')"
+        "srv.given(query: str, depth: int = 3, urls: list[str] = [], extra: Any = ...)"
     )
 
 
