@@ -6,6 +6,7 @@ finds the function reads the mark.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, overload
@@ -148,6 +149,6 @@ def _mark(fn: _F, marks: Marks) -> _F:
 def _limit(timeout: Any) -> float | None:
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
         raise InvalidTool(f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0.")
     return float(timeout)

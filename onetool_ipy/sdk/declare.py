@@ -57,6 +57,9 @@ def read_declared(value: Any) -> tuple[Dep, ...]:
     """What a pack's `requires` says; raises InvalidTool where it says it wrong."""
     if not isinstance(value, Mapping) or not set(value) <= {"cli", "lib"}:
         raise InvalidTool('requires must be {"cli": [...], "lib": [...]}.')
+    for kind, entries in value.items():
+        if not isinstance(entries, (list, tuple)):
+            raise InvalidTool(f"requires: {kind} must be a list.")
     return tuple(_dep(kind, entry) for kind in ("cli", "lib") for entry in value.get(kind, ()))
 
 
@@ -93,13 +96,15 @@ def _tell(fn: Callable[..., Any]) -> None:
 def _decorated(decorator: ast.expr) -> Iterator[Dep]:
     import ast
 
+    from onetool_ipy.core import syntax
+
     if not isinstance(decorator, ast.Call):
         return
-    label = ast.unparse(decorator.func).rpartition(".")[2]
+    label = syntax.last_name(decorator)
     if label not in ("requires_cli", "requires_lib"):
         return
-    said = {k.arg: _literal(k.value) for k in decorator.keywords}
-    name = _literal(decorator.args[0]) if decorator.args else said.get("name")
+    said = {k.arg: syntax.constant(k.value) for k in decorator.keywords}
+    name = syntax.constant(decorator.args[0]) if decorator.args else said.get("name")
     if isinstance(name, str):
         yield _dep("cli" if label == "requires_cli" else "lib", {**said, "name": name})
 
@@ -122,12 +127,3 @@ def _text(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InvalidTool(f"A requirement needs a name, not {name!r}.")
     return name
-
-
-def _literal(node: ast.expr) -> Any:
-    import ast
-
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return None

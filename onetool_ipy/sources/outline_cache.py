@@ -16,7 +16,7 @@ from onetool_ipy.sources.outline import Outline
 
 __all__ = ["FILE", "OutlineCache"]
 
-_NUMBER = 2
+_NUMBER = 3
 FILE = f"packs.{_NUMBER}.json"
 """Named by the format, so that versions of this package with other formats do not meet in it."""
 _FORMAT = f"{_NUMBER} {__version__}"

@@ -28,7 +28,7 @@ from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
 
 __all__ = ["PackFile", "PackFiles"]
 
-_MAX_BYTES = 5_000_000
+_MAX_BYTES = 1_000_000
 _log = logging.getLogger("onetool_ipy.sources")
 
 
@@ -199,7 +199,7 @@ class PackFile:
         if text != self._text:
             from onetool_ipy.sources.outline_text import read_outline
 
-            outline = read_outline(text, pack=self._stem, filename=str(self.path))
+            outline = read_outline(text, pack=self._stem)
         if self._cache is not None and not self._is_young:
             self._cache.put(key, outline)
         return outline, text
