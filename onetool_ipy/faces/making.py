@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from onetool_ipy.core.errors import CallFailure, ExecutionFailed, InvalidRequest, OneToolError, UsageProblem
+from onetool_ipy.core.errors import (
+    BodyTooLarge,
+    CallFailure,
+    ExecutionFailed,
+    InvalidRequest,
+    OneToolError,
+    UsageProblem,
+)
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -132,7 +139,7 @@ async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
 
 
 def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str = "") -> Imported:
-    """Store a bundle with all its tools, or nothing."""
+    """Store a bundle with all its tools, or nothing; a tool that could not be called is left out, and that is noted."""
     bundles = box.bundles
     bundle = bundles.put_bundle(
         bundles.new_id(),
@@ -140,8 +147,15 @@ def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str
         display_name=display_name or draft.bundle["displayName"],
         description=draft.bundle["description"],
     )
+    entries = [_entry(tool) for tool in draft.tools]
     try:
-        tools = bundles.put_tools(bundle.bundle_id, [_entry(tool) for tool in draft.tools])
+        try:
+            tools = bundles.put_tools(bundle.bundle_id, entries)
+        except (InvalidRequest, BodyTooLarge):
+            sound = [entry for entry in entries if _is_sound(box, entry, draft.notes)]
+            if not sound or len(sound) == len(entries):
+                raise
+            tools = bundles.put_tools(bundle.bundle_id, sound)
     except OneToolError:
         bundles.delete_bundle(bundle.bundle_id)
         raise
@@ -159,6 +173,16 @@ def _place(host: str) -> Place:
     if not colon or not port.isdecimal():
         name, port = host, "443"
     return Place("https", name.strip("[]").lower(), int(port))
+
+
+def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
+    """Whether a tool could be stored; the notes get the reason why not."""
+    try:
+        box.bundles.draft(entry[2], name=entry[0])
+    except OneToolError as exc:
+        notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")
+        return False
+    return True
 
 
 def _entry(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:

@@ -100,7 +100,7 @@ def test_what_cannot_be_imported_makes_nothing(
     project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
 ) -> None:
     (project / "broken.json").write_text('{"openapi": [', encoding="utf-8")
-    (project / "swagger.json").write_text('{"swagger": "2.0"}', encoding="utf-8")
+    (project / "swagger.json").write_text('{"swagger": "1.2"}', encoding="utf-8")
 
     assert main(arguments) == code
 
@@ -131,3 +131,25 @@ def test_what_breaks_the_schema_of_a_document_is_said_on_stderr(
     assert code == 0
     assert json.loads(out)["meta"]["mismatch"][0]["pointer"] == ""
     assert "does not fit the schema of the imported document" in err
+
+
+def test_one_operation_that_cannot_be_a_tool_costs_only_itself(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / ".onetool").mkdir()
+    (project / ".onetool" / "secrets.yaml").write_text("API_KEY: value-of-the-key\n", encoding="utf-8")
+    (project / ".onetool" / "secrets.yaml").chmod(0o600)
+    document = json.loads(json.dumps(DOCUMENT))
+    named = {"name": "API_KEY", "in": "query", "schema": {"type": "string"}}
+    huge = {"name": "x", "in": "query", "schema": {"enum": ["x" * 1000 + str(number) for number in range(1100)]}}
+    document["paths"]["/named"] = {"get": {"operationId": "named", "parameters": [named]}}
+    document["paths"]["/huge"] = {"get": {"operationId": "huge", "parameters": [huge]}}
+    (project / "pets.json").write_text(json.dumps(document), encoding="utf-8")
+
+    code = main(["import", "openapi", "pets.json", "--bundle", "pets"])
+
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert json.loads(out)["tools"] == ["pets.listPets", "pets.named"]
+    assert "'API_KEY' is the argument 'API_KEY_2'" in err
+    assert "the tool 'huge' is left out" in err

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onetool_ipy.core.errors import InvalidRequest
+from onetool_ipy.core.printable import printable
 
 __all__ = ["MAX_BYTES", "Notes", "OpenApi", "as_dict", "as_list", "as_text", "read_document"]
 
@@ -26,6 +27,7 @@ class Notes:
         self._more = 0
 
     def add(self, text: str) -> None:
+        text = printable(" ".join(text.split()))
         if text in self._found:
             return
         if len(self._found) >= _MAX_NOTES:
@@ -88,17 +90,22 @@ class OpenApi:
         return node
 
 
-def read_document(source: bytes | str | Mapping[str, Any], notes: Notes) -> OpenApi:
-    """The document in JSON or YAML; raises InvalidRequest for what is no OpenAPI 3."""
+def read_document(source: bytes | str | Mapping[str, Any], notes: Notes, base_url: str | None = None) -> OpenApi:
+    """The document in JSON or YAML, Swagger 2.0 as OpenAPI 3.0; raises InvalidRequest for what is neither."""
     root = source if isinstance(source, Mapping) else _parsed(source, notes)
     said = root.get("openapi")
-    if "swagger" in root and said is None:
-        raise InvalidRequest(
-            f"This is Swagger {str(root['swagger'])[:10]}; OpenAPI 3.0 and 3.1 can be imported.",
-            hint="Convert it first, for example with swagger2openapi.",
-        )
+    swagger = root.get("swagger", root.get("swaggerVersion"))
+    if swagger is not None and said is None:
+        if str(swagger) not in ("2.0", "2"):
+            raise InvalidRequest(
+                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
+                hint="Convert it first, for example with swagger2openapi.",
+            )
+        from onetool_ipy.bundles.importing.swagger import to_openapi
+
+        return OpenApi(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
-        raise InvalidRequest("This is no OpenAPI 3 document: 'openapi: 3.x' is missing.")
+        raise InvalidRequest("This is no OpenAPI 3 document: 'openapi: 3.x' is missing, and 'swagger: 2.0' too.")
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
     return OpenApi(root, notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from onetool_ipy.bundles.ids import MAX_RUNES
 
@@ -17,18 +18,20 @@ _MAX_WORD = 32
 class Unique:
     """Gives each name once; a second one gets a number."""
 
-    def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()) -> None:
+        self._taken: set[str] = set(taken)
+        self._next: dict[str, int] = {}
         self._mark = mark
         self._longest = longest
 
     def take(self, name: str) -> str:
         """The name, or the nearest one that is free."""
-        found, count = name[: self._longest], 2
+        found, count = name[: self._longest], self._next.get(name, 2)
         while found in self._taken:
             tail = f"{self._mark}{count}"
             found, count = name[: self._longest - len(tail)] + tail, count + 1
         self._taken.add(found)
+        self._next[name] = count
         return found
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from onetool_ipy.bundles.http.template import holes_in
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list, as_text, read_document
 from onetool_ipy.bundles.importing.operation import Operation
 from onetool_ipy.bundles.importing.schemas import Schemas, text_of
-from onetool_ipy.bundles.importing.security import Security
+from onetool_ipy.bundles.importing.security import Security, Wanted
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.checker import compile_schema
 from onetool_ipy.core.collector import set_aside
 from onetool_ipy.core.errors import InvalidRequest, InvalidTool
+from onetool_ipy.core.printable import printable
 
 __all__ = ["Draft", "import_openapi"]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_MAX_TOOLS = 20_000
 _MAX_OUTPUT = 16_000
 """A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
 
@@ -37,27 +40,36 @@ class Draft(Value):
 
 
 def import_openapi(
-    source: bytes | str | Mapping[str, Any], *, slug: str | None = None, base_url: str | None = None
+    source: bytes | str | Mapping[str, Any],
+    *,
+    slug: str | None = None,
+    base_url: str | None = None,
+    secrets: Collection[str] = (),
 ) -> Draft:
-    """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere."""
+    """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere.
+
+    `secrets` are the names of secrets that are there already: an argument of such a name is renamed.
+    """
     with set_aside():
-        return _import(source, slug, base_url)
+        return _import(source, slug, base_url, secrets)
 
 
-def _import(source: bytes | str | Mapping[str, Any], slug: str | None, base_url: str | None) -> Draft:
+def _import(
+    source: bytes | str | Mapping[str, Any], slug: str | None, base_url: str | None, known: Collection[str]
+) -> Draft:
     notes = Notes()
-    api = read_document(source, notes)
+    api = read_document(source, notes, base_url)
     info = api.part("info")
-    title = as_text(info.get("title"))
+    title = printable(as_text(info.get("title")))
     name = slug or labels.slug(title.lower(), "api")
-    maker = _Maker(api, name, base_url)
+    maker = _Maker(api, name, base_url, known)
     tools = list(maker.tools(labels.version(str(info.get("version", "")))))
     if not tools:
         raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
     for section in ("webhooks",):
         if api.part(section):
             notes.add(f"'{section}' are calls that a server makes, and are left out")
-    about = as_text(info.get("description")) or as_text(info.get("summary"))
+    about = printable(as_text(info.get("description")) or as_text(info.get("summary")))
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
     return Draft(bundle, tools, secrets, sorted(maker.hosts), notes.list())
@@ -66,8 +78,9 @@ def _import(source: bytes | str | Mapping[str, Any], slug: str | None, base_url:
 class _Maker:
     """Makes tools of the operations of one document."""
 
-    def __init__(self, api: OpenApi, name: str, base_url: str | None) -> None:
+    def __init__(self, api: OpenApi, name: str, base_url: str | None, known: Collection[str]) -> None:
         self._api = api
+        self._known = frozenset(known)
         self._schemas = Schemas(api)
         self._base_url = base_url
         self._slugs = labels.Unique()
@@ -76,8 +89,14 @@ class _Maker:
         self.hosts: set[str] = set()
 
     def tools(self, version: str) -> Iterator[dict[str, Any]]:
+        count = 0
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
+            count += len(item.keys() & set(_METHODS))
+            if count > _MAX_TOOLS:
+                raise InvalidRequest(
+                    f"The document has more than {_MAX_TOOLS:,} operations.", hint="Import a part of it."
+                )
             for method in _METHODS:
                 operation = self._api.follow(item.get(method)) if method in item else {}
                 if operation:
@@ -92,9 +111,11 @@ class _Maker:
         server = self._server(operation, item, place)
         if server is None:
             return
-        taken = Operation(self._api, self._schemas, method, path)
+        wanted = self.security.of(operation, place)
+        reserved = self._known | {hole.name for hole in holes_in(_signs(wanted))}
+        taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
-        request = self._request(taken, server, method, operation)
+        request = self._request(taken, server, method, operation, wanted)
         arguments = self._compiled(taken, place)
         tool: dict[str, Any] = {
             "slug": self._slugs.take(_slug(operation, method, path)),
@@ -112,9 +133,10 @@ class _Maker:
                 self._api.notes.add(f"{place}: its {part} are left out")
         yield tool
 
-    def _request(self, taken: Operation, server: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+    def _request(
+        self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: Wanted
+    ) -> dict[str, Any]:
         target = taken.target()
-        wanted = self.security.of(operation, taken.place)
         named = {name.lower() for name in (*wanted.headers, *_header_of(wanted.auth))}
         request: dict[str, Any] = {"method": method.upper(), "urlTemplate": server + target}
         query = {**taken.query, **wanted.query}
@@ -233,6 +255,11 @@ def _filled(server: dict[str, Any]) -> str:
     return _VARIABLE.sub(value, as_text(server.get("url")))
 
 
+def _signs(wanted: Wanted) -> list[Any]:
+    """Every text of what a request is signed with."""
+    return [list(part.values()) for part in (wanted.auth or {}, wanted.headers, wanted.query)]
+
+
 def _header_of(auth: dict[str, Any] | None) -> list[str]:
     """The header that auth sets by a name of its own."""
     return [auth["name"]] if auth is not None and auth.get("in") == "header" else []
@@ -244,11 +271,11 @@ def _slug(operation: dict[str, Any], method: str, path: str) -> str:
 
 def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
     """What a tool is called, what it does, and its tags."""
-    summary, about = as_text(operation.get("summary")), as_text(operation.get("description"))
+    summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
     parts = [summary, about if about != summary else "", "Deprecated." if operation.get("deprecated") is True else ""]
     tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
     return {
-        "displayName": (summary or as_text(operation.get("operationId")) or place)[:256],
-        "description": "\n\n".join(part for part in parts if part)[:4000] or place,
+        "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[:256],
+        "description": "\n\n".join(part for part in parts if part)[:4000] or printable(place),
         "tags": list(dict.fromkeys(tag for tag in tags if tag))[:64],
     }

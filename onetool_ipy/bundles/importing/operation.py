@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
@@ -43,14 +44,18 @@ _FILE = {
 
 
 class Operation:
-    """Gathers what an operation takes. `method` and `path` name it in notes."""
+    """Gathers what an operation takes. `method` and `path` name it in notes.
 
-    def __init__(self, api: OpenApi, schemas: Schemas, method: str, path: str) -> None:
+    `reserved` are names that no argument may have: those of secrets. What stands behind a `#` in the path only tells
+    operations apart, and is not sent.
+    """
+
+    def __init__(self, api: OpenApi, schemas: Schemas, method: str, path: str, reserved: Collection[str] = ()) -> None:
         self._api = api
         self._schemas = schemas
         self.place = f"{method.upper()} {path}"
-        self._path = path
-        self._arguments = labels.Unique(mark="_", longest=120)
+        self._path = path.partition("#")[0]
+        self._arguments = labels.Unique(mark="_", longest=120, taken=reserved)
         self._refs: set[str] = set()
         self._in_path: dict[str, str] = {}
         self.properties: dict[str, Any] = {}
@@ -250,7 +255,8 @@ def _field_form(kind: str, encoding: dict[str, Any]) -> str:
         return ""
     if encoding.get("style") == "deepObject":
         return "|deep"
-    return "|csv" if encoding.get("explode") is False else ""
+    style = {"spaceDelimited": "|space", "pipeDelimited": "|pipe"}.get(as_text(encoding.get("style")), "|csv")
+    return style if encoding.get("explode") is False else ""
 
 
 def _chosen(content: dict[str, Any]) -> tuple[str, str | None]:

@@ -123,7 +123,7 @@ class Schemas:
             return self._translate(sub, direction, refs, depth + 1)
 
         self._nested(node, out, inner, direction)
-        if self._is_old and node.get("nullable") is True:
+        if self._is_old and (node.get("nullable") is True or node.get("x-nullable") is True):
             return _nullable(out)
         return out
 

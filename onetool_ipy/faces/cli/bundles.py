@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
     imported = commands.add_parser("import", help="make tools of what others wrote")
     imported.set_defaults(help_of=imported)
     kinds = imported.add_subparsers(title="commands", metavar="COMMAND")
-    openapi = kinds.add_parser("openapi", help="make a bundle of an OpenAPI 3 document")
+    openapi = kinds.add_parser("openapi", help="make a bundle of an OpenAPI 3 or Swagger 2.0 document")
     openapi.add_argument("source", metavar="FILE_OR_URL")
     openapi.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
     openapi.add_argument("--server", metavar="URL", help="the server to call, where the document names none")
@@ -32,7 +32,8 @@ def _import(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         also = making.own_host(options.source) if options.allow_host else ()
         data, base_url = making.read_source(box, options.source, also=also)
-        draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url)
+        known = box.config.secrets.names()
+        draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
         made = making.store_draft(box, draft)
         for line in making.told(made, draft, box):
             say(box.mask(line))

@@ -137,7 +137,8 @@ async def import_openapi(asked: Request) -> Answer:
 
     def store() -> Answer:
         try:
-            draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url)
+            known = asked.box.config.secrets.names()
+            draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
         except InvalidRequest as exc:
             raise beneath(exc, "/openapi") from exc
         made = making.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)

@@ -395,7 +395,7 @@ def test_output_schemas_are_taken_where_they_are_sane() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ({"swagger": "2.0"}, "This is Swagger 2.0"),
+        ({"swagger": "1.2"}, "This is Swagger 1.2"),
         ({}, "no OpenAPI 3 document"),
         ({"openapi": "4.0"}, "no OpenAPI 3 document"),
         ({"openapi": "3.0.0"}, "no operation"),
@@ -532,3 +532,88 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
         yield node, key
         yield from _places(value)
+
+
+def test_what_stands_behind_a_hash_tells_operations_apart_and_is_not_sent() -> None:
+    number = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+    paths = {
+        "/files/{id}": {"put": {"operationId": "put_files_id", "parameters": [number]}},
+        "/files/{id}#add_{kind}": {"put": {"operationId": "put_files_id#add", "parameters": [number]}},
+        "/files/{id}?fields=x#remove": {"put": {"parameters": [number]}},
+    }
+
+    draft = import_openapi(document(paths=paths))
+
+    assert [tool["http"]["request"]["urlTemplate"] for tool in draft.tools] == [
+        *("https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}?fields=x"),
+    ]
+    assert len({tool["slug"] for tool in draft.tools}) == 3
+    assert [list(tool["argSchema"]["properties"]) for tool in draft.tools] == [["id"]] * 3
+    for tool in draft.tools:
+        read(ToolBody, tool, own=(tool["slug"], tool["version"]))
+
+
+def test_an_argument_named_as_a_secret_is_renamed_and_that_is_said() -> None:
+    listed = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("MY_KEY", "STORE_KEY", "other")]
+    body = {"content": {"application/json": {"schema": {"properties": {"BODY_KEY": {"type": "string"}}}}}}
+    paths = {"/pets": {"post": {"parameters": listed, "requestBody": body}}}
+    schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+
+    draft = import_openapi(
+        document(paths=paths, components=schemes, security=[{"key": []}]), slug="store", secrets=["MY_KEY", "BODY_KEY"]
+    )
+
+    request = request_of(draft)
+    assert request["query"] == {"MY_KEY": "${MY_KEY_2}", "STORE_KEY": "${STORE_KEY_2}", "other": "${other}"}
+    assert request["body"] == {"BODY_KEY": "${BODY_KEY_2}"}
+    assert request["auth"] == {"type": "bearer", "value": "${STORE_KEY}"}
+    assert "POST /pets: 'MY_KEY' is the argument 'MY_KEY_2'" in draft.notes
+
+
+def test_words_of_a_document_hold_no_control_characters() -> None:
+    evil = "\x1b]0;x\x07a\u202eb\x9b2J"
+    operation = {"summary": evil, "description": evil, "tags": [evil], "parameters": [{"name": evil, "in": "cookie"}]}
+
+    draft = import_openapi(document(info={"title": evil, "description": evil}, paths={f"/{evil}": {"get": operation}}))
+
+    tool = draft.tools[0]
+    shown = [draft.bundle["displayName"], draft.bundle["description"], tool["displayName"], tool["description"]]
+    for text in (*shown, *draft.notes, draft.bundle["slug"], tool["slug"]):
+        assert not any(sign in text for sign in "\x1b\x07\u202e\x9b"), text
+    assert request_of(draft)["urlTemplate"].isascii()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://user:word@a.test/", "https://a.test\\@b.test/", "https://a.test\n.b.test/", "https://a\x1b.test/"),
+        *("https://{x}/", "https://a.test:99999/", "https://[::1/", "https:///path", "https://a.test/?k=v"),
+    ],
+)
+def test_a_server_that_could_be_read_in_two_ways_makes_no_tool(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="no operation"):
+        import_openapi(document(paths={"/x": {"get": {}}}, servers=[{"url": url}]))
+
+
+def test_a_document_of_a_million_operations_is_refused_at_once() -> None:
+    paths = {f"/{number}": {"get": {}, "put": {}, "post": {}} for number in range(7_000)}
+
+    with pytest.raises(InvalidRequest, match="more than 20,000 operations"):
+        import_openapi(document(paths=paths))
+
+
+def test_thousands_of_equal_names_and_of_references_that_grow_cost_little() -> None:
+    many = {f"/{number}": {"get": {"operationId": "same"}} for number in range(5_000)}
+    grown = {"L0": {"type": "string"}}
+    for level in range(1, 60):
+        ref = {"$ref": f"#/components/schemas/L{level - 1}"}
+        grown[f"L{level}"] = {"type": "object", "properties": {"a": ref, "b": ref}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/L59"}}}}
+    began = time.process_time()
+
+    draft = import_openapi(document(paths=many))
+    bomb = one({"requestBody": body}, method="post", components={"schemas": grown})
+
+    assert len({tool["slug"] for tool in draft.tools}) == 5_000
+    assert len(json.dumps(bomb.tools[0]["argSchema"])) < 20_000
+    assert time.process_time() - began < 60

@@ -125,7 +125,8 @@ class BundleCommands:
         source, is_allowed = asked.words[1], "--allow-host" in asked.given
         data, base_url = making.read_source(self._box, source, also=making.own_host(source) if is_allowed else ())
         server = asked.given.get("--server", base_url)
-        draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server)
+        known = self._box.config.secrets.names()
+        draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
         made = making.store_draft(self._box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
         self._consent.offer_name(made.bundle.slug)
