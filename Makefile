@@ -3,13 +3,15 @@
 #   make lab        install into .venv and open JupyterLab on the quickstart notebook
 #   make test       install what the tests need and run all of them, small counts (minutes)
 #   make check      ruff, mypy --strict, import-linter
-#   make soak       every test with full counts, on every Python >= 3.11 that is found (hours)
+#   make soak       every test with full counts on every Python >= 3.11 that is found, and soak-load (hours)
+#   make soak-load  all tests three times in a row while two busy loops run beside them
 #   make bench      our speed against the peers', side by side, in .venv-bench
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #
-# Options: ARGS="..." goes to pytest or jupyter lab, PYTHON=... chooses the interpreter.
+# Options: ARGS="..." goes to pytest or jupyter lab, PYTHON=... chooses the interpreter. `make soak PART=full` does one
+# part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see .ci/soak).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,6 +28,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 export PATH := $(BIN):$(PATH)
 ARGS ?=
+PART ?=
+PYTHONS ?=
 QUICKSTART := notebooks/quickstart.ipynb
 
 # What decides whether an installed environment is still right. The built panel is in the list
@@ -37,7 +41,7 @@ NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS)
 
-.PHONY: help lab test check soak bench shots build-lab docs browser node strace
+.PHONY: help lab test check soak soak-load bench shots build-lab docs browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -55,10 +59,13 @@ check: $(VENV)/.test
 	$(BIN)/lint-imports
 
 soak: $(TESTED)
-	.ci/soak $(ARGS)
+	PART="$(PART)" PYTHONS="$(PYTHONS)" .ci/soak $(ARGS)
+
+soak-load: $(TESTED)
+	PART=load .ci/soak
 
 bench: .venv-bench/.bench
-	.venv-bench/bin/python -m tests.benchmarks $(ARGS)
+	.ci/bench $(ARGS)
 
 shots: $(VENV)/.test browser
 	$(BIN)/python -m tests.e2e.shots build/shots
@@ -89,7 +96,7 @@ $(VENV)/.test: $(MADE_FROM) | $(VENV)/bin/python
 .venv-bench/.bench: $(MADE_FROM)
 	[ -x .venv-bench/bin/python ] || .ci/venv .venv-bench $(PYTHON)
 	@echo "Installing onetool-ipy and the peers into .venv-bench ..."
-	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]' || .venv-bench/bin/python -m pip install --quiet --editable .
+	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]' || { echo "LEFT OUT: the peers, since they could not be installed."; .venv-bench/bin/python -m pip install --quiet --editable .; }
 	@touch $@
 
 # --- what pip cannot bring -----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """`python -m tests.benchmarks [row or module ...]`: run every module of the package that has `run()`, print one table.
 
-A module that breaks costs only its own lines; the command then ends with 1. A missed target does not.
+A module that breaks costs only its own lines; the command then ends with 1. A missed target does not, nor does a module
+that is left out because what it needs is not installed.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from types import ModuleType
 from typing import Any
 
 from tests import benchmarks
-from tests.benchmarks.timing import note, table
+from tests.benchmarks.timing import LeftOut, note, table
 from tests.harness import surroundings
 
 
 def main(wanted: Sequence[str]) -> int:
     lines: list[dict[str, Any]] = []
     broken: list[str] = []
+    left_out: list[str] = []
     with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
         surroundings.enter(Path(home))
         for name in _names(wanted, broken):
@@ -36,6 +38,9 @@ def main(wanted: Sequence[str]) -> int:
             note(f"{name} ...")
             try:
                 found = module.run()
+            except LeftOut as exc:
+                left_out.append(f"LEFT OUT: {name}: {exc}")
+                continue
             except Exception:  # another module's lines are worth having
                 note(traceback.format_exc())
                 broken.append(name)
@@ -46,6 +51,8 @@ def main(wanted: Sequence[str]) -> int:
     print(_machine())
     print(table(lines))
     for text in dict.fromkeys(one["note"] for one in lines if one.get("note")):
+        print(text)
+    for text in left_out:
         print(text)
     for name in broken:
         print(f"BROKEN: {name} (see above)")

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from tests.benchmarks.timing import line, note
-from tests.harness.lab import Lab, Notebook
+from tests.benchmarks.timing import LeftOut, line, note
+from tests.harness.lab import Lab, Notebook, chromium
 from tests.harness.wheel import Installed
 
 __all__ = ["ROWS", "run"]
@@ -85,6 +85,10 @@ _PAGE = """async count => {
 
 
 def run() -> list[dict[str, Any]]:
+    try:
+        chromium()
+    except FileNotFoundError as exc:
+        raise LeftOut(str(exc)) from None
     with tempfile.TemporaryDirectory() as place:
         lab = Lab(Installed(Path(sys.prefix), Path(place)), Path(place) / "lab")
         try:

@@ -17,10 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-__all__ = ["Contender", "Rounds", "line", "note", "once", "race", "say", "statement", "table", "take_turns"]
+__all__ = ["Contender", "LeftOut", "Rounds", "line", "note", "once", "race", "say", "statement", "table", "take_turns"]
 
 _COLUMNS = ("row", "what", "ours", "peer", "ratio", "target", "met")
 _HEADS = ("row", "what", "ours", "peer", "ratio", "reach", "met")
+
+
+class LeftOut(Exception):
+    """What a module needs is not here; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,19 @@ def run(actor: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
 @pytest.mark.spec("002/Data Model/Slug and version unique in a bundle")
 @pytest.mark.parametrize("each", [pytest.param(6, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
-def test_the_same_put_from_16_processes_is_made_once(tmp_path: Path, each: int) -> None:
+def test_the_same_put_from_16_processes_is_made_once(tmp_path: Path, each: int, record_property: Any) -> None:
     found = run("race", home=str(tmp_path / ".onetool"), processes=16, each=each)
 
+    record_property("figures", f"16 processes, {each} names, {found['stored']} stored, {max(found['made'])} of each")
     assert found["made"] == [1] * each
     assert found["refused"] == 15 * each
     assert (found["stored"], found["distinct"], found["problems"]) == (each, each, [])
 
 
 def test_the_careless_control_makes_some_twice(tmp_path: Path) -> None:
-    assert max(run("careless", home=str(tmp_path / "careless"), processes=16, each=50)["made"]) > 1
+    tries = (run("careless", home=str(tmp_path / f"careless-{n}"), processes=16, each=50)["made"] for n in range(20))
+
+    assert any(max(made) > 1 for made in tries)
 
 
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
@@ -53,7 +56,7 @@ def test_the_same_slug_from_16_processes_is_one_bundle(tmp_path: Path) -> None:
 def test_a_killed_put_loses_and_breaks_nothing(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("killed", home=str(tmp_path / ".onetool"), rounds=kills, seed=kills)
 
-    record_property("landed", found["landed"])
+    record_property("figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost")
     assert (found["lost"], found["broken"], found["left"]) == (0, [], [])
     assert kills < 100 or found["landed"] > kills / 10, "too few kills landed in a write"
 

@@ -30,7 +30,7 @@ def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
 def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("record_killed", tmp_path / "calls", rounds=kills, seed=kills)
 
-    record_property("landed", found["landed"])
+    record_property("figures", f"{kills} kills, {found['landed']} inside a record, {found['lost']} lost")
     assert found["landed"] > kills / 10, "too few kills came inside a record to prove anything"
     assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
     assert found["extra"] <= kills, "at most the one record of each process that was not yet answered for"
@@ -42,17 +42,20 @@ def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_pro
 def test_a_kill_inside_a_fold_neither_loses_nor_doubles(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("fold_killed", tmp_path / "calls", rounds=kills, seed=kills)
 
-    record_property("landed", found["landed"])
+    record_property("figures", f"{kills} kills, {found['landed']} inside a fold, {found['lost']} lost")
     assert found["landed"] > kills / 20
     assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
     assert found["totals_agree"]
 
 
 @pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
-def test_a_kill_while_a_damaged_database_is_mended_costs_nothing(tmp_path: Path, kills: int) -> None:
+def test_a_kill_while_a_damaged_database_is_mended_costs_nothing(
+    tmp_path: Path, kills: int, record_property: Any
+) -> None:
     """The append file still has every call, so the total is always right; nothing half-made stays."""
     found = run("mend_killed", tmp_path / "calls", rounds=kills, seed=kills)
 
+    record_property("figures", f"{kills} kills, {found['landed']} inside a repair, totals {found['totals']}")
     assert found["landed"] > kills / 4
     assert found["totals"] == [3000]
     assert found["drafts"] == 0
@@ -69,10 +72,13 @@ def test_the_control_that_writes_in_place_is_caught_corrupt(tmp_path: Path) -> N
     ("processes", "each"),
     [pytest.param(16, 300, id="few"), pytest.param(16, 20_000, id="many", marks=pytest.mark.soak)],
 )
-def test_many_processes_add_up_while_all_of_them_fold(tmp_path: Path, processes: int, each: int) -> None:
+def test_many_processes_add_up_while_all_of_them_fold(
+    tmp_path: Path, processes: int, each: int, record_property: Any
+) -> None:
     found = run("many_records", tmp_path / "calls", processes=processes, each=each)
 
     whole = processes * each
+    record_property("figures", f"{processes} processes, {whole} records, {found['rows']} found")
     assert found["codes"] == [0], "a process that looked must have seen all of its own calls"
     assert (found["total"], found["failures"], found["size"]) == (whole, whole // 4, 3 * whole)
     assert (found["tools"], found["by_tool"]) == (processes, [each])
@@ -81,18 +87,19 @@ def test_many_processes_add_up_while_all_of_them_fold(tmp_path: Path, processes:
 
 
 def test_the_control_without_a_log_loses_counts(tmp_path: Path) -> None:
-    found = run("many_counters", tmp_path / "calls", processes=16, each=25)
+    totals = (run("many_counters", tmp_path / "calls", processes=16, each=25)["total"] for _ in range(20))
 
-    assert found["total"] != 400, "or two have written into each other"
+    assert any(total != 400 for total in totals), "or two have written into each other"
 
 
 @pytest.mark.parametrize(
     "interrupts", [pytest.param(60, id="few"), pytest.param(5000, id="many", marks=pytest.mark.soak)]
 )
-def test_an_interrupt_at_any_moment_leaves_the_log_whole(tmp_path: Path, interrupts: int) -> None:
+def test_an_interrupt_at_any_moment_leaves_the_log_whole(tmp_path: Path, interrupts: int, record_property: Any) -> None:
     """Records, folds, looks and notes, stopped again and again; afterwards no lock is held and all can go on."""
     found = run("interrupted", tmp_path, rounds=interrupts, seed=interrupts)
 
+    record_property("figures", f"{interrupts} interrupts, {found['landed']} inside the store, {found['lost']} lost")
     assert found["landed"] > interrupts / 10
     assert (found["lost"], found["doubled"], found["problems"], found["bad_notes"]) == (0, 0, [], 0)
     assert found["totals_agree"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ SWEEPERS = 12
 SWEEP = """
 import sys
 from pathlib import Path
+from typing import Any
 from onetool_ipy.stores.files import sweep
 print("sweeping", flush=True)
 while True:
@@ -22,7 +24,7 @@ while True:
 
 
 @pytest.mark.parametrize("count", [600, pytest.param(20_000, marks=pytest.mark.soak)])
-def test_a_sweep_never_takes_a_living_writers_file(tmp_path: Path, count: int) -> None:
+def test_a_sweep_never_takes_a_living_writers_file(tmp_path: Path, count: int, record_property: Any) -> None:
     """Many sweeps at once lock a new file now and then before its writer can: it then writes under another name."""
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
     sweepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(SWEEPERS)]
@@ -36,5 +38,6 @@ def test_a_sweep_never_takes_a_living_writers_file(tmp_path: Path, count: int) -
         for sweeper in sweepers:
             sweeper.kill()
             sweeper.communicate()
+    record_property("figures", f"{count} writes beside {SWEEPERS} sweepers, none taken")
     assert {path.read_bytes() for path in tmp_path.glob("file*")} == {b"whole"}
     assert [path for path in tmp_path.iterdir() if not path.name.startswith("file")] == []

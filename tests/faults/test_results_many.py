@@ -31,12 +31,13 @@ def all_together(stage: Stage, actor: str, **arguments: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.soak)])
-def test_every_result_of_every_process_is_there(stage: Stage, tmp_path: Path, count: int) -> None:
+def test_every_result_of_every_process_is_there(stage: Stage, tmp_path: Path, count: int, record_property: Any) -> None:
     folder, acks = tmp_path / "results", tmp_path / "acks"
 
     all_together(stage, "put", folder=str(folder), acks=str(acks), seed="", lines=5, count=count)
 
     results, known = Results(folder), acknowledged(acks)
+    record_property("figures", f"{PROCESSES} processes, {PROCESSES * count} results, {len(known)} there")
     assert len({one["handle"] for one in known}) == PROCESSES * count
     assert {row["handle"] for row in results.list()} == {one["handle"] for one in known}
     for one in known:

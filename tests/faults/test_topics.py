@@ -52,7 +52,7 @@ def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
 def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("notify_killed", tmp_path, rounds=kills, seed=kills)
 
-    record_property("landed", found["landed"])
+    record_property("figures", f"{kills} kills, {found['landed']} inside a write, {found['lost']} lost")
     assert found["landed"] > kills / 5
     assert (found["lost"], found["doubled"], found["broken"], found["last"]) == (0, 0, 0, "last")
 
@@ -60,9 +60,10 @@ def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int
 @pytest.mark.parametrize(
     ("processes", "each"), [pytest.param(16, 8, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)]
 )
-def test_many_processes_write_whole_documents(tmp_path: Path, processes: int, each: int) -> None:
+def test_many_processes_write_whole_documents(tmp_path: Path, processes: int, each: int, record_property: Any) -> None:
     found = run("many_notes", tmp_path, processes=processes, each=each)
 
+    record_property("figures", f"{processes} processes, {processes * each} messages, {found['distinct']} found")
     assert found == {"codes": [0], "documents": processes * each, "distinct": processes * each}
 
 
