@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
-from onetool_ipy.core.errors import Unavailable
+from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
+from onetool_ipy.core.errors import TRUST_IT, Unavailable, Untrusted
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import Source, Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry, Session
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from onetool_ipy.net import Road, Rules
     from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
+    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.mcp import ServerDefinition, Servers
     from onetool_ipy.sources.pack_files import PackFiles
 
@@ -37,7 +39,7 @@ __all__ = ["open_toolbox"]
 
 Clock = Callable[[], datetime.datetime]
 
-_PLACES = ("HOME", CONFIG_ENV, STATE_ENV, "XDG_STATE_HOME")
+_PLACES = ("HOME", CONFIG_ENV, STATE_ENV, TRUST_ENV, "XDG_STATE_HOME")
 """What of the environment decides where the project and its state are."""
 
 
@@ -90,13 +92,14 @@ def open_leniently(
     box.replays.env = surroundings
     box.at_close.append(box.replays.close)
     places = {key: surroundings[key] for key in _PLACES if key in surroundings}
-    box.open_again = partial(_open_again, box.config.paths.config_file, places)
+    named = box.config.paths.config_file if box.config.trust.how == "named" else None
+    box.open_again = partial(_open_again, named, box.config.paths.project, places)
     return box
 
 
-def _open_again(path: Path | None, places: Mapping[str, str]) -> Toolbox:
+def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
     """The toolbox of the same project in another process of this machine; its secrets are read there, not sent."""
-    return open_leniently(path, env={**os.environ, **places})
+    return open_leniently(path, env={**os.environ, **places}, cwd=project)
 
 
 def _road(transport: Any, box: Toolbox) -> Road:
@@ -127,17 +130,57 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
 
 
 def _adopt_servers(config: Config, servers: Servers) -> None:
-    """Before a reloaded configuration is in force: end and start what it changes of the servers."""
+    """Before a reloaded configuration is in force: end what it changes of the servers. Nothing is started."""
     servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s)
-    servers.prepare()
 
 
 def _server_definitions(config: Config) -> list[ServerDefinition]:
     from onetool_ipy.sources.mcp import read_server
 
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
-    listed = config.settings.servers.items()
-    return [read_server(name, d.data, d.where, folder=folder, timeout_s=timeout_s) for name, d in listed]
+    found = []
+    for name, entry in config.settings.servers.items():
+        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s)
+        is_allowed = config.trust.covers(name, pin_of(entry.written))
+        found.append(definition if is_allowed else definition._replace(is_allowed=False, trusted=False))
+    return found
+
+
+def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], BundleKit]) -> Inventory:
+    """What a yes to this project would let run, as far as it needs one."""
+    from onetool_ipy.sources.bundles import http_hosts
+    from onetool_ipy.sources.inventory import Inventory, server_entries
+
+    servers = server_entries(config.settings.servers, config.trust, config.secrets.names())
+    folder = str(config.paths.project)
+    if config.trust.is_given:
+        return Inventory(folder, servers=servers)
+    count, hosts = http_hosts(kit().store)
+    return Inventory(
+        folder,
+        () if files is None else tuple(files.shown()),
+        servers,
+        count,
+        tuple(hosts),
+        tuple(config.settings.snippets),
+    )
+
+
+def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
+    """Put the project on the user's list, with its servers as they are now; or one server of it."""
+    folder = config.paths.project
+    now = {name: pin_of(entry.written) for name, entry in config.settings.servers.items()}
+    known = _trust_list(env)
+    before = known.get(folder) if server else None
+    known.add(folder, now if before is None else {**before, server: now[server]})
+
+
+def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:
+    return _trust_list(env).remove(config.paths.project)
+
+
+def _trust_list(env: Mapping[str, str]) -> TrustList:
+    return TrustList.of(env, Path(env.get("HOME") or os.path.expanduser("~")))
 
 
 def _be_quiet() -> None:
@@ -156,7 +199,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
     files = _pack_files(config)
-    kit = cache(partial(_bundle_kit, config, clock, box))
+    kit = cache(partial(_bundle_kit, config, env, clock, box))
     return Parts(
         config=config,
         build_registry=partial(_registry, config, files, kit, partial(_builtins, config, env, clock, cwd), box),
@@ -165,6 +208,9 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
         build_bundles=partial(_bundles, config, clock, kit, box),
         pack_names=_pack_names(config, files),
         adopt_servers=partial(_adopt_servers, config),
+        inventory=partial(_inventory, config, files, kit),
+        record_trust=partial(_record_trust, config, env),
+        forget_trust=partial(_forget_trust, config, env),
     )
 
 
@@ -182,7 +228,14 @@ def _pack_files(config: Config) -> PackFiles | None:
     from onetool_ipy.sources.pack_files import PackFiles
 
     cache = OutlineCache(config.paths.state / "cache" / FILE)
-    return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache)
+    require = partial(_require_trust, config)
+    return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache, require_trust=require)
+
+
+def _require_trust(config: Config, file: Path) -> None:
+    """No code of a project is run before the user trusts it."""
+    if not config.trust.is_given:
+        raise Untrusted(f"'{file}' was not run: you have not said that you trust this project.", hint=TRUST_IT)
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
@@ -213,7 +266,6 @@ def _registry(
     from onetool_ipy.sources.mcp import ServerTools
     from onetool_ipy.sources.verdict import FILE, Verdict
 
-    box.servers.prepare()
     builtins = build_builtins(box)
     handlers = partial(_handlers, builtins)
     verdict = Verdict(config.paths.state / "cache" / FILE, config.fingerprint)
@@ -234,11 +286,12 @@ def _registry(
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
         changed=box.tell_watchers,
         peek=lambda: bundles.refresh() or switched.refresh(),
+        before_list=box.servers.prepare,
     )
 
 
-def _bundle_kit(config: Config, clock: Clock, box: Toolbox) -> BundleKit:
-    """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one."""
+def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleKit:
+    """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one, which is trusted."""
     from onetool_ipy.bundles.kit import BundleKit, Outside
 
     found = config.paths.onetool_dir
@@ -251,7 +304,8 @@ def _bundle_kit(config: Config, clock: Clock, box: Toolbox) -> BundleKit:
         clock=clock,
         call=partial(_inner_call, box),
     )
-    return BundleKit(found or config.paths.project / FOLDER, outside, is_found=found is not None)
+    made = partial(_record_trust, config, env, "")
+    return BundleKit(found or config.paths.project / FOLDER, outside, is_found=found is not None, on_made=made)
 
 
 def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleKit], box: Toolbox) -> Bundles:
@@ -280,7 +334,7 @@ def _rules(config: Config) -> Rules:
 
 def _secret(config: Config, name: str) -> str | None:
     """A secret of the secrets file; a tool from elsewhere must not read the environment."""
-    return config.secrets.get(name) if name in config.secrets.names() else None
+    return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
 
 
 def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
@@ -377,6 +431,7 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
         owner=box,
         steps=[steps.span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
         record=calls.recorder(box.log),
+        admit=None if config.trust.record is None else box.admit,
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,

@@ -15,11 +15,11 @@ def __getattr__(name: str) -> Any:
     box = current.require()
     pack = box.pack(name)
     if pack is None:
-        known = box.registry.packs()
+        known = box.registry.known_packs()
         near = match.did_you_mean(name, known) or f"There are: {', '.join(known)}"
         raise AttributeError(f"No pack '{name}'. {near}")
     return pack
 
 
 def __dir__() -> list[str]:
-    return sorted(current.require().registry.packs())
+    return sorted(current.require().registry.known_packs())

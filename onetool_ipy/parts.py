@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
@@ -49,10 +50,16 @@ class Parts:
         build_bundles: Callable[[], Bundles],
         pack_names: Sequence[str] = (),
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
+        inventory: Callable[[], Inventory],
+        record_trust: Callable[[str], None],
+        forget_trust: Callable[[], bool],
     ) -> None:
         self.config = config
         self.pack_names = tuple(pack_names)
         self.adopt_servers = adopt_servers
+        self.inventory = inventory
+        self.record_trust = record_trust
+        self.forget_trust = forget_trust
         self._build_registry = build_registry
         self._build_executor = build_executor
         self._build_stores = build_stores

@@ -41,6 +41,12 @@ class Box(Protocol):
     @property
     def shortcuts(self) -> Shortcuts: ...
 
+    def is_unlisted(self, pack: str) -> bool: ...
+
+    def make_ready(self, tool: object, source: CallSource) -> None: ...
+
+    def admit_snippet(self, name: str) -> None: ...
+
     def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
 
     async def acall(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
@@ -112,7 +118,9 @@ class PackProxy:
         if spec is None:
             spelled = (s for s in self._specs() if schema.identifier(s.short_name) == tool)
             spec = next(spelled, None)
-        return None if spec is None else ToolProxy(self._box, spec)
+        if spec is not None:
+            return ToolProxy(self._box, spec)
+        return UnlistedTool(self._box, self._name, tool) if self._box.is_unlisted(self._name) else None
 
     def _missing(self, tool: str) -> NoSuchTool:
         said = self._box.registry.missing(f"{self._name}.{tool}")
@@ -188,6 +196,23 @@ class ToolProxy:
         return bound
 
 
+class UnlistedTool(ToolProxy):
+    """A tool of a server whose tools nobody knows yet. A look at it starts nothing; its call starts the server."""
+
+    def __init__(self, box: Box, server: str, tool: str) -> None:
+        said = f"A tool of the server '{server}', which tells its tools when one of them is called."
+        empty = {"type": "object"}
+        stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
+        super().__init__(box, stub)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        self._box.make_ready(self._spec.name, _caller())
+        found = PackProxy(self._box, self._spec.pack)._find(self._spec.short_name)
+        if found is not None:
+            self._spec = found._spec
+        return super()._bind(args, kwargs)
+
+
 class OtProxy(PackProxy):
     """`ot` for Python code: where spec 001 wants an error text returned, it is returned (ErrorText)."""
 
@@ -204,6 +229,7 @@ class OtProxy(PackProxy):
         found = self._box.shortcuts.find(name.removeprefix("$"))
         if not isinstance(found, Snippet):
             return self._box.run(found or name, params)
+        self._box.admit_snippet(found.name)
         code = expand(found, params)
         if self._box.run_code is not None:
             return self._box.run_code(code, found.name)

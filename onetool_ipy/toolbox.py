@@ -7,18 +7,31 @@ with. `proxies` make its tools callable as plain Python. Building the parts is `
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.config import Config
+from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core import current, values
 from onetool_ipy.core import watch as watched
-from onetool_ipy.core.errors import InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.core.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, Untrusted, UsageProblem
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.loop import Background, GivenUp
-from onetool_ipy.core.model import CallSource, Problem, ToolCall, ToolResult, ToolSpec, UncheckedCall
+from onetool_ipy.core.model import (
+    PROJECT_ORIGINS,
+    CallSource,
+    Problem,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UncheckedCall,
+)
 from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.schema import identifier
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.parts import Parts
 from onetool_ipy.proxies import OtProxy, PackProxy, Screens, ToolProxy
@@ -35,12 +48,16 @@ if TYPE_CHECKING:
     from onetool_ipy.llm import ModelClient
     from onetool_ipy.llm.ask import Asker
     from onetool_ipy.net import Road
+    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import Calls
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
 __all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
+
+_ASKED: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
+"""Calls by a person who may be at the keyboard."""
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
@@ -51,7 +68,8 @@ class Toolbox:
     """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
 
     `dress`, `on_adopt` and `watch` are for a face: how a tool's own exception is to look, who hears of a cell's new
-    tool, and who of the calls that a person makes.
+    tool, and who of the calls that a person makes. `on_untrusted` may ask the person for a yes, before a call that
+    needs one is refused.
     `watchers` are called when there may be other tools, `at_close` before it closes.
     """
 
@@ -71,6 +89,7 @@ class Toolbox:
         self.dress: Callable[[BaseException], None] | None = None
         self.on_adopt: Callable[[ToolSpec], None] | None = None
         self.watch: Watcher | None = None
+        self.on_untrusted: Callable[[Untrusted], None] | None = None
         self._jobs: Jobs | None = None
         self.on_reload: Callable[[], None] | None = None
         self.run_code: Callable[[str, str], Any] | None = None
@@ -251,7 +270,10 @@ class Toolbox:
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
         specs = self.registry.pack(name)
-        return None if not specs else PackProxy(self, specs[0].pack)
+        if specs:
+            return PackProxy(self, specs[0].pack)
+        server = next((each for each in self.servers if name in (each, identifier(each))), "")
+        return PackProxy(self, server) if self.is_unlisted(server) else None
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
@@ -319,8 +341,10 @@ class Toolbox:
         """Everything that is wrong now and stops nothing else, without secrets."""
         known = self.registry
         found = [*self.config.problems_now(), *known.problems()]
+        if self.config.trust.how == "untrusted":
+            found.append(Problem(str(self.config.paths.project), "You have not said that you trust it.", TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
-            names = [spec.name for spec in known.list()]
+            names = [spec.name for spec in known.known()]
             wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
             for problem in sorted(set(wrong) - self._told):
                 logging.getLogger("onetool_ipy.config").error("%s", self.mask(str(problem)))
@@ -328,7 +352,7 @@ class Toolbox:
             found += wrong
         if self._problem is not None:
             found.append(self._problem)
-        found += self.servers.clashes(known.packs())
+        found += self.servers.clashes(known.known_packs())
         found += self.log.problems()
         return [Problem(self.mask(p.where), self.mask(p.message), self.mask(p.hint) or _MEND) for p in found]
 
@@ -340,6 +364,131 @@ class Toolbox:
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
         return self.config.secrets.mask(text)
+
+    def make_ready(self, tool: object, source: CallSource = "python") -> None:
+        """Before a call: let the person say yes where the tool needs one, and start the one server it needs.
+
+        Raises nothing: what may not run is refused by the call itself.
+        """
+        if self.parts.config.trust.record is not None and isinstance(tool, str):
+            spec = self.parts.registry.get(tool)
+            if spec is None or spec.origin in PROJECT_ORIGINS:
+                self._ask_for(partial(self.admit, tool), source)
+        if (self._servers is not None or self.parts.config.settings.servers) and self.servers.unknown:
+            self.servers.seek(tool)
+
+    def is_unlisted(self, pack: str) -> bool:
+        """Whether a pack is a server whose tools nobody knows yet."""
+        return self.servers.is_unknown(pack)
+
+    def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
+        """Raise Untrusted for a tool that belongs to a project, or a server of it, that the user does not trust."""
+        trust = self.parts.config.trust
+        if trust.record is None:
+            return
+        spec = spec or self.parts.registry.get(tool)
+        server = tool.partition(".")[0] if spec is None else spec.server
+        if spec is not None and (spec.origin not in PROJECT_ORIGINS or self.session.specs.get(spec.name) is spec):
+            return
+        if server and (server in self.servers or spec is not None):
+            if not self.servers.is_allowed(server):
+                raise self._untrusted(f"The tool '{spec.name if spec else tool}' was not run", server)
+        elif spec is not None and not trust.is_given:
+            raise self._untrusted(f"The tool '{spec.name}' was not run")
+
+    def is_admitted(self, tool: str) -> bool:
+        """Whether `admit` lets a tool run."""
+        try:
+            self.admit(tool)
+        except Untrusted:
+            return False
+        return True
+
+    def admit_snippet(self, name: str) -> None:
+        """Let a snippet run: raise Untrusted for one of a project that the user does not trust, and says no to."""
+        if name not in self._snippets:
+            self.require_trust()
+
+    def may_expand(self, snippet: str) -> bool:
+        """Whether the template of a snippet may be filled without asking."""
+        return snippet in self._snippets or self._is_free()
+
+    def require_trust(self) -> None:
+        """Raise Untrusted where the project is not trusted, and the person does not say yes."""
+        self._ask_for(self._admit_project, "magic")
+        self._admit_project()
+
+    def admit_server(self, name: str) -> None:
+        """Let a server start because a person wants it: raise Untrusted where the person does not say yes."""
+        self._ask_for(partial(self._admit_server, name), "magic")
+        self._admit_server(name)
+
+    def would_run(self) -> Inventory:
+        """What of the project a yes would let run, as far as it needs one."""
+        return self.parts.inventory()
+
+    def trust(self, server: str = "") -> None:
+        """Trust the project from now on, with its servers as they are defined now; or say yes to one server alone.
+
+        Raises UsageProblem where there is nothing to trust.
+        """
+        self.follow_trust()
+        config = self.parts.config
+        if config.trust.how == "no project":
+            raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
+        if config.trust.record is None:
+            return
+        self.parts.record_trust(server)
+        self.follow_trust()
+
+    def distrust(self) -> bool:
+        """Trust the project no longer; False where it was not on the list."""
+        was_listed = self.parts.forget_trust()
+        self.follow_trust()
+        return was_listed
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Around what a person saves into the project: a `.onetool` that is made by it is trusted."""
+        is_new = not os.path.lexists(self.parts.config.paths.project / FOLDER)
+        yield
+        if is_new and self.parts.config.trust.how == "no project":
+            self.parts.record_trust("")
+
+    def _is_free(self) -> bool:
+        trust = self.parts.config.trust
+        return trust.is_given or trust.how == "no project"
+
+    def _admit_project(self) -> None:
+        if not self._is_free():
+            raise self._untrusted("It was not run")
+
+    def _admit_server(self, name: str) -> None:
+        if not self.servers.is_allowed(name):
+            raise self._untrusted(f"The server '{name}' was not started", name)
+
+    def _untrusted(self, what: str, server: str = "") -> Untrusted:
+        if server and self.parts.config.trust.is_given:
+            return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
+        return Untrusted(f"{what}: you have not said that you trust this project.", hint=TRUST_IT)
+
+    def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
+        """Look whether the user's trust changed meanwhile; let the face ask for what is missing."""
+        if self.parts.config.trust.has_changed():
+            self.follow_trust()
+        if self.on_untrusted is None or source not in _ASKED:
+            return
+        try:
+            admit()
+        except Untrusted as exc:
+            self.on_untrusted(exc)
+
+    def follow_trust(self) -> None:
+        """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""
+        self._require_open()
+        with self._swap.mine():
+            fresh = self._build(self)
+        self._take(fresh)
 
     def reload(self) -> None:
         """Build everything anew from the files; on a failure keep what was good, and raise InvalidConfig.
@@ -355,6 +504,10 @@ class Toolbox:
                 self._problem = Problem("reload", exc.message, _KEPT)
                 problems = exc.problems if isinstance(exc, InvalidConfig) else ()
                 raise InvalidConfig(exc.message, hint=_KEPT, problems=problems) from exc
+        self._take(fresh)
+
+    def _take(self, fresh: Parts) -> None:
+        """Put fresh parts in force."""
         if self._servers is not None:
             fresh.adopt_servers(self._servers)
         with self._swap.mine():
@@ -393,10 +546,10 @@ class Toolbox:
     def _call(self, tool: str | ToolCall, args: Any, source: CallSource, check: bool) -> ToolCall:
         if self._is_closed:
             self._require_open()
-        if self._servers is not None and self._servers.unknown:
-            self._servers.seek(tool.name if isinstance(tool, ToolCall) else tool)
         if isinstance(tool, ToolCall):
+            self.make_ready(tool.name, tool.source)
             return tool if check else _unchecked(*tool)
+        self.make_ready(tool, source)
         if type(args) is not dict:
             args = {} if args is None else dict(args) if isinstance(args, Mapping) else args
         return ToolCall(self.new_id(), tool, args, source) if check else _unchecked(self.new_id(), tool, args, source)

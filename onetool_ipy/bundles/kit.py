@@ -41,8 +41,10 @@ class Outside(NamedTuple):
 class BundleKit:
     """The store, the switches of the built-ins, and the runners, of the bundles in one `.onetool`."""
 
-    def __init__(self, home: Path, outside: Outside, *, is_found: bool = True) -> None:
-        self.store = BundleStore(home / _FOLDER, is_found=is_found)
+    def __init__(
+        self, home: Path, outside: Outside, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None
+    ) -> None:
+        self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
         self.overlay = Overlay(home / _FOLDER)
         self._outside = outside
         self._runners: Runners | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -63,12 +63,13 @@ class BundleStore:
     """The bundles of one project. Threads and processes may share it; nothing is made before something is written.
 
     `is_found` says that the project's `.onetool` was there and is ours when the configuration was read. One that
-    appears later must be owned by this user.
+    appears later must be owned by this user. `on_made` hears of a `.onetool` that the first write makes.
     """
 
-    def __init__(self, root: Path, *, is_found: bool = True) -> None:
+    def __init__(self, root: Path, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None) -> None:
         self.root = root
         self._is_found = is_found
+        self._on_made = on_made
         self._seen = _Seen({str(root): None}, {}, EMPTY, is_young=False, listed={})
         self._written: dict[str, File] = {}
 
@@ -109,7 +110,10 @@ class BundleStore:
     def writing(self) -> Iterator[Snapshot]:
         """Hold the store's lock: nobody else writes, and what is seen inside stays true until the end."""
         self._require_own()
+        is_new = not os.path.lexists(self.root.parent)
         make_folder(self.root)
+        if is_new:
+            self._on_made()
         with locked(self.root / ".store", _LOCK_WAIT_S):
             yield self.look()
 

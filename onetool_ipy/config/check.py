@@ -2,20 +2,24 @@
 
 Owns which keys there are and what each may hold. Values of packs, servers, models and http are filled (`${NAME}`)
 before they are looked at: a name that is missing leaves out the server or model that needs it; in packs and http it
-leaves out that one value.
+leaves out that one value. In a project that is not trusted nothing is filled, and `_restrained` says what of it does
+not count.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from onetool_ipy.config.document import Packed, quoted
-from onetool_ipy.config.entries import model, server, snippet, topic
+from onetool_ipy.config.entries import model, server, server_as_written, snippet, topic
 from onetool_ipy.config.kinds import Kind, boolean, host, number, text, texts, whole
 from onetool_ipy.config.look import Get, Look
 from onetool_ipy.config.notes import File
+from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.settings import (
     Ask,
     Definition,
@@ -71,9 +75,15 @@ _KINDS: Mapping[type, Mapping[str, Kind]] = {
 }
 
 
-def check_settings(main: File | None, snippets: File | None, get: Get) -> Settings:
-    """Build the Settings from onetool.yaml and snippets.yaml; `get` gives the value of a `${NAME}`."""
-    settings = Settings() if main is None else _settings(Look(main, get))
+def check_settings(main: File | None, snippets: File | None, get: Get, *, untrusted: Path | None = None) -> Settings:
+    """Build the Settings from onetool.yaml and snippets.yaml; `get` gives the value of a `${NAME}`.
+
+    `untrusted` is the project's folder, where the user does not trust it.
+    """
+    settings = Settings()
+    if main is not None:
+        look = Look(main, get)
+        settings = _settings(look) if untrusted is None else _restrained(look, untrusted)
     if snippets is None:
         return settings
     found = dict(settings.snippets)
@@ -98,6 +108,17 @@ def check_prompts(file: File) -> Mapping[str, str]:
 
 
 def _settings(look: Look) -> Settings:
+    return _plain_settings(look).replace(
+        packs=_packs(look),
+        servers=_entries(look, "servers", server, filled=True),
+        http=_http(look),
+        models=_models(look),
+        state_dir=look.value("state_dir", look.file.data.get("state_dir"), text),
+    )
+
+
+def _plain_settings(look: Look) -> Settings:
+    """The sections in which no `${NAME}` is filled."""
     data, default = look.file.data, Settings()
     known = (*Settings.fields(), "alias")
     for key in data:
@@ -107,21 +128,46 @@ def _settings(look: Look) -> Settings:
     return Settings(
         version=_version(look),
         tools_dir=default.tools_dir if tools_dir is None else tools_dir,
-        packs=_packs(look),
         tools=_tools(look.file, look.items("tools")),
         aliases=_aliases(look),
         snippets=_entries(look, "snippets", snippet),
-        servers=_entries(look, "servers", server, filled=True),
         topics=_topics(look),
-        http=_http(look),
         fs=_section(look, "fs", Fs),
         output=_section(look, "output", Output),
         stats=_section(look, "stats", Stats),
-        models=_models(look),
         ask=_section(look, "ask", Ask),
         timeouts=_section(look, "timeouts", Timeouts),
-        state_dir=look.value("state_dir", data.get("state_dir"), text),
     )
+
+
+def _restrained(look: Look, project: Path) -> Settings:
+    """The settings of a project that is not trusted: nothing is filled, and nothing reaches out of its folder.
+
+    Its models, pack settings, hosts, approvals and `state_dir` do not count. Its servers are there to be shown.
+    """
+    found = _plain_settings(look)
+    written = look.file.data.get("servers")
+    named = written.items() if isinstance(written, dict) else ()
+    servers = {
+        name: Definition(data, look.file.where(f"servers.{name}"), raw)
+        for name, raw in named
+        if not look.file.has_fault_in(f"servers.{name}") and (data := server_as_written(name, raw)) is not None
+    }
+    roots = tuple(root for root in found.fs.roots if _is_inside(project, Path(root)))
+    topics = tuple(topic for topic in found.topics if _is_inside(project, Path(FOLDER, topic.file)))
+    return found.replace(
+        servers=MappingProxyType(servers),
+        fs=found.fs.replace(roots=roots),
+        topics=topics,
+        ask=found.ask.replace(approve=()),
+    )
+
+
+def _is_inside(project: Path, path: Path) -> bool:
+    """Whether a path of the project stays in its folder, links resolved; `~` leads out of it."""
+    if path.parts[:1] and path.parts[0].startswith("~"):
+        return False
+    return Path(os.path.realpath(project / path)).is_relative_to(os.path.realpath(project))
 
 
 def _version(look: Look) -> int:
@@ -229,7 +275,7 @@ def _entries(
         data, complete = look.filled(written, key) if filled else (written, True)
         made = build(look, key, name, data) if complete else None
         if made is not None:
-            out[name] = made if isinstance(made, Model) else Definition(made, look.file.where(key))
+            out[name] = made if isinstance(made, Model) else Definition(made, look.file.where(key), written)
     return MappingProxyType(out)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "check_server",
     "model",
     "server",
+    "server_as_written",
     "snippet",
     "topic",
 ]
@@ -44,7 +45,7 @@ PARAM_KEYS = ("description", "default", "example", "type")
 def server(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
     """An MCP server; `type` may be left out, `command` means stdio and `url` means http."""
     form = _Form(look, key, data)
-    if not name.isprintable() or any(c.isspace() or c == "." for c in name):
+    if not _is_server_name(name):
         form.wrong("", f"{quoted(name)} is not a server's name.", "Use no blanks and no dots.")
     kind = form.get("type", choice(*SERVER_KEYS), default="http" if "url" in form.data else "stdio")
     if kind is None:
@@ -65,6 +66,24 @@ def server(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str
     for limit in ("timeout_s", "idle_s"):
         out[limit] = form.get(limit, number(above=True, most=7 * 86_400))
     return out if form.good else None
+
+
+def server_as_written(name: str, raw: Any) -> dict[str, Any] | None:
+    """A server to be shown and not started: nothing in it is filled or judged. None where it is none at all."""
+    if not isinstance(raw, dict) or not _is_server_name(name):
+        return None
+    kind = raw.get("type") if raw.get("type") in SERVER_KEYS else "http" if "url" in raw else "stdio"
+    args, env, headers = raw.get("args"), raw.get("env"), raw.get("headers")
+    return {
+        "type": kind,
+        "command": str(raw.get("command") or ""),
+        "args": [str(word) for word in args] if isinstance(args, list) else [],
+        "env": {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {},
+        "url": str(raw.get("url") or ""),
+        "headers": {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {},
+        "enabled": raw.get("enabled") is not False,
+        "trusted": False,
+    }
 
 
 def check_server(name: str, data: Any, get: Get) -> dict[str, Any]:
@@ -127,6 +146,10 @@ def topic(look: Look, key: str, data: Any) -> Topic | None:
     form.only(Topic.fields())
     made = Topic(form.get("pattern", text, required=True), form.get("file", text, required=True))
     return made if form.good else None
+
+
+def _is_server_name(name: str) -> bool:
+    return name.isprintable() and not any(c.isspace() or c == "." for c in name)
 
 
 def _json(value: Any) -> Any:

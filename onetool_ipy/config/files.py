@@ -41,7 +41,7 @@ class Loaded(Value):
             yield Problem(problem.where, self.secrets.mask(problem.message), problem.hint)
 
 
-def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes) -> Loaded:
+def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool = True) -> Loaded:
     """Read, parse and check the files; `shown` is the folder as messages name it.
 
     Meanwhile no garbage is collected: it would take half of the time and find none. What is made here is bounded.
@@ -49,13 +49,13 @@ def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return _load(paths, env, shown, notes)
+        return _load(paths, env, shown, notes, is_trusted)
     finally:
         if was_on:
             gc.enable()
 
 
-def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> Loaded:
+def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool) -> Loaded:
     contents = _contents(paths, shown, notes)
     key = cache_key(contents)
     documents = _documents(contents, key, paths, shown, notes)
@@ -64,13 +64,14 @@ def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> Loa
         role: File(_shown(paths, role, shown), document, notes, strict=role == "main")
         for role, document in documents.items()
     }
-    settings = check_settings(files.get("main"), files.get("snippets"), secrets.get)
+    project = None if is_trusted else paths.project
+    settings = check_settings(files.get("main"), files.get("snippets"), secrets.get, untrusted=project)
     prompts = files.get("prompts")
     return Loaded(
         settings=settings,
         secrets=secrets,
         prompts=MappingProxyType({}) if prompts is None else check_prompts(prompts),
-        fingerprint=hashlib.sha256(f"{paths.config_file} {key} {mark}".encode()).hexdigest(),
+        fingerprint=hashlib.sha256(f"{paths.config_file} {key} {mark} {is_trusted}".encode()).hexdigest(),
     )
 
 

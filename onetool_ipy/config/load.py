@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Paths, expand_home, find, state_folder
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.trust import Trust, judge
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import InvalidConfig
 from onetool_ipy.core.model import Problem
@@ -40,6 +41,7 @@ class Config(Value):
     home: Path = Path("~")
     user_state: Path = Path("~")
     """The state that belongs to the user and to no project; not where `state_dir:` points."""
+    trust: Trust = Trust()
 
     def problems_now(self) -> list[Problem]:
         """`problems`, but for the mode of secrets.yaml as it was: someone may have mended it meanwhile, or not."""
@@ -76,7 +78,11 @@ def load_config(
     cwd: Path,
     home: Path | None = None,
 ) -> Config:
-    """Load the configuration that holds for `cwd` (contract 3), or the one named by `path`."""
+    """Load the configuration that holds for `cwd` (contract 3), or the one named by `path`.
+
+    In a project that the user does not trust, no `${NAME}` is filled, and what reaches out of the folder is left out
+    (contract 16).
+    """
     home = Path(home or env.get("HOME") or os.path.expanduser("~"))
     cwd = Path(os.path.abspath(cwd))
     found = find(path, env=env, cwd=cwd, home=home)
@@ -84,14 +90,23 @@ def load_config(
     state = state_folder(project, env=env, home=home)
     paths = Paths(cwd, project, found.onetool_dir, found.config_file, state)
     user_state = state_folder(Path(os.path.realpath(home)), env=env, home=home)
+    trust = judge(found, project, env=env, home=home)
     if found.config_file is None and found.onetool_dir is None:
-        return Config(Settings(), Secrets({}, env), paths, problems=found.problems, home=home, user_state=user_state)
+        return Config(
+            Settings(),
+            Secrets({}, env),
+            paths,
+            problems=found.problems,
+            home=home,
+            user_state=user_state,
+            trust=trust,
+        )
 
     from onetool_ipy.config.files import Notes, load_files
 
     notes = Notes(found.problems)
     shown = _shown_folder(paths, home)
-    loaded = load_files(paths, env=env, shown=shown, notes=notes)
+    loaded = load_files(paths, env=env, shown=shown, notes=notes, is_trusted=trust.is_given)
     settings = _without_approvals(loaded.settings, paths, home, shown, notes)
     chosen = settings.state_dir
     if chosen is not None and not env.get(STATE_ENV):
@@ -107,6 +122,7 @@ def load_config(
         shown=shown,
         home=home,
         user_state=user_state,
+        trust=trust,
     )
 
 

@@ -28,6 +28,8 @@ __all__ = [
     "expand_home",
     "find",
     "is_ours",
+    "project_key",
+    "state_base",
     "state_bases",
     "state_folder",
 ]
@@ -87,13 +89,13 @@ def find(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Pa
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
     """This project's folder in $ONETOOL_STATE, else in the platform's state directory; not created here."""
-    return _state_base(env, home) / _project_key(project)
+    return state_base(env, home) / project_key(project)
 
 
 def state_bases(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
     """The state directories of this user: $ONETOOL_STATE where it is set, and the platform's."""
-    platform = _state_base({key: value for key, value in env.items() if key != STATE_ENV}, home)
-    return tuple(dict.fromkeys((_state_base(env, home), platform)))
+    platform = state_base({key: value for key, value in env.items() if key != STATE_ENV}, home)
+    return tuple(dict.fromkeys((state_base(env, home), platform)))
 
 
 def expand_home(path: Path, home: Path) -> Path:
@@ -114,7 +116,8 @@ def is_ours(folder: str) -> bool:
     return not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid()
 
 
-def _state_base(env: Mapping[str, str], home: Path) -> Path:
+def state_base(env: Mapping[str, str], home: Path) -> Path:
+    """The folder that holds the state of all projects of this user."""
     chosen = env.get(STATE_ENV)
     if chosen:
         return Path(os.path.abspath(expand_home(Path(chosen), home)))
@@ -127,7 +130,7 @@ def _state_base(env: Mapping[str, str], home: Path) -> Path:
     return Path(platformdirs.user_state_dir("onetool_ipy"))
 
 
-def _project_key(project: Path) -> str:
+def project_key(project: Path) -> str:
     """A folder name for this project: readable, and different for every path."""
     import hashlib
 

@@ -39,13 +39,14 @@ class Definition:
     """One entry as written (a tool, server, snippet or pack's settings), and the `file:line` it stands at.
 
     `data` is plain: dicts, lists, text, numbers, booleans, None. Nobody changes it. A tool from the warm cache is
-    unpacked when it is first looked at; `name` and `where` are there before.
+    unpacked when it is first looked at; `name` and `where` are there before. `written` is the entry with every
+    `${NAME}` in it unfilled.
     """
 
-    __slots__ = ("_data", "where")
+    __slots__ = ("_data", "where", "written")
 
-    def __init__(self, data: dict[str, Any] | Packed, where: str) -> None:
-        self._data, self.where = data, where
+    def __init__(self, data: dict[str, Any] | Packed, where: str, written: Mapping[str, Any] = _NONE) -> None:
+        self._data, self.where, self.written = data, where, written
 
     @property
     def data(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@
     ├── CallFailure                what a tool, a step or a source raises; the executor turns it into data
     │   ├── ToolNotFound             tool_not_found   404
     │   │   ├── NotAllowed             not_allowed    403
-    │   │   └── Disabled               disabled       403
+    │   │   ├── Disabled               disabled       403
+    │   │   └── Untrusted              untrusted      403
     │   ├── InvalidArgs              invalid_args     400
     │   └── ExecutionFailed          execution_error  502
     │       ├── CallTimeout            timeout        504
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from onetool_ipy.core.model import Failure, ToolResult
 
 __all__ = [
+    "TRUST_IT",
     "BodyTooLarge",
     "CallCancelled",
     "CallFailure",
@@ -76,10 +78,14 @@ __all__ = [
     "ToolNotFound",
     "Unavailable",
     "UnknownProvider",
+    "Untrusted",
     "UsageProblem",
 ]
 
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
+
+TRUST_IT = "If you trust it, run: %tool trust"
+"""What to type where a project, or a server of it, is not trusted."""
 
 
 class OneToolError(Exception):
@@ -129,6 +135,17 @@ class NotAllowed(ToolNotFound):
 class Disabled(ToolNotFound):
     reason = "disabled"
     status = 403
+
+
+class Untrusted(ToolNotFound):
+    """Something of a project that the user does not trust. `server` names the one server that it is about."""
+
+    reason = "untrusted"
+    status = 403
+
+    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "") -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.server = server
 
 
 class InvalidArgs(CallFailure):

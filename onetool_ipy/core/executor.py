@@ -30,6 +30,7 @@ from onetool_ipy.core.errors import (
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
 from onetool_ipy.core.loop import Background, Overtime, hidden_stop, too_late
 from onetool_ipy.core.model import (
+    Admit,
     CallSource,
     Failure,
     Heard,
@@ -61,6 +62,7 @@ class Executor:
     """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
 
     `record` hears of every trip at its end; it has nothing to say before or about the result, so it is no step.
+    `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Executor:
         owner: Any = None,
         steps: Sequence[Step] = (),
         record: Record | None = None,
+        admit: Admit | None = None,
         background: Background,
         workers: Workers,
         local_s: float = 8.0,
@@ -82,6 +85,7 @@ class Executor:
         self._home = Home(_nowhere if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
         self._record = record
+        self._admit = admit
         self._local_s = local_s
         self._mask = mask
 
@@ -277,12 +281,16 @@ class Executor:
     def _find(self, trip: Trip) -> ToolSpec:
         """The tool as far as it is known without running anything of it, if it may be called."""
         spec = trip.spec
+        if self._admit is not None:
+            self._admit(trip.tool, spec)
         if spec is not None and trip.allow is None and not spec.disabled:
             return spec
         if spec is None:
             spec = self.registry.find(trip.tool) if type(trip.call.name) is str else None
             if spec is None:
                 raise self.registry.missing(trip.tool)
+            if self._admit is not None:
+                self._admit(trip.tool, spec)
             trip.spec, trip.tool = spec, spec.name
         if trip.allow is not None and not names.allowed(spec.name, trip.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")

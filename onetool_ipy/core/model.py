@@ -18,6 +18,8 @@ from onetool_ipy.core.printable import printable
 from onetool_ipy.core.result import Failure, Frozen, Json, ToolResult
 
 __all__ = [
+    "PROJECT_ORIGINS",
+    "Admit",
     "CallSource",
     "Dep",
     "Failure",
@@ -37,6 +39,9 @@ __all__ = [
 
 Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
 """Where a tool was defined, in the order in which names are given away."""
+
+PROJECT_ORIGINS: frozenset[Origin] = frozenset(("file", "config", "bundle", "mcp"))
+"""What comes from a project's files, and runs only where the user trusts it."""
 
 CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "mcp", "cli", "tool"]
 """Who asked for a call; `tool` is another tool. Calls by a person have no time limit of their own."""
@@ -295,6 +300,10 @@ class Step(Protocol):
 
 Record = Callable[[Trip, ToolResult], None]
 """Hears of every trip at its end, when all steps have seen it: also of one that was refused, failed or was stopped."""
+
+
+Admit = Callable[[str, ToolSpec | None], None]
+"""Asked before a tool runs, by its name and what is known of it; raises Untrusted where it may not."""
 
 
 class Source(Protocol):

@@ -74,6 +74,7 @@ class Registry:
         read_definition: ReadDefinition | None = None,
         changed: Callable[[], None] | None = None,
         peek: Callable[[], bool] | None = None,
+        before_list: Callable[[], None] = lambda: None,
     ) -> None:
         self.session = session if session is not None else Session()
         self._sources: tuple[Source, ...] = tuple(sources)
@@ -81,6 +82,7 @@ class Registry:
         self._building = ForkLock()
         self._is_stale = False
         self._peek = peek
+        self._before_list = before_list
         self._changed: Callable[[], None] | None = None  # nobody is told of the first tools
         self._index = _Index({}, {}, ())
         self.rebuild()
@@ -123,8 +125,16 @@ class Registry:
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
         )
 
-    def list(self, allow: Sequence[str] | None = None) -> list[ToolSpec]:
-        """All tools in order of registration, or those that an allow-list lets through."""
+    def list(self, allow: Sequence[str] | None = None) -> Specs:
+        """All tools in order of registration, or those that an allow-list lets through.
+
+        In a trusted project this starts the servers whose tools are not known yet; `known` starts nothing.
+        """
+        self._before_list()
+        return self.known(allow)
+
+    def known(self, allow: Sequence[str] | None = None) -> Specs:
+        """The tools that are known without starting anything."""
         self._look_outside()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
@@ -134,7 +144,12 @@ class Registry:
         return [*self._index.versions.values()]
 
     def packs(self) -> dict[str, Specs]:
-        """Pack name -> its tools, in order of registration."""
+        """Pack name -> its tools, in order of registration; starts what `list` starts."""
+        self._before_list()
+        return self.known_packs()
+
+    def known_packs(self) -> dict[str, Specs]:
+        """The packs that are known without starting anything."""
         self._look_outside()
         return {pack: specs.copy() for pack, specs in self._index.packs.items()}
 

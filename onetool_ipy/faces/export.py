@@ -28,7 +28,7 @@ __all__ = ["COMMANDS", "export_notebook"]
 
 COMMANDS = (
     "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
-    "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "usage", "view",
+    "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "trust", "usage", "view",
 )  # fmt: skip
 """The sub-commands of `%tool`: they show something, or change the project for good, and are left out of a script."""
 
@@ -162,7 +162,7 @@ class _Cell:
         if asked.kind == "command" and asked.name == "replay":
             return self._replay(asked.rest)
         spec = self._box.registry.find(asked.name) if asked.kind == "call" else None
-        is_page = spec is None and asked.name in self._box.registry.packs()
+        is_page = spec is None and asked.name in self._box.registry.known_packs()
         if asked.kind != "call" or asked.flags.dry or is_page:
             return f"None  # %tool {line}".rstrip()
         schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})

@@ -100,12 +100,12 @@ def look_for(dep: Dep) -> Found:
 def _chosen(registry: Any, tool: str | None) -> Iterable[ToolSpec]:
     if tool is None:
         registry.refresh()
-        listed: list[ToolSpec] = registry.list()
+        listed: list[ToolSpec] = registry.known()
         return listed
     spec = registry.find(tool)
     if spec is not None:
         return [spec]
-    pack: Sequence[ToolSpec] | None = registry.packs().get(tool)
+    pack: Sequence[ToolSpec] | None = registry.known_packs().get(tool)
     if pack is None:
         raise ValueError(f"{'Tool' if '.' in tool else 'Pack'} not found: {tool}")
     return pack

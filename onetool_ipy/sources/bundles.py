@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
     from onetool_ipy.bundles.runners import Runners
 
-__all__ = ["BundleTools", "Switched"]
+__all__ = ["BundleTools", "Switched", "http_hosts"]
 
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _PERSON = frozenset(("python", "magic", "shortcut", "widget", "tool"))
@@ -186,6 +186,17 @@ def _shorten(exc: InvalidOutput) -> None:
     with suppress(OneToolError):
         whole = ToolResult(True, data=exc.details["value"], meta={"tool": here.call.name, "call_id": here.call.id})
         exc.details["value"] = here.toolbox.outgoing(whole)
+
+
+def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
+    """How many HTTP tools the bundles hold, and the hosts that these would reach, sorted."""
+    if store.is_empty():
+        return 0, []
+    from urllib.parse import urlsplit
+
+    tools = [tool for held in store.look().live() for tool in held.tools.values() if tool.http is not None]
+    steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
+    return len(tools), sorted({urlsplit(step.request.url_template).netloc for step in steps})
 
 
 class Switched:

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -51,8 +51,10 @@ class PackFile:
         pack: str = "",
         module: str = "",
         cache: OutlineCache | None = None,
+        require_trust: Callable[[Path], None] = lambda _path: None,
     ) -> None:
         self.path = path
+        self._require_trust = require_trust
         self._origin: Origin = origin
         self._stem = pack or path.stem
         self._module = module
@@ -205,6 +207,8 @@ class PackFile:
         return outline, text
 
     def _load(self) -> _Loaded:
+        """Run the file. `require_trust` raises Untrusted where the user has not said yes to it."""
+        self._require_trust(self.path)
         outline = self._outline
         if outline.error:
             raise Unavailable(f"The pack file '{self.path}' cannot be used: {outline.error}")
@@ -277,10 +281,21 @@ class PackFile:
 
 
 class PackFiles:
-    """The pack files of a project: every file that the patterns of `tools_dir` find, relative to `root`."""
+    """The pack files of a project: every file that the patterns of `tools_dir` find, relative to `root`.
 
-    def __init__(self, root: Path, patterns: Sequence[str], *, cache: OutlineCache | None = None) -> None:
+    `require_trust` is asked before a file is run, and raises Untrusted where it may not.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        patterns: Sequence[str],
+        *,
+        cache: OutlineCache | None = None,
+        require_trust: Callable[[Path], None] = lambda _path: None,
+    ) -> None:
         self._root = root
+        self._require_trust = require_trust
         self._patterns = tuple(patterns)
         self._cache = cache
         self._files: dict[Path, PackFile] = {}
@@ -290,6 +305,10 @@ class PackFiles:
     def pack_names(self) -> list[str]:
         """The packs of these files, each once."""
         return list(dict.fromkeys(file.pack for file in self._files.values()))
+
+    def shown(self) -> list[str]:
+        """The files, each as one finds it from the folder of the configuration."""
+        return [os.path.relpath(path, self._root) for path in self._files]
 
     def tools(self) -> Iterator[ToolSpec]:
         for file in self._files.values():
@@ -308,7 +327,7 @@ class PackFiles:
         for path in found:
             known = self._files.get(path)
             if known is None:
-                known = PackFile(path, cache=self._cache)
+                known = PackFile(path, cache=self._cache, require_trust=self._require_trust)
             elif known.refresh():
                 changed = True
             files[path] = known

@@ -39,7 +39,7 @@ class Project:
     def load(self, text: str | bytes | None = None, /, **env: str) -> Config:
         if text is not None:
             self.write("onetool.yaml", text)
-        env = {"HOME": str(self.home), "ONETOOL_STATE": str(self.state), **env}
+        env = {"HOME": str(self.home), "ONETOOL_STATE": str(self.state), "ONETOOL_TRUST": str(self.home), **env}
         return load_config(env=env, cwd=self.folder)
 
     def says(self, text: str | bytes | None = None, /, **env: str) -> list[str]:

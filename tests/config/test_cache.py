@@ -48,7 +48,8 @@ def test_second_load_is_the_same_and_imports_no_yaml(project: Project) -> None:
 import sys
 from pathlib import Path
 from onetool_ipy.config import load_config
-config = load_config(env={"ONETOOL_STATE": sys.argv[2]}, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
+env = {"ONETOOL_STATE": sys.argv[2], "ONETOOL_TRUST": sys.argv[1]}
+config = load_config(env=env, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
 print(*config.problems, sep="\\n")
 print(config.settings.packs["p"].data["k"])
 heavy = {"yaml", "pydantic", "jinja2", "platformdirs", "httpx", "IPython"} & set(sys.modules)
@@ -183,7 +184,7 @@ def test_it_is_json_for_the_user_alone(project: Project) -> None:
 
 def test_place_that_the_project_names_is_not_believed(project: Project) -> None:
     """A project could ship a cache of its own in `state_dir`, and with it settings that nobody sees in its files."""
-    env = {"HOME": str(project.home)}
+    env = {"HOME": str(project.home), "ONETOOL_TRUST": str(project.folder)}
     project.write("onetool.yaml", "state_dir: .state\naliases: {a: time.now}\n")
     config = load_config(env=env, cwd=project.folder)
     assert config.paths.state == project.folder / ".state"

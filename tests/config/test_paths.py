@@ -24,6 +24,7 @@ def write(folder: Path, host: str) -> Path:
 def load(cwd: Path, home: Path, path: Path | str | None = None, **env: str) -> Config:
     cwd.mkdir(parents=True, exist_ok=True)
     env.setdefault("ONETOOL_STATE", str(home / "state"))
+    env.setdefault("ONETOOL_TRUST", os.path.abspath(os.sep))
     return load_config(path, env=env, cwd=cwd, home=home)
 
 
@@ -200,7 +201,8 @@ class TestState:
     def test_variable_wins_over_the_file(self, tmp_path: Path) -> None:
         write(tmp_path / "p", "x").write_text("state_dir: here\n")
         home = tmp_path / "home"
-        assert load_config(env={}, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here"
+        env = {"ONETOOL_TRUST": str(tmp_path)}
+        assert load_config(env=env, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here"
         state = load(tmp_path / "p", home, ONETOOL_STATE=str(tmp_path / "there")).paths.state
         assert state.parent == tmp_path / "there"
 

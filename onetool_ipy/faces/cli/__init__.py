@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from onetool_ipy._version import __version__
 from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools
+from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools, trust
 from onetool_ipy.faces.cli.parser import Parser
 from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, say, say_error
 
@@ -55,7 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     parser.set_defaults(config=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (tools, project, mcp, ask, bundles):
+    for group in (tools, project, trust, mcp, ask, bundles):
         group.add(commands)
     return parser
 

@@ -39,7 +39,8 @@ def _import(options: argparse.Namespace) -> int:
             say(box.mask(line))
         for host in making.unreached(box, draft.hosts):
             if options.allow_host:
-                say(f"allowed {host} in {allow_host(box.config.paths, host)}")
+                with box.saving():
+                    say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
                 say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
         names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core.printable import printable
 from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, aside, say, show_json
 
@@ -58,11 +61,17 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
+    folder = Path(options.folder)
+    is_new = not os.path.lexists(folder / FOLDER)
+    code = _init_pack(folder, options.pack) if options.pack is not None else _init_project(folder)
+    if is_new and (folder / FOLDER).is_dir():
+        TrustList.of(os.environ, Path.home()).add(folder.resolve(), {})
+    return code
+
+
+def _init_project(folder: Path) -> int:
     from onetool_ipy.config import init_project
 
-    folder = Path(options.folder)
-    if options.pack is not None:
-        return _init_pack(folder, options.pack)
     written = init_project(folder)
     for path in written:
         say(f"wrote {path}")

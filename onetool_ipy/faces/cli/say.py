@@ -18,7 +18,11 @@ __all__ = ["FAILED", "OK", "USAGE", "aside", "names_of", "say", "say_error", "sa
 
 OK, FAILED, USAGE = 0, 1, 2
 
-_IN_A_SHELL = (("%tool list", "onetool-ipy tools list"), (", then run ot.reload():", ":"))
+_IN_A_SHELL = (
+    ("%tool list", "onetool-ipy tools list"),
+    ("%tool trust", "onetool-ipy trust"),
+    (", then run ot.reload():", ":"),
+)
 
 
 def say(text: str) -> None:

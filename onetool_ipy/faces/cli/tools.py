@@ -88,7 +88,7 @@ def _info(options: argparse.Namespace) -> int:
         with aside():
             deps = box.ot.deps(tool=spec.name)
         count, last = box.log.count_of(spec.name)
-        wire = names.wire_names(s.name for s in box.registry.list())[spec.name]
+        wire = names.wire_names(s.name for s in box.registry.known())[spec.name]
         show_json(
             box,
             {

@@ -154,19 +154,19 @@ def _of_command(command: str, done: Sequence[str], last: str, sight: Sight) -> C
 
 def _name(typed: str, sight: Sight) -> Completions:
     offers = [Offer(word, "keyword") for word in sorted(sight.commands)]
-    packs = [Offer(f"{pack}.", "module") for pack in sorted(sight.box.registry.packs())]
+    packs = [Offer(f"{pack}.", "module") for pack in sorted(sight.box.registry.known_packs())]
     picked = _picked(typed, [*offers, *packs]).offers if "." not in typed else []
     found = Completions(typed, [*picked, *_tools(typed, sight)])
     if found.offers or not typed:
         return found
-    near = match.suggest(typed, (spec.name for spec in sight.box.registry.list()))
+    near = match.suggest(typed, (spec.name for spec in sight.box.registry.known()))
     return Completions(typed, [Offer(name, "function") for name in near])
 
 
 def _tools(typed: str, sight: Sight) -> list[Offer]:
     """Tools whose name, or whose part behind the pack, begins as typed."""
     lower = typed.lower()
-    specs = sight.box.registry.versions() if "@" in typed else sight.box.registry.list()
+    specs = sight.box.registry.versions() if "@" in typed else sight.box.registry.known()
     first = sorted(s.name for s in specs if s.name.lower().startswith(lower))
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [Offer(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
@@ -245,7 +245,7 @@ def _prompt(before: str, sight: Sight) -> Completions:
 
     *done, last = re.split(r"\s+", before)
     if last.startswith("+"):
-        packs = [Offer(f"+{pack}", "module") for pack in sorted(sight.box.registry.packs())]
+        packs = [Offer(f"+{pack}", "module") for pack in sorted(sight.box.registry.known_packs())]
         picked = _picked(last, packs).offers if "." not in last else []
         return Completions(last, [*picked, *(Offer(f"+{o.text}", o.type) for o in _tools(last[1:], sight))])
     if last.startswith("-"):
@@ -257,7 +257,7 @@ def _prompt(before: str, sight: Sight) -> Completions:
 def _inside_ot(function: str, typed: str, sight: Sight) -> Completions:
     if function in ("result", "view"):
         return _picked(typed, [Offer(handle, "value") for handle in sight.handles()])
-    packs = [Offer(pack, "module") for pack in sorted(sight.box.registry.packs())]
+    packs = [Offer(pack, "module") for pack in sorted(sight.box.registry.known_packs())]
     if function == "packs":
         return _picked(typed, packs)
     names = [Offer(label, kind) for label, kind, _ in sight.shortcuts()]

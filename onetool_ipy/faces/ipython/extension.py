@@ -22,11 +22,13 @@ from onetool_ipy.faces.ipython.tips import Tips
 from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
+    from onetool_ipy.core.errors import Untrusted
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.model import ToolCall, ToolSpec
     from onetool_ipy.faces.ipython.errors import LastFailure
     from onetool_ipy.faces.ipython.jobs import JobScreens
     from onetool_ipy.faces.ipython.progress import Cells
+    from onetool_ipy.faces.ipython.trust_question import TrustQuestion
     from onetool_ipy.faces.widgets.screens import Screens
     from onetool_ipy.toolbox import Toolbox
 
@@ -55,6 +57,7 @@ class Extension:
         self._cells: Cells | None = None
         self._screens: JobScreens | None = None
         self._views: Screens | None = None
+        self._question: TrustQuestion | None = None
         self._is_in_cell = False
 
     @property
@@ -74,9 +77,18 @@ class Extension:
         box.dress = self.last.dress
         box.on_adopt = self._adopted
         box.on_reload = self.offer
+        box.on_untrusted = self._untrusted
         box.screens = Later(self._open_screens, "screens")
         self._watch(box)
         return box
+
+    def _untrusted(self, needed: Untrusted) -> None:
+        """Let the person say whether what a call needs may run."""
+        if self._question is None:
+            from onetool_ipy.faces.ipython.trust_question import TrustQuestion
+
+            self._question = TrustQuestion(self.shell, self.box)
+        self._question(needed)
 
     @property
     def last(self) -> LastFailure:

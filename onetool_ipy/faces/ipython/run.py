@@ -91,11 +91,12 @@ class Runner:
                 return self._box.ot.help(query=self._page_of(name.rstrip("?")))
             found = self._box.shortcuts.find(name)
             if isinstance(found, Snippet):
+                self._box.admit_snippet(name)
                 return self._run_snippet(name, expand(found, read_given(rest, self._evaluator(local_ns))), local_ns)
             tool = found or name
             if found is None and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
-                raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.list())])
+                raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
             return self._call(parse.split_line(f'"{tool}" {rest}', ()), None, local_ns)
 
     def sight(self) -> Sight:
@@ -109,7 +110,9 @@ class Runner:
             return self._box.mask("\n\n".join(part for part in (found.usage, found.description, found.body) if part))
         registry = self._box.registry
         known = found or name
-        return str(self._pages.usage(known)) if known in registry.packs() or registry.find(known) is not None else ""
+        return (
+            str(self._pages.usage(known)) if known in registry.known_packs() or registry.find(known) is not None else ""
+        )
 
     def _save(self, pack: str, cell: str | None) -> Page:
         """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
@@ -117,7 +120,8 @@ class Runner:
             raise UsageProblem("--save wants a cell with functions.", hint="Write %%tool --save PACK, and them below.")
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
-        names = save_functions(file, cell, pack=pack)
+        with self._box.saving():
+            names = save_functions(file, cell, pack=pack)
         self._box.reload()
         listed = ", ".join(f"{pack}.{name}" for name in names)
         return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
@@ -130,11 +134,18 @@ class Runner:
 
     def _kept_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
         if rest.strip() == "--save":
-            return Page(f"Saved to {save_snippet(self._box.config.paths, snippet)}")
-        if rest.strip() == "--show" and any(param.is_required for param in snippet.params):
+            return Page(f"Saved to {self._saved(snippet)}")
+        if rest.strip() == "--show" and (
+            any(param.is_required for param in snippet.params) or not self._box.may_expand(snippet.name)
+        ):
             return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
+        self._box.admit_snippet(snippet.name)
         code = expand(snippet, read_given(rest.removesuffix("--show"), self._evaluator(local_ns)))
         return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
+
+    def _saved(self, snippet: Snippet) -> Path:
+        with self._box.saving():
+            return save_snippet(self._box.config.paths, snippet)
 
     def _define(self, line: str, body: str) -> Page:
         snippet, is_saved = read_definition(line, body)
@@ -147,8 +158,7 @@ class Runner:
             listed = ", ".join(f"'{name}'" for name in unused)
             said += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
         if is_saved:
-            file = save_snippet(self._box.config.paths, snippet)
-            said += f"\nSaved to {file}"
+            said += f"\nSaved to {self._saved(snippet)}"
         return Page(said)
 
     def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> Any:
@@ -192,8 +202,12 @@ class Runner:
             raise
 
     def _call(self, asked: parse.Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        spec = self._find(asked.name, to_call=not asked.flags.dry)
-        if spec is None and asked.name in self._box.registry.packs():
+        to_call = not asked.flags.dry
+        if to_call:
+            self._box.make_ready(asked.name, "magic")
+            to_call = self._box.is_admitted(asked.name)
+        spec = self._find(asked.name, to_call=to_call)
+        if spec is None and self._is_pack(asked.name):
             return self._pack(asked)
         if spec is None:
             return self._missed(asked)
@@ -208,6 +222,9 @@ class Runner:
         if asked.flags.bg:
             return self._box.start(spec.name, args, source="magic", timeout=timeout, check=check)
         return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout, check=check))
+
+    def _is_pack(self, name: str) -> bool:
+        return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
 
     def _missed(self, asked: parse.Line) -> Any:
         """A miss is a failed call, and counts as one; a mistyped command is none."""
@@ -233,10 +250,11 @@ class Runner:
 
     def _example(self, line: str) -> Any:
         """Run one line of a docstring's example."""
+        self._box.require_trust()
         text = line.removeprefix(">>>").strip()
         if text.startswith("%tool "):
             return self.tool(text.removeprefix("%tool "), None, {})
-        packs = {name: PackProxy(self._box, name) for name in self._box.registry.packs()}
+        packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
     def _find(self, name: str, *, to_call: bool) -> ToolSpec | None:

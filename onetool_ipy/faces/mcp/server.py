@@ -124,7 +124,7 @@ class Face:
     def _names(self) -> dict[str, str]:
         known = self._wire
         if known is None:
-            known = self._wire = names.wire_names(spec.name for spec in self._box.registry.list())
+            known = self._wire = names.wire_names(spec.name for spec in self._box.registry.known())
         return known
 
     def _canonical(self, asked: str) -> str:

@@ -22,6 +22,8 @@ __all__ = [
     "TestBody",
     "Tested",
     "ToolPage",
+    "TrustBody",
+    "TrustState",
 ]
 
 Json = dict[str, Any]
@@ -60,6 +62,22 @@ class ImportBody(Record):
 
     openapi: Json | str
     bundle: NewBundle
+
+
+class TrustBody(Record):
+    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
+
+    is_trusted: bool
+    server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
+
+
+class TrustState(Record):
+    """Whether a project is trusted, why, and what a yes would let run."""
+
+    folder: str
+    is_trusted: bool
+    how: Literal["no project", "home", "named", "environment", "listed", "untrusted"]
+    would_run: Json
 
 
 class BundlePage(Record):

@@ -9,12 +9,13 @@ from typing import Any
 
 from onetool_ipy.bundles.faults import beneath, fault
 from onetool_ipy.bundles.model import BundleBody, Switch, Tool, read
-from onetool_ipy.core.errors import InvalidRequest, NotFound, ToolNotFound, Unavailable
+from onetool_ipy.core.errors import InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.model import Failure, ToolResult
 from onetool_ipy.faces import making
 from onetool_ipy.faces.rest.answers import Answer, invoked
-from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody
+from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody, TrustBody
 from onetool_ipy.faces.rest.request import Request
+from onetool_ipy.faces.trust_words import trust_of
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "put_bundle",
     "put_tool",
     "search_tools",
+    "set_trust",
     "test",
+    "trust",
 ]
 
 _IN_KERNEL = "It runs in the kernel: call it from a notebook."
@@ -115,6 +118,7 @@ async def invoke(asked: Request) -> Answer:
 async def test(asked: Request) -> Answer:
     """Call a tool that is not stored, and tell what it sent and got."""
     body = read(TestBody, asked.body)
+    asked.box.require_trust()
     if body.tool.http is None:
         said = "Only a tool of type 'http' can be tested here."
         raise InvalidRequest(f"tool: {said}", hint=_IN_KERNEL, details=[fault("/tool/type", said, _IN_KERNEL)])
@@ -133,6 +137,7 @@ async def import_openapi(asked: Request) -> Answer:
     source: bytes | str | dict[str, Any] = body.openapi
     base_url = None
     if isinstance(source, str) and making.is_url(source):
+        asked.box.require_trust()
         source, base_url = await making.afetch(asked.box, source)
 
     def store() -> Answer:
@@ -148,6 +153,26 @@ async def import_openapi(asked: Request) -> Answer:
 
     answer: Answer = await asked.work(store)
     return answer
+
+
+def trust(asked: Request) -> Answer:
+    """How the project stands with its user."""
+    return Answer(200, trust_of(asked.box))
+
+
+def set_trust(asked: Request) -> Answer:
+    """Take the user's yes or no."""
+    body = read(TrustBody, asked.body)
+    if body.server and body.server not in asked.box.config.settings.servers:
+        raise NotFound(f"server: there is no server '{body.server}'.")
+    try:
+        if body.is_trusted:
+            asked.box.trust(body.server)
+        else:
+            asked.box.distrust()
+    except UsageProblem as exc:
+        raise InvalidRequest(exc.message, hint=exc.hint) from exc
+    return trust(asked)
 
 
 def _outgoing(box: Toolbox, result: ToolResult, tool: Tool) -> Answer:

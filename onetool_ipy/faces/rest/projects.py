@@ -106,6 +106,8 @@ class _Entry:
         elif seen != self._seen:
             with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
                 self.box.reload()
+        if self.box.config.trust.has_changed():
+            self.box.follow_trust()
         self._seen = seen
         self._reap(self.box)
         return self.box

@@ -17,6 +17,8 @@ from onetool_ipy.faces.rest.bodies import (
     TestBody,
     Tested,
     ToolPage,
+    TrustBody,
+    TrustState,
 )
 from onetool_ipy.faces.rest.document import openapi
 from onetool_ipy.faces.rest.request import Param, Request
@@ -224,6 +226,26 @@ ROUTES: tuple[Route, ...] = (
             },
             "bundle": {"slug": "users-import", "displayName": "Users"},
         },
+    ),
+    Route(
+        verb="GET",
+        path=f"{PREFIX}/trust",
+        operation="getTrust",
+        about="Whether the project is trusted, and what a yes would let run.",
+        run=do.trust,
+        success={200: TrustState},
+        action="read",
+    ),
+    Route(
+        verb="POST",
+        path=f"{PREFIX}/trust",
+        operation="setTrust",
+        about="Trust the project, or trust it no longer.",
+        run=do.set_trust,
+        success={200: TrustState},
+        body=TrustBody,
+        failures=(404,),
+        example={"isTrusted": False},
     ),
     Route(
         verb="GET",

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
+from onetool_ipy.faces.trust_words import trust_of
 
 if TYPE_CHECKING:
     from onetool_ipy.core.model import Json
@@ -107,12 +108,15 @@ class _Line:
     def _about(self, _payload: Json) -> Json:
         """How the project is, as far as it is known: no server is started for it."""
         box = self._box()
+        if box.config.trust.has_changed():
+            box.follow_trust()
         box.registry.refresh()
-        specs = box.registry.list()
+        specs = box.registry.known()
         servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
         return {
             "version": __version__,
             "project": str(box.config.paths.project),
+            "trust": trust_of(box),
             "tools": len(specs),
             "mark": blake2b(repr([(spec.name, bool(spec.disabled)) for spec in specs]).encode()).hexdigest()[:16],
             "problems": [{"where": p.where, "message": p.message, "hint": p.hint} for p in box.problems()],

@@ -18,6 +18,7 @@ from onetool_ipy.core import values
 from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.core.match import Index, entry_of
 from onetool_ipy.core.model import Json, ToolResult, ToolSpec
+from onetool_ipy.faces.trust_words import trust_of
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.usage import usage_shown
 from onetool_ipy.faces.widgets.viewing import Viewing
@@ -70,6 +71,7 @@ class Desk:
             "cancel": self._cancel,
             "favourite": self._favourite,
             "assign": self._assign,
+            "trust": self._trust,
         }
         self._slow: dict[str, Callable[[Json], Any]] = {
             "open": lambda p: self._viewing.open(_text(p, "handle")) if p.get("handle") else self._viewing_of(p),
@@ -137,15 +139,17 @@ class Desk:
         self._send({"event": "changed"})
 
     def _specs(self) -> list[ToolSpec]:
-        return sorted(self._box.registry.list(), key=lambda spec: spec.name)
+        return sorted(self._box.registry.known(), key=lambda spec: spec.name)
 
     def _hello(self, _payload: Json) -> Json:
+        self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
-        packs = self._box.registry.packs()
+        packs = self._box.registry.known_packs()
         specs = self._specs()
         known = {spec.name for spec in specs}
         return {
             "version": __version__,
+            "trust": trust_of(self._box),
             "tools": len(specs),
             "packs": [{"name": name, "count": len(found)} for name, found in sorted(packs.items())],
             "sources": sorted({spec.source for spec in specs}),
@@ -153,6 +157,12 @@ class Desk:
             "favourites": [name for name in self._favourites.names() if name in known],
             "recent": [name for name in self._box.log.recent_tools(8) if name in known],
         }
+
+    def _trust(self, payload: Json) -> Json:
+        """Take the person's yes to the project, or to one server of it; without one, tell how it stands."""
+        if payload.get("isTrusted") is True:
+            self._box.trust(str(payload.get("server") or ""))
+        return trust_of(self._box)
 
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()
@@ -183,7 +193,7 @@ class Desk:
         return {"items": [self._entry(spec) for spec in fitting[:limit]], "total": len(fitting)}
 
     def _engine(self) -> Index:
-        specs = self._box.registry.list()
+        specs = self._box.registry.known()
         if self._index is None or self._index[0] != len(specs):
             self._index = (len(specs), Index(entry_of(spec) for spec in specs))
         return self._index[1]

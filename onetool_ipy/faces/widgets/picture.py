@@ -35,8 +35,8 @@ class Picture(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """The tools by pack, the first few with what they do."""
-    specs = sorted(box.registry.list(), key=lambda spec: (spec.pack == "ot", spec.name))
-    packs = box.registry.packs()
+    specs = sorted(box.registry.known(), key=lambda spec: (spec.pack == "ot", spec.name))
+    packs = box.registry.known_packs()
     title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
     rows = [{"tool": spec.name, "what it does": values.cut(spec.summary, 120)} for spec in specs[:_MOST_TOOLS]]
     left = f" {len(specs) - _MOST_TOOLS:,} more." if len(specs) > _MOST_TOOLS else ""

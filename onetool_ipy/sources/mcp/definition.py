@@ -17,7 +17,10 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
 class ServerDefinition(NamedTuple):
-    """One server. `timeout_s` is the limit of a call and of a start, `idle_s` that of a call's silence."""
+    """One server. `timeout_s` is the limit of a call and of a start, `idle_s` that of a call's silence.
+
+    `is_allowed` says that the user's trust covers it; else it is never started.
+    """
 
     name: str
     where: str
@@ -33,6 +36,7 @@ class ServerDefinition(NamedTuple):
     trusted: bool = False
     timeout_s: float = 30
     idle_s: float | None = None
+    is_allowed: bool = True
 
     def fingerprint(self, mask: Callable[[str], str]) -> str:
         """A key for what is remembered of the server: other definitions have another; secrets have no part in it."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from onetool_ipy.core.errors import Unavailable
+from onetool_ipy.core.errors import TRUST_IT, Unavailable, Untrusted
 from onetool_ipy.core.model import Problem
 from onetool_ipy.sources.mcp.child import Spill
 from onetool_ipy.sources.mcp.definition import ServerDefinition
@@ -24,10 +24,10 @@ from onetool_ipy.sources.mcp.listing import Listing, Shelf
 
 __all__ = ["Server", "State"]
 
-State = Literal["connected", "not started", "failed", "signed out", "disconnected", "disabled"]
+State = Literal["connected", "not started", "failed", "signed out", "untrusted", "disconnected", "disabled"]
 """`failed` did not start, `signed out` answered 401, `disconnected` was connected and died or was stopped."""
 
-_WELL: tuple[State, ...] = ("connected", "disabled")
+_WELL: tuple[State, ...] = ("connected", "disabled", "untrusted")
 _QUICK_S = 3.0
 _AGAIN_S = 60.0
 _SIGNED_OUT = 401
@@ -78,6 +78,8 @@ class Server:
         """How the server is, now."""
         if not self.definition.enabled:
             return "disabled"
+        if not self.definition.is_allowed:
+            return "untrusted"
         link = self._own_link()
         if link is not None and link.is_good() and not self._is_mute:
             return "connected"
@@ -94,6 +96,8 @@ class Server:
             return ""
         if self.state == "disabled":
             return "It is switched off in the configuration."
+        if self.state == "untrusted":
+            return f"You have not said yes to it. {TRUST_IT}"
         if self._is_stopped:
             return "It was stopped."
         if self._is_mute:
@@ -152,6 +156,8 @@ class Server:
         link = self._link_here()
         if link is not None and link.is_good() and not self._is_mute:
             return link
+        if not self.definition.is_allowed:
+            raise Untrusted(f"You have not said yes to the server '{self.name}'.", hint=TRUST_IT, server=self.name)
         if not self.definition.enabled:
             raise Unavailable(f"The server '{self.name}' is switched off.", hint="Set 'enabled: true' and reload.")
         if self._is_stopped:

@@ -58,11 +58,8 @@ class Servers(Mapping[str, "State"]):
         self._wait_s = wait_s
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}
-        self._tasks: set[Any] = set()
         self._is_prepared = False
-        self._is_started = False
         self._is_closed = False
-        self._pid = os.getpid()
         self._set(definitions)
         self._on_change = on_change
 
@@ -105,8 +102,8 @@ class Servers(Mapping[str, "State"]):
         Servers that are switched off are left out. One that died stays `disconnected` until something needs it.
         """
         awake = [server for server in self._servers.values() if server.definition.enabled]
-        self._all(awake, lambda server: server.look())
-        self._is_started = self._is_prepared = True
+        self._all([server for server in awake if server.definition.is_allowed], lambda server: server.look())
+        self._is_prepared = True
         return {server.name: server.state for server in awake}
 
     def start(self, name: str) -> State:
@@ -174,23 +171,37 @@ class Servers(Mapping[str, "State"]):
         fresh = {definition.name: definition for definition in definitions}
         self._set({**self._added, **fresh}.values())
 
-    def prepare(self) -> None:
-        """Before a listing: where the tools of some server are not known, start all servers, and wait for them."""
+    def prepare(self, *, wait: bool = True) -> None:
+        """Before a list: start the servers whose tools are not known yet, and wait for them.
+
+        Without `wait` the list comes first, and whoever watches the tools hears of those that are found.
+        """
         if self._is_prepared or self._background.is_here() or self._is_closed:
             return
-        enabled = [s for s in self._servers.values() if s.definition.enabled]
-        if any(s.listing is None and not s.has_failed_lately() for s in enabled):
-            self._all([s for s in self._servers.values() if s.may_be_tried()], lambda server: server.connect())
-            self._is_started = True
         self._is_prepared = True
+        unknown = [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
+        if unknown and wait:
+            self._all(unknown, lambda server: server.connect())
+        elif unknown:
+            self._background.submit(lambda: self._connect_quietly(unknown))
 
     def seek(self, tool: object) -> None:
         """Before a call: where it names a server whose tools are not known, start that server, and wait for it."""
         name = tool.partition(".")[0] if isinstance(tool, str) else ""
         server = self._servers.get(name)
-        if server is not None and server.listing is None and server.may_be_tried():
+        if server is not None and self._is_unknown(server):
             self._all([server], lambda server: server.connect())
         self.unknown = any(server.listing is None for server in self._servers.values())
+
+    def is_unknown(self, name: str) -> bool:
+        """Whether there is such a server, and nobody knows its tools yet."""
+        server = self._servers.get(name)
+        return server is not None and server.definition.enabled and server.listing is None
+
+    def is_allowed(self, name: str) -> bool:
+        """Whether the user's trust covers a server; one that is not there needs none."""
+        server = self._servers.get(name)
+        return server is None or server.definition.is_allowed
 
     def tools(self) -> list[ToolSpec]:
         """The tools of all servers, as far as they are known. Starts nothing."""
@@ -236,21 +247,15 @@ class Servers(Mapping[str, "State"]):
         server = self._servers.get(name)
         if server is None or self._is_closed:
             raise Unavailable(f"The server '{name}' is gone.", hint="Reload, or see what there is: %tool server list")
-        if not self._is_started or self._pid != os.getpid():
-            self._start_others(server)
         return await server.call(tool, args, progress)
 
-    def _start_others(self, first: Server) -> None:
-        """The first call starts all servers; it waits for its own only."""
+    def _is_unknown(self, server: Server) -> bool:
+        return server.listing is None and server.definition.is_allowed and server.may_be_tried()
+
+    async def _connect_quietly(self, servers: list[Server]) -> None:
         import asyncio
 
-        self._is_started, self._pid = True, os.getpid()
-        loop = asyncio.get_running_loop()
-        for server in self._servers.values():
-            if server is not first and server.may_be_tried():
-                task = loop.create_task(_quietly(server))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        await asyncio.gather(*(_quietly(server) for server in servers))
 
     async def _on_loop(self, work: Work) -> Any:
         """Do work on the background loop, from whichever loop this is."""
@@ -317,7 +322,7 @@ class Servers(Mapping[str, "State"]):
                 if name not in kept:
                     kept[name] = Server(definition, self._surroundings, self._shelf, self._changed)
         self._servers = {name: kept[name] for name in wanted}
-        self._is_prepared = self._is_started = False
+        self._is_prepared = False
         self.unknown = bool(wanted)
         self._changed()
 

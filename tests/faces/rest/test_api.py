@@ -311,7 +311,7 @@ def test_every_route_is_in_the_description(server: Server) -> None:
             assert {"400", "403", "413"} <= set(operation["responses"])
 
 
-def test_contract_9_names_these_routes() -> None:
+def test_the_contract_names_these_routes_and_trust_has_its_own() -> None:
     tool = "/onetool/tools/bundles/{bundleID}/tools/{toolSlug}/version/{version}"
     bundle = "/onetool/tools/bundles/{bundleID}"
     wanted = {
@@ -323,6 +323,7 @@ def test_contract_9_names_these_routes() -> None:
         ("GET", "/onetool/tools/tools/search"),
         ("POST", "/onetool/tools/test"),
         ("POST", "/onetool/tools/import"),
+        *((verb, "/onetool/trust") for verb in ("GET", "POST")),
         ("GET", "/onetool/openapi.json"),
     }
 

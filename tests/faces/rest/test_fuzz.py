@@ -78,6 +78,8 @@ GOOD: dict[str, Good] = {
     "searchTools": lambda api: ({}, {"q": "user"}, None),
     "testTool": lambda api: ({}, {}, {"tool": _draft(api), "args": {"id": 3}}),
     "importOpenapi": lambda api: ({}, {}, _imported(api)),
+    "getTrust": lambda api: ({}, {}, None),
+    "setTrust": lambda api: ({}, {}, {"isTrusted": False}),
     "getDescription": lambda api: ({}, {}, None),
 }
 

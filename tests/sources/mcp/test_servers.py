@@ -138,7 +138,7 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
         "command": sys.executable,
         "args": ["-m", "onetool_ipy.faces.cli", "mcp"],
         "cwd": str(served),
-        "env": {"ONETOOL_STATE": str(tmp_path / "served-state")},
+        "env": {"ONETOOL_STATE": str(tmp_path / "served-state"), "ONETOOL_TRUST": str(served)},
     }
     box = opened({"srv": definition if protocol == "2026-07-28" else hostile()})
     assert box.servers.test("srv")["protocol"] == protocol
@@ -269,6 +269,7 @@ def test_a_server_that_is_switched_off_is_left_out(opened: Open) -> None:
 def test_a_servers_own_read_only_mark_counts_only_if_it_is_trusted(opened: Open) -> None:
     box = opened({"no": hostile("--read-only"), "yes": hostile("--read-only", trusted=True)})
 
+    box.registry.list()
     marks = {name: box.registry.get(name).read_only for name in ("no.echo", "yes.echo", "yes.slow")}  # type: ignore[union-attr]
 
     assert marks == {"no.echo": False, "yes.echo": True, "yes.slow": False}

@@ -19,6 +19,7 @@ from onetool_ipy.faces.ipython.commands.replay import Replay
 from onetool_ipy.faces.ipython.commands.screens import Look
 from onetool_ipy.faces.ipython.commands.serve import Serve
 from onetool_ipy.faces.ipython.commands.servers import ServerCommands
+from onetool_ipy.faces.ipython.commands.trust import TrustCommands
 from onetool_ipy.faces.ipython.commands.usage import Usage
 
 __all__ = ["Bench", "Commands"]
@@ -60,4 +61,5 @@ def _groups(bench: Bench, pages: Pages) -> list[Group]:
         Look(bench),
         Serve(bench),
         ServerCommands(bench),
+        TrustCommands(bench),
     ]

@@ -28,7 +28,8 @@ class Consent:
         lines = []
         for host in making.unreached(self._box, hosts):
             if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
-                file = allow_host(self._box.config.paths, host)
+                with self._box.saving():
+                    file = allow_host(self._box.config.paths, host)
                 lines += [f"Allowed: {host}, in {file}", *self._read_again()]
             else:
                 lines.append(
@@ -45,7 +46,8 @@ class Consent:
                 same = known.get(name) == value
                 lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
             elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
-                file = save_secret(self._box.config.paths, name, value)
+                with self._box.saving():
+                    file = save_secret(self._box.config.paths, name, value)
                 lines.append(f"Secret {name}: kept in {file}. Delete it from this cell before you share the notebook.")
                 lines += self._read_again()
             else:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onetool_ipy.core import current, schema
+from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.core.model import ToolSpec, UncheckedCall
 from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.display import Page
@@ -37,7 +38,10 @@ class Pages:
 
     def pack_page(self, name: str) -> Page:
         """A pack's tools with what they do."""
-        specs = self._box.registry.packs()[name]
+        specs = self._box.registry.packs().get(name)
+        if specs is None:  # a server that tells nothing
+            servers = self._box.servers
+            raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
         lines = [f"{name} ({specs[0].source.partition(':')[0]}, {counted(len(specs), 'tool')})"]
         said = self._box.config.prompts.get(name)
         if said:
@@ -54,7 +58,7 @@ class Pages:
         """A tool's page, a pack's, or how to use `%tool`."""
         if not name:
             return page(self._box, [*USAGE, *self._help, FLAGS])
-        if name in self._box.registry.packs() and self._box.registry.find(name) is None:
+        if name in self._box.registry.known_packs() and self._box.registry.find(name) is None:
             return self.pack_page(name)
         return self.tool_page(self._box.registry.require(name))
 

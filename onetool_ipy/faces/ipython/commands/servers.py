@@ -7,7 +7,7 @@ into `secrets.yaml`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -81,7 +81,7 @@ class ServerCommands:
         servers = self._box.servers
         if not servers:
             return page(self._box, ["There are no MCP servers.", f"Add one with: {_HOW}"])
-        packs = self._box.registry.packs()
+        packs = self._box.registry.known_packs()
         rows = [
             {
                 "server": name,
@@ -129,8 +129,15 @@ class ServerCommands:
             raise UsageProblem("\n".join(lines) or "There are no servers in it.")
         if is_saved:
             self._box.reload()
+            self._say_yes(each.name for each in found)
         names = ", ".join(each.name for each in found)
         return page(self._box, [*lines, f"Try: %tool server test {found[0].name}   ({names})"])
+
+    def _say_yes(self, names: Iterable[str]) -> None:
+        """A server that a person typed needs no question, where the project is trusted."""
+        for name in names:
+            if self._box.config.trust.is_pinned and name in self._box.config.settings.servers:
+                self._box.trust(name)
 
     def _for_session(self, found: Found) -> str:
         from onetool_ipy.sources.mcp.definition import read_server
@@ -153,9 +160,10 @@ class ServerCommands:
         check_server(found.name, found.data, self._box.config.secrets.get)
         self._require_free(found.name)
         paths = self._box.config.paths
-        for name, value in secrets.items():
-            save_secret(paths, name, value)
-        file = add_server(paths, found.name, data)
+        with self._box.saving():
+            for name, value in secrets.items():
+                save_secret(paths, name, value)
+            file = add_server(paths, found.name, data)
         kept = f" Its secrets are in secrets.yaml: {', '.join(secrets)}." if secrets else ""
         return f"{found.name}: saved to {file}.{kept}"
 
@@ -165,13 +173,16 @@ class ServerCommands:
 
     def _state(self, words: list[str], verb: str) -> Page:
         name = self._one(words, verb)
+        if verb != "stop":
+            self._box.admit_server(name)
         state = getattr(self._box.servers, verb)(name)
-        tools = sum(spec.server == name for spec in self._box.registry.list())
+        tools = sum(spec.server == name for spec in self._box.registry.known())
         said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
         return page(self._box, [said])
 
     def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "test")
+        self._box.admit_server(name)
         found = self._box.servers.test(name)
         lines = [f"{name}: {'works' if found.get('ok') else 'does not work'}"]
         shown = [(key, value) for key, value in found.items() if key not in ("server", "ok", "stderr") and value]

@@ -1,0 +1,128 @@
+"""What of a project would run once the user trusts it: the content of the one question (contract 16).
+
+Read from the text of the files; nothing is run, started or filled for it. Everything here comes from a stranger, so
+each text is made visible before it is shown: a control character is written as its escape.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from onetool_ipy.config.settings import Definition
+from onetool_ipy.config.trust import Trust, difference, drawn_names, pin_of
+from onetool_ipy.core.printable import printable
+
+__all__ = ["Inventory", "ServerEntry", "server_entries"]
+
+_MOST_SHOWN = 20
+
+
+class ServerEntry(NamedTuple):
+    """One MCP server: what starts, and the variables and secrets that it would get, by name."""
+
+    name: str
+    runs: str
+    variables: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """What is different from the definition that the user said yes to."""
+
+    def lines(self) -> list[str]:
+        """The server as a question shows it."""
+        found = [f"server {_visible(self.name)}: {_visible(self.runs)}"]
+        if self.secrets:
+            found.append(f"  gets the secrets {', '.join(self.secrets)}")
+        if self.variables:
+            found.append(f"  gets the variables {', '.join(map(_visible, self.variables))}")
+        return found + [f"  {_visible(line)}" for line in self.changes]
+
+
+class Inventory(NamedTuple):
+    """All that a yes to a project would cover."""
+
+    folder: str
+    pack_files: tuple[str, ...] = ()
+    servers: tuple[ServerEntry, ...] = ()
+    http_tools: int = 0
+    hosts: tuple[str, ...] = ()
+    snippets: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """What would run, a line for each; a list that is cut says by how much."""
+        found = [f"pack file {_visible(file)}" for file in self.pack_files[:_MOST_SHOWN]]
+        if len(self.pack_files) > _MOST_SHOWN:
+            found.append(f"... and {len(self.pack_files) - _MOST_SHOWN} more pack files")
+        for server in self.servers:
+            found += server.lines()
+        if self.http_tools:
+            hosts = _joined(self.hosts) or "no host"
+            found.append(f"{self.http_tools} HTTP tool{'s' * (self.http_tools > 1)} to {hosts}")
+        if self.snippets:
+            found.append(f"snippets {_joined([f'${name}' for name in self.snippets])}")
+        return found or ["nothing of it runs by itself"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain JSON, for a form."""
+        return {
+            "folder": _visible(self.folder),
+            "packFiles": [_visible(file) for file in self.pack_files],
+            "servers": [
+                {
+                    "name": _visible(server.name),
+                    "runs": _visible(server.runs),
+                    "variables": [_visible(name) for name in server.variables],
+                    "secrets": list(server.secrets),
+                    "changes": [_visible(line) for line in server.changes],
+                }
+                for server in self.servers
+            ],
+            "httpTools": self.http_tools,
+            "hosts": [_visible(host) for host in self.hosts],
+            "snippets": [_visible(name) for name in self.snippets],
+        }
+
+
+def server_entries(
+    servers: Mapping[str, Definition], trust: Trust, secret_names: Iterable[str]
+) -> tuple[ServerEntry, ...]:
+    """The servers that need a yes, each as it is written; one that was pinned says what changed."""
+    known = set(secret_names)
+    found = []
+    for name, definition in servers.items():
+        pin = pin_of(definition.written)
+        if trust.covers(name, pin) or definition.data.get("enabled") is False:
+            continue
+        drawn = drawn_names(pin)
+        inherited = [str(variable) for variable in pin.get("inherit") or ()]
+        given = [key for key, value in (pin.get("env") or {}).items() if not drawn_names(value)]
+        entry = ServerEntry(
+            name,
+            _runs(pin),
+            tuple(dict.fromkeys([*(n for n in drawn if n not in known), *inherited, *given])),
+            tuple(n for n in drawn if n in known),
+            tuple(difference(trust.pins[name], pin)) if name in trust.pins else (),
+        )
+        found.append(entry)
+    return tuple(found)
+
+
+def _runs(pin: Mapping[str, Any]) -> str:
+    """The whole command line, or the address."""
+    if pin.get("url"):
+        return str(pin["url"])
+    words = [str(pin.get("command") or ""), *(str(word) for word in pin.get("args") or ())]
+    line = shlex.join(words)
+    return f"{line} (in {pin['cwd']})" if pin.get("cwd") else line
+
+
+def _joined(names: Sequence[str]) -> str:
+    shown = ", ".join(_visible(name) for name in names[:_MOST_SHOWN])
+    more = len(names) - _MOST_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _visible(text: str) -> str:
+    """Text on one line, in which every character can be seen."""
+    return printable(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))

@@ -1,0 +1,280 @@
+"""A toolbox in a project that the user has not said yes to, and after the yes (contract 16)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.assemble import open_leniently
+from onetool_ipy.core.errors import Untrusted
+from onetool_ipy.toolbox import Toolbox
+
+_PACK = """\
+from pathlib import Path
+pack = "mine"
+Path({marker!r}).touch()
+def go(x: int = 1) -> int:
+    \"\"\"Go.\"\"\"
+    return x
+"""
+
+
+class Clone:
+    """A project that somebody else wrote, and the user's own home and state."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.folder = root / "home" / "clone"
+        self.onetool = self.folder / ".onetool"
+        self.imported = root / "imported"
+        self.started = root / "started"
+        self.env = {**os.environ, "HOME": str(self.home), "ONETOOL_STATE": str(self.home / "state"), "TOKEN": "t0ken-1"}
+        del self.env["ONETOOL_TRUST"]
+        (self.onetool / "tools").mkdir(parents=True)
+        (self.onetool / "tools" / "mine.py").write_text(_PACK.format(marker=str(self.imported)), encoding="utf-8")
+        self.write_config(self.server("first"))
+
+    def server(self, argument: str) -> str:
+        code = f"open({str(self.started)!r}, 'a').write('{argument} ')"
+        return f'servers: {{srv: {{command: "{sys.executable}", args: [-c, "{code}"], env: {{T: "${{TOKEN}}"}}}}}}\n'
+
+    def write_config(self, text: str) -> None:
+        more = 'snippets: {hello: {body: "1 + 1"}}\nmodels: {m: {provider: ollama, model: x}}\n'
+        (self.onetool / "onetool.yaml").write_text(text + more, encoding="utf-8")
+
+    def open(self) -> Toolbox:
+        return open_leniently(env=self.env, cwd=self.folder)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+@pytest.fixture
+def box(clone: Clone) -> Iterator[Toolbox]:
+    with clone.open() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("tool", ["mine.go", "srv.anything"])
+@pytest.mark.parametrize("source", ["python", "model", "rest", "mcp", "cli", "tool"])
+def test_a_call_is_refused_with_the_line_to_type(clone: Clone, box: Toolbox, tool: str, source: str) -> None:
+    result = box.call(tool, {}, source=source)
+    assert result.error is not None
+    assert result.error.code == "tool_not_found"
+    assert result.error.reason == "untrusted"
+    assert "%tool trust" in result.error.hint
+    assert not clone.imported.exists()
+    assert not clone.started.exists()
+
+
+def test_lists_help_and_built_ins_work_and_run_nothing(clone: Clone, box: Toolbox) -> None:
+    assert box.call("time.now").ok
+    assert "mine.go" in box.ot.tools(info="list")
+    assert [row["name"] for row in box.ot.packs() if row["name"] == "mine"]
+    assert "Go." in str(box.ot.help(query="mine.go"))
+    assert box.ot.health()["proxy"]["servers"] == {"srv": "untrusted"}
+    assert any("trust" in p["hint"] for p in box.ot.health()["problems"])
+    assert box.registry.require("mine.go").signature == "mine.go(x: int = 1)"
+    assert not clone.imported.exists()
+    assert not clone.started.exists()
+
+
+def test_a_tool_of_a_cell_runs(box: Toolbox) -> None:
+    def twice(x: int) -> int:
+        """Twice."""
+        return 2 * x
+
+    box.adopt(twice)
+    assert box.call("nb.twice", {"x": 4}).data == 8
+
+
+def test_the_inventory_names_all_that_would_run(clone: Clone, box: Toolbox) -> None:
+    shown = "\n".join(box.would_run().lines())
+    assert "pack file tools/mine.py" in shown
+    assert sys.executable in shown
+    assert "first" in shown, "the whole command line"
+    assert "gets the variables TOKEN" in shown
+    assert "$hello" in shown
+    assert "t0ken-1" not in shown
+
+
+def test_after_the_yes_all_of_it_runs(clone: Clone, box: Toolbox) -> None:
+    """The control of the tests above: each marker does fire."""
+    box.trust()
+    assert box.config.trust.how == "listed"
+    assert box.call("mine.go", {"x": 3}).data == 3
+    assert clone.imported.exists()
+    assert box.call("srv.anything").error is not None  # it is no server at all
+    assert clone.started.read_text() == "first "
+    assert box.ot.run("hello") == 2
+    assert box.config.settings.models.default == "m"
+
+
+def test_a_yes_counts_in_every_process_at_once_and_so_does_its_end(clone: Clone, box: Toolbox) -> None:
+    with clone.open() as other:
+        assert not other.call("mine.go").ok
+        box.trust()
+        assert other.call("mine.go").ok
+        other.distrust()
+        assert not box.call("mine.go").ok
+        assert box.config.settings.models.named == {}
+
+
+def test_the_end_of_trust_holds_also_where_the_files_are_faulty(clone: Clone, box: Toolbox) -> None:
+    box.trust()
+    assert box.call("mine.go").ok
+    clone.write_config("unknown_key: 1\n")
+    with clone.open() as other:
+        other.distrust()
+    assert not box.call("mine.go").ok
+
+
+def test_a_snippet_is_shown_and_not_run(box: Toolbox) -> None:
+    assert "1 + 1" in str(box.ot.snippets(info="full"))
+    with pytest.raises(Untrusted, match="not run"):
+        box.ot.run("hello")
+
+
+def test_a_changed_server_asks_again_for_itself_alone(clone: Clone, box: Toolbox) -> None:
+    box.trust()
+    clone.write_config(clone.server("second"))
+    box.reload()
+    assert box.call("mine.go").ok
+    refused = box.call("srv.anything").error
+    assert refused is not None
+    assert refused.reason == "untrusted"
+    assert dict(box.servers) == {"srv": "untrusted"}
+    shown = "\n".join(box.would_run().lines())
+    assert "first" in shown
+    assert "second" in shown
+    assert "mine.py" not in shown
+    box.trust("srv")
+    box.call("srv.anything")
+    assert clone.started.read_text() == "second "
+
+
+def test_a_new_server_asks_for_itself_alone(clone: Clone, box: Toolbox) -> None:
+    clone.write_config("")
+    box.trust()
+    clone.write_config(clone.server("new"))
+    box.reload()
+    refused = box.call("srv.anything").error
+    assert refused is not None
+    assert refused.reason == "untrusted"
+
+
+def test_a_changed_pack_file_does_not_ask(clone: Clone, box: Toolbox) -> None:
+    box.trust()
+    assert box.call("mine.go").data == 1
+    file = clone.onetool / "tools" / "mine.py"
+    file.write_text(file.read_text().replace("return x", "return -x"), encoding="utf-8")
+    assert box.call("mine.go").data == -1
+
+
+def test_a_face_is_asked_once_before_the_call_and_a_yes_runs_it(box: Toolbox) -> None:
+    asked: list[Untrusted] = []
+
+    def say_yes(needed: Untrusted) -> None:
+        asked.append(needed)
+        box.trust(needed.server)
+
+    box.on_untrusted = say_yes
+    assert box.call("time.now").ok
+    assert asked == []
+    assert box.call("mine.go", source="model").error is not None
+    assert asked == [], "a model is no person"
+    assert box.call("mine.go", {"x": 5}).data == 5
+    assert len(asked) == 1
+    assert box.call("mine.go").ok
+    assert len(asked) == 1
+
+
+def test_what_a_person_saves_into_a_new_folder_is_trusted(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "new").mkdir(parents=True)
+    env = {**os.environ, "HOME": str(home), "ONETOOL_STATE": str(home / "state")}
+    del env["ONETOOL_TRUST"]
+    with open_leniently(env=env, cwd=home / "new") as box:
+        own = box.bundles.new_id()
+        box.bundles.put_bundle(own, slug="shop", display_name="Shop")
+        record = {"displayName": "E", "description": "E", "type": "go", "goTool": {"func": "tools.echo"}}
+        box.bundles.put_tool(own, "echo", "1", {**record, "argSchema": {"type": "object"}})
+        assert box.call("shop.echo", {"message": "hi"}).data == "hi"
+        assert box.config.trust.how == "listed"
+
+
+def test_a_project_that_appears_under_an_open_toolbox_is_not_trusted(tmp_path: Path, clone: Clone) -> None:
+    """A folder had no project when it was opened; somebody's archive is unpacked into it."""
+    made_by_them = tmp_path / "theirs"
+    with open_leniently(env=clone.env, cwd=_made(made_by_them)) as theirs:
+        own = theirs.bundles.new_id()
+        theirs.bundles.put_bundle(own, slug="shop", display_name="Shop")
+        record = {"displayName": "E", "description": "E", "type": "go", "goTool": {"func": "tools.echo"}}
+        theirs.bundles.put_tool(own, "echo", "1", {**record, "argSchema": {"type": "object"}})
+    with open_leniently(env=clone.env, cwd=_made(tmp_path / "empty")) as box:
+        assert box.call("time.now").ok
+        (made_by_them / ".onetool").rename(tmp_path / "empty" / ".onetool")
+        refused = box.call("shop.echo", {"message": "hi"}).error
+        assert refused is not None
+        assert refused.code == "tool_not_found"
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda box: box.call("time.now"),
+        lambda box: box.ot.version(),
+        lambda box: box.registry.get("srv.x"),
+        lambda box: box.registry.find("srv.x"),
+        lambda box: box.registry.known(),
+        lambda box: box.pack("srv"),
+        lambda box: dir(box.pack("srv")),
+        lambda box: repr(box.pack("srv").anything),
+        lambda box: box.ot.deps(),
+        lambda box: box.ot.config(),
+        lambda box: box.ot.history(),
+        lambda box: box.ot.stats(),
+        lambda box: box.problems(),
+        lambda box: box.reload(),
+        lambda box: box.would_run(),
+        lambda box: box.registry.require("mine.go"),
+    ],
+)
+def test_a_look_starts_nothing_also_in_a_trusted_project(
+    clone: Clone, box: Toolbox, look: Callable[[Toolbox], object]
+) -> None:
+    box.trust()
+    look(box)
+    assert not clone.started.exists()
+    assert not clone.imported.exists()
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        lambda box: box.ot.tools(),
+        lambda box: box.ot.packs(),
+        lambda box: box.ot.help(query="x"),
+        lambda box: box.ot.health(),
+        lambda box: box.registry.list(),
+        lambda box: box.formats("openai"),
+    ],
+)
+def test_a_list_starts_servers_whose_tools_are_unknown(
+    clone: Clone, box: Toolbox, listing: Callable[[Toolbox], object]
+) -> None:
+    box.trust()
+    listing(box)
+    assert clone.started.read_text() == "first "
+    assert not clone.imported.exists()
