@@ -198,7 +198,7 @@ def _grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda body: ast.Lambda(ast.arguments([], [], None, [], [], None, []), body), inner),
         st.builds(lambda element, over: ast.ListComp(element, over), inner, generators),
         st.builds(lambda a, b, c: ast.IfExp(a, b, c), inner, inner, inner),
-        st.builds(lambda value: ast.JoinedStr([ast.FormattedValue(value, -1)]), inner),
+        _names.map(lambda name: ast.JoinedStr([ast.FormattedValue(ast.Name(name, load), -1)])),
         st.builds(lambda value: ast.Starred(value, load), inner),
         st.builds(lambda value: ast.Await(value), inner),
         st.builds(lambda value: ast.UnaryOp(ast.USub(), value), inner),
