@@ -28,7 +28,7 @@ from onetool_ipy.core.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
-from onetool_ipy.core.loop import Background, Overtime, hidden_stop, too_late
+from onetool_ipy.core.loop import Abandoned, Background, Overtime, hidden_stop, too_late
 from onetool_ipy.core.model import (
     Admit,
     CallSource,
@@ -192,24 +192,26 @@ class Executor:
             spec = self._find(trip)
             limit_s = self._limit(trip, spec)
             return ToolResult(True, self._direct(trip, spec) if limit_s is None else self._limited(trip, spec, limit_s))
-        except (Exception, SystemExit) as exc:  # noqa: BLE001 - the one place where a tool's fault becomes data
-            if (stop := hidden_stop(exc)) is not None:
+        except BaseException as exc:  # the one place where a tool's fault becomes data
+            if (stop := hidden_stop(exc)) is exc:
+                raise
+            if stop is not None:
                 raise stop from None
-            return self._failed(trip, exc)
-        except BaseException as exc:
             if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
                 return self._failed(trip, CallCancelled("The tool was cancelled."))
-            raise
+            return self._failed(trip, exc)
 
     async def _ainvoke(self, trip: Trip) -> ToolResult:
         try:
             return ToolResult(True, await self._avalue(trip))
-        except (Exception, SystemExit) as exc:  # noqa: BLE001 - the same place, for async callers
-            return self._failed(trip, exc)
-        except BaseException as exc:
-            if is_cancellation(exc) and not _is_being_cancelled():
-                return self._failed(trip, CallCancelled("The tool was cancelled."))
-            raise
+        except (KeyboardInterrupt, GeneratorExit, Abandoned):
+            raise  # Stop, or somebody closes this coroutine; what a tool raises of these is carried by `Raised`
+        except BaseException as exc:  # the same place, for async callers
+            if not is_cancellation(exc):
+                return self._failed(trip, exc)
+            if _is_being_cancelled():
+                raise
+            return self._failed(trip, CallCancelled("The tool was cancelled."))
 
     def _limited(self, trip: Trip, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
@@ -333,6 +335,8 @@ class Executor:
         return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta, False, asked_by)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
+        if type(exc) is settle.Raised:
+            exc = exc.inner
         if type(exc) is Overtime and trip.spec is not None:
             exc = exc.of(trip.tool, self._limit(trip, trip.spec))
         return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))

@@ -68,10 +68,15 @@ def too_late(limit_s: float | None) -> Overtime:
 
 
 def hidden_stop(exc: BaseException) -> BaseException | None:
-    """The interrupt that became an error of `threading`'s own, if one did.
+    """The interrupt that this is, or that became something else.
 
-    Where it comes in the moment in which a `Condition` has let go of its lock, the lock cannot be let go of again.
+    A group of exceptions may hold it. Where it comes in the moment in which a `Condition` of `threading` has let go of
+    its lock, the lock cannot be let go of again, and an error says so.
     """
+    if isinstance(exc, (KeyboardInterrupt, Abandoned)):
+        return exc
+    if isinstance(exc, BaseExceptionGroup):
+        return next(filter(None, map(hidden_stop, exc.exceptions)), None)
     stop = exc.__context__ if isinstance(exc, RuntimeError) and "un-acquired lock" in str(exc) else None
     return stop if isinstance(stop, (KeyboardInterrupt, Abandoned)) else None
 
@@ -343,12 +348,22 @@ def _retire(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.run_coroutine_threadsafe(wind_down(), loop)
 
 
+def _served(loop: asyncio.AbstractEventLoop) -> bool:
+    """Run the loop until it is stopped; False where a tool's own task ended it, which others must not suffer from."""
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):  # asyncio hands these on to whoever runs the loop
+        return False
+    return True
+
+
 def _serve(loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
     import asyncio
 
     asyncio.set_event_loop(loop)
     with suppress(Abandoned):
-        loop.run_forever()
+        while not _served(loop):
+            pass
     with suppress(Abandoned):
         pending = asyncio.all_tasks(loop)
         for task in pending:

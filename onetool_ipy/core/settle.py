@@ -8,15 +8,27 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from onetool_ipy.core.errors import CallCancelled, TooLarge
-from onetool_ipy.core.loop import too_late
+from onetool_ipy.core.failures import is_cancellation
+from onetool_ipy.core.loop import Abandoned, too_late
 
-__all__ = ["LAZY", "MAX_ITEMS", "collected", "finished", "unstopped"]
+__all__ = ["LAZY", "MAX_ITEMS", "Raised", "collected", "finished", "unstopped"]
 
 MAX_ITEMS = 1_000_000
 """How many items of a generator are collected before it counts as endless."""
 
 LAZY = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
 """The types of what is unfinished."""
+
+
+class Raised(Exception):
+    """Carries a BaseException that a tool raised to where its call ends.
+
+    Raised as it is, asyncio and coroutines would take it for their own: SystemExit ends a loop, GeneratorExit a wait.
+    """
+
+    def __init__(self, inner: BaseException) -> None:
+        super().__init__(inner)
+        self.inner = inner
 
 
 def collected(items: Iterator[Any]) -> list[Any]:
@@ -48,8 +60,10 @@ async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
 async def _awaited(value: Any) -> Any:
     try:
         return await _settled(value)
-    except KeyboardInterrupt:
-        raise _its_own() from None
+    except Exception:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
+        raise _carried(exc) from None
 
 
 async def _settled(value: Any) -> Any:
@@ -69,12 +83,17 @@ def unstopped(work: Callable[[], Any]) -> Any:
     """Do `work` in a thread where nobody presses Stop: an interrupt is the tool's own, and ends it alone."""
     try:
         return work()
-    except KeyboardInterrupt:
-        raise _its_own() from None
+    except Exception:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
+        raise _carried(exc) from None
 
 
-def _its_own() -> CallCancelled:
-    return CallCancelled("The tool raised KeyboardInterrupt.")
+def _carried(exc: BaseException) -> BaseException:
+    """What stands for a BaseException that came out of a tool where nobody presses Stop."""
+    if isinstance(exc, KeyboardInterrupt):
+        return CallCancelled("The tool raised KeyboardInterrupt.")
+    return exc if isinstance(exc, Abandoned) or is_cancellation(exc) else Raised(exc)
 
 
 def _endless() -> TooLarge:
