@@ -26,7 +26,11 @@ def add(commands: Any) -> None:
     mcp.add_argument("--http", action="store_true", help="streamable HTTP instead of stdio")
     mcp.add_argument("--host", default="127.0.0.1")
     mcp.add_argument("--port", type=int, default=0, help="by default a free one")
-    mcp.add_argument("--tool-allow", metavar="CSV", help="only these: names or pack.*, separated by commas")
+    mcp.add_argument(
+        "--tool-allow",
+        metavar="CSV",
+        help="offer exactly these: names, pack.* or *, separated by commas; by default the tools that only read",
+    )
     mcp.add_argument(
         "--no-token", action="store_true", help=f"ask for no token; else it is the secret {_TOKEN}, or a new one"
     )
@@ -44,7 +48,7 @@ def _serve(options: argparse.Namespace) -> int:
             say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
         from onetool_ipy.faces.mcp.stdio import serve_stdio
 
-        serve_stdio(box, allow=allow)
+        serve_stdio(box, allow=allow, say=say)
     return OK
 
 
@@ -59,6 +63,7 @@ def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | No
         say(f"Serving on {serving.url}")
         if known is None and serving.token is not None:
             say(f"Authorization: Bearer {serving.token}")
+        say(serving.offer("--tool-allow"))
         serving.wait()
     finally:
         serving.stop()

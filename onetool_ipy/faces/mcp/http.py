@@ -1,13 +1,15 @@
 """A toolbox served on streamable HTTP, in a thread of its own, behind a bearer token.
 
 The token is asked for on every request before anything else is looked at. It never appears in a representation: a
-notebook may show a `Serving`, and keeps what it shows.
+notebook may show a `Serving`, and keeps what it shows. The number of sessions is bounded: a new one ends the one that
+has been idle for longest, and is refused where all of them are busy.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -25,7 +27,12 @@ from onetool_ipy.toolbox import Toolbox
 __all__ = ["Serving", "serve_http"]
 
 PATH = "/mcp"
+MAX_SESSIONS = 100
+"""How many clients may have a session at a time."""
+
 _STOP_S = 5.0
+_IDLE_S = 3600.0
+_SESSION = b"mcp-session-id"
 
 
 class Serving:
@@ -40,7 +47,10 @@ class Serving:
         self.token = token
         self.file: Path | None = None
         self._face = face
-        app = _Guarded(face.server.streamable_http_app(streamable_http_path=PATH, host=host), token)
+        inner = face.server.streamable_http_app(
+            streamable_http_path=PATH, host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=_IDLE_S
+        )
+        app = _Guarded(_Bounded(inner, f"127.0.0.1:{port}"), token)
         config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1, ws="none")
         self._server = uvicorn.Server(config)
         self._background = Background()  # a tool that blocks the toolbox's loop must not stop the answers
@@ -51,6 +61,10 @@ class Serving:
         """What to write into another client's configuration. It holds the token: mind where you show it."""
         headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
         return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
+
+    def offer(self, flag: str) -> str:
+        """How many tools are offered, and how to offer others with that flag."""
+        return self._face.offer(flag)
 
     def is_up(self) -> bool:
         return not self._running.future.done()
@@ -76,7 +90,7 @@ class Serving:
     def __repr__(self) -> str:
         if not self.is_up():
             return f"No longer serving on {self.url}"
-        lines = [f"Serving on {self.url} until you say: %tool serve stop"]
+        lines = [f"Serving on {self.url} until you say: %tool serve stop", self.offer("--allow")]
         if self.token is None:
             lines.append("No token is asked for: every program on this machine may call the tools.")
         elif self.file is not None:
@@ -129,6 +143,98 @@ class _Guarded:
             return False
         kind, _, rest = given[0].partition(b" ")
         return hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted)
+
+
+class _Bounded:
+    """The SDK's application with a bound on its sessions: `_idle` are those that no request is busy with, oldest first.
+
+    The SDK itself refuses a session too many. So that a client that opens one after another and ends none does not shut
+    out the others, the oldest idle session is ended before.
+    """
+
+    def __init__(self, app: Any, host: str) -> None:
+        self._app = app
+        self._host = host.encode()
+        self._idle: dict[bytes, None] = {}
+        self._busy: dict[bytes, int] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        session = next((value for name, value in scope["headers"] if name == _SESSION), None)
+        if session is None:
+            await self._make_room()
+            await self._app(scope, receive, self._watching(send))
+            return
+        is_known = session in self._idle or session in self._busy
+        if is_known:
+            self._begin(session)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if is_known:
+                self._end(session, is_over=scope["method"] == "DELETE")
+
+    async def _make_room(self) -> None:
+        """End idle sessions, oldest first, until there is room for one more."""
+        while self._idle and len(self._idle) + len(self._busy) >= MAX_SESSIONS:
+            session = next(iter(self._idle))
+            del self._idle[session]
+            headers = [(b"host", self._host), (_SESSION, session), (b"accept", b"application/json")]
+            scope = {"type": "http", "method": "DELETE", "path": PATH, "raw_path": PATH.encode(), "root_path": ""}
+            scope |= {"query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http"}
+            await self._app({**scope, "asgi": {"version": "3.0"}}, _nothing, _nowhere)
+
+    def _watching(self, send: Any) -> Any:
+        """What notes a session that is opened, and says in words that there are too many."""
+        is_refused = False
+
+        async def watch(message: Any) -> None:
+            nonlocal is_refused
+            if message["type"] == "http.response.start":
+                opened = [value for name, value in message["headers"] if name.lower() == _SESSION]
+                self._idle.update(dict.fromkeys(opened))
+                is_refused = message["status"] == 503
+                if is_refused:
+                    headers = [(b"content-type", b"application/json"), (b"retry-after", b"5")]
+                    message = {**message, "headers": headers}
+            elif is_refused:
+                message = {**message, "body": _REFUSED}
+            await send(message)
+
+        return watch
+
+    def _begin(self, session: bytes) -> None:
+        self._idle.pop(session, None)
+        self._busy[session] = self._busy.get(session, 0) + 1
+
+    def _end(self, session: bytes, *, is_over: bool) -> None:
+        left = self._busy.pop(session, 1) - 1
+        if left:
+            self._busy[session] = left
+        elif not is_over:
+            self._idle[session] = None
+
+
+_REFUSED = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {
+            "code": -32000,
+            "message": f"All {MAX_SESSIONS} sessions of this server are busy. End one, or try again later.",
+        },
+    }
+).encode()
+
+
+async def _nothing() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _nowhere(_message: Any) -> None:
+    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,7 +1,9 @@
 """An MCP server over a toolbox: lists its tools, checks and runs calls, tells of progress and of changes.
 
-Names are those that models are given, since many clients accept no others; a canonical name is understood too. What
-leaves is masked, and what is larger than `output.max_inline_bytes` goes as a handle that `ot.result` reads.
+Offers what its allow-list names, and without one the tools that only read: no person is asked here. Names are those
+that models are given, since many clients accept no others; a canonical name is understood too. What leaves is masked,
+and what is larger than `output.max_inline_bytes` goes as a handle. `ot.result` reads the handles that were given to
+clients here, whatever the allow-list; it is listed from the first one on.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from onetool_ipy._version import __version__
 from onetool_ipy.core import current, names, values
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import ToolResult, ToolSpec
+from onetool_ipy.render.counted import counted
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Face"]
 
 _PAGE = 250
+_MAX_GIVEN = 10_000
 _READER = "ot.result"
 _INSTRUCTIONS = (
     "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
@@ -40,13 +44,15 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of w
 
 
 class Face:
-    """One toolbox as an MCP server. `allow` is an allow-list as everywhere: None offers all."""
+    """One toolbox as an MCP server. `allow` is an allow-list as everywhere, but that None offers what only reads."""
 
     def __init__(self, box: Toolbox, *, allow: Sequence[str] | None = None) -> None:
         self._box = box
-        self._allow = box.config.settings.ask.tool_allow if allow is None else allow
+        self._allow = allow
+        self._given: dict[str, None] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._bus = InMemorySubscriptionBus()
-        self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
         self._wire: dict[str, str] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         reader = self._names().get(_READER, _READER)
@@ -64,6 +70,18 @@ class Face:
         """What is told a client that says hello."""
         return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
 
+    def offer(self, flag: str) -> str:
+        """How many tools are offered, how many are not, and how to offer others with that flag."""
+        known = [spec for spec in self._box.registry.list() if not spec.disabled]
+        offered = [spec for spec in known if self._is_offered(spec)]
+        said = f"Offering {counted(len(offered), 'tool')}"
+        if self._allow is None:
+            left = sum(not spec.read_only for spec in known)
+            others = f" Left out, since they may change something: {left}." if left else ""
+            return f"{said} that only read.{others} Name what to offer instead with {flag}; '*' is all."
+        lost = [entry for entry in self._allow if not any(names.allowed(spec.name, [entry]) for spec in known)]
+        return said + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
+
     def close(self) -> None:
         """Stop listening to the toolbox; may be called twice."""
         if self._changed in self._box.watchers:
@@ -75,7 +93,7 @@ class Face:
         self._meet(context)
         await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
-        specs = [spec for spec in self._box.registry.list(self._allow) if not spec.disabled]
+        specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
         start = _position(params.cursor if params is not None else None, len(specs))
         page = specs[start : start + _PAGE]
         more = start + _PAGE < len(specs)
@@ -97,15 +115,50 @@ class Face:
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         self._meet(context)
-        name = self._canonical(params.name)
+        name, args = self._canonical(params.name), params.arguments or {}
         tell = _Teller(context)
         token = current.enter(current.Scope(self._box, progress=tell.hear))
         try:
-            result = await self._box.acall(name, params.arguments or {}, source="mcp", allow=self._allow)
+            result = await self._box.acall(name, args, source="mcp", allow=self._allowed(name, args))
         finally:
             current.leave(token)
             await tell.close()
-        return await asyncio.to_thread(self._answer, result)
+        answer = await asyncio.to_thread(self._answer, result)
+        self._note_handle(result, answer)
+        return answer
+
+    def _is_offered(self, spec: ToolSpec) -> bool:
+        if self._allow is not None:
+            return names.allowed(spec.name, self._allow)
+        return spec.read_only and names.allowed(spec.name, self._box.config.settings.ask.tool_allow)
+
+    def _is_listed(self, spec: ToolSpec) -> bool:
+        return self._is_offered(spec) or (spec.name == _READER and bool(self._given))
+
+    def _allowed(self, name: str, args: Any) -> Sequence[str]:
+        """The allow-list of one call."""
+        handle = args.get("handle") if name == _READER and isinstance(args, dict) else None
+        if isinstance(handle, str) and handle in self._given:
+            return (_READER,)
+        if self._allow is not None:
+            return self._allow
+        spec = self._box.registry.find(name)
+        return (spec.name,) if spec is not None and self._is_offered(spec) else ()
+
+    def _note_handle(self, result: ToolResult, answer: types.CallToolResult) -> None:
+        """Remember a handle that goes to a client; the first one lets `ot.result` be listed."""
+        handle = (answer.structured_content or {}).get("handle")
+        if not isinstance(handle, str) or result.meta.get("handle") != handle:
+            return
+        is_first = not self._given
+        self._given[handle] = None
+        if len(self._given) > _MAX_GIVEN:
+            self._given.pop(next(iter(self._given)))
+        reader = self._box.registry.get(_READER)
+        if is_first and reader is not None and not self._is_offered(reader):
+            task = asyncio.get_running_loop().create_task(self._tell_all())
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
 
     def _answer(self, result: ToolResult) -> types.CallToolResult:
         box = self._box
@@ -136,7 +189,8 @@ class Face:
 
     def _meet(self, context: ServerRequestContext[Any]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sessions.add(context.session)
+        # The SDK's session lives as long as one request; the connection behind it has no public name.
+        self._clients.add(getattr(context.session, "_connection", context.session))
 
     def _changed(self) -> None:
         """The registry has other tools now; told from any thread."""
@@ -147,11 +201,11 @@ class Face:
 
     async def _tell_all(self) -> None:
         await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions):
+        for client in list(self._clients):
             try:
-                await session.send_tool_list_changed()
+                await client.send_tool_list_changed()
             except Exception:  # noqa: BLE001 - a client that went away; the SDK raises many kinds for it
-                self._sessions.discard(session)
+                self._clients.discard(client)
 
 
 class _Teller:

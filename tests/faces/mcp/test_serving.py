@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.surroundings import ROOT
@@ -111,6 +113,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+ALL = ("--tool-allow", "*")
+
+
 def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "onetool_ipy.faces.cli", "mcp", *args]
 
@@ -145,7 +150,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(project: Path) -> Iterator[Served]:
-    server = Served(project)
+    server = Served(project, *ALL)
     yield server
     server.close()
 
@@ -168,7 +173,7 @@ def text_of(result: CallToolResult) -> str:
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_a_python_client_lists_and_calls(project: Path, served: Served, way: str) -> None:
     """The same registry, with schemas untouched and names that clients accept."""
-    async with stdio(project) if way == "stdio" else over_http(served) as client:
+    async with stdio(project, *ALL) if way == "stdio" else over_http(served) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {"shop_count", "tools_echo", "ot_result", "time_now"} <= set(tools)
         assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in tools)
@@ -184,7 +189,7 @@ async def test_a_python_client_lists_and_calls(project: Path, served: Served, wa
 
 async def test_arguments_are_checked_by_us_and_failures_are_results(project: Path, tmp_path: Path) -> None:
     """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection stays good."""
-    async with stdio(project) as client:
+    async with stdio(project, *ALL) as client:
         bad = await client.call_tool("shop_count", {"upto": "three", "more": 1})
         assert bad.is_error
         assert bad.structured_content["error"]["code"] == "invalid_args"
@@ -201,7 +206,7 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(project: Pat
 
 async def test_secrets_are_masked_and_large_results_go_as_handles(project: Path) -> None:
     """What leaves is masked; over `max_inline_bytes` it is a handle that the client can read on."""
-    async with stdio(project) as client:
+    async with stdio(project, *ALL) as client:
         assert SECRET not in text_of(await client.call_tool("shop_leak", {}))
         large = await client.call_tool("shop_rows", {"n": 500})
         assert set(large.structured_content) == {"handle", "total_lines", "preview"}
@@ -219,7 +224,7 @@ async def test_progress_reaches_the_client(project: Path) -> None:
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total, message))
 
-    async with stdio(project) as client:
+    async with stdio(project, *ALL) as client:
         result = await client.call_tool("shop_count", {"upto": 40}, progress_callback=hear)
     assert result.structured_content == {"result": 40}
     assert told[-1] == (40, 40, "at 40")
@@ -228,12 +233,106 @@ async def test_progress_reaches_the_client(project: Path) -> None:
 async def test_cancel_stops_the_tool(project: Path, tmp_path: Path) -> None:
     """A client that gives up sends a cancel; the tool's own code sees it."""
     marker = tmp_path / "stopped"
-    async with stdio(project) as client:
+    async with stdio(project, *ALL) as client:
         call = asyncio.ensure_future(client.call_tool("shop_slow", {"marker": str(marker)}))
         await _until(lambda: Path(f"{marker}.begun").exists())
         call.cancel()
         await _until(marker.exists)
         assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
+
+
+async def test_without_an_allow_list_only_what_reads_is_offered(project: Path) -> None:
+    """Listed, run, and counted; how to offer others is said."""
+    async with stdio(project) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"tools_echo", "time_now", "fs_read_file", "ot_result", "ot_tools"} <= names
+        assert not names & {"shop_count", "shop_rows", "ot_reload", "ot_notify"}
+        refused = await client.call_tool("shop_rows", {"n": 1})
+        assert refused.structured_content["error"]["reason"] == "not_allowed"
+        refused = await client.call_tool("ot.notify", {"topic": "a", "message": "b"})
+        assert refused.structured_content["error"]["reason"] == "not_allowed"
+        read_only = [tool.annotations.read_only_hint for tool in (await client.list_tools()).tools]
+        assert all(read_only)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), r"Offering \d+ tools that only read. Left out, since they may change something: \d+. .* --tool-allow;"),
+        (("--tool-allow", "shop.rows,no.such"), r"Offering 1 tool. No tool is named 'no.such'.$"),
+    ],
+    ids=["default", "named"],
+)
+def test_how_many_tools_are_offered_is_said(project: Path, args: tuple[str, ...], said: str) -> None:
+    ran = subprocess.run(command(*args), cwd=project, input="", capture_output=True, text=True, timeout=60, check=False)
+
+    assert re.search(said, ran.stderr.strip())
+
+
+async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path) -> None:
+    """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go whole."""
+    (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
+    async with stdio(project, *ALL) as client:
+        foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
+    changed = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if "ListChanged" in type(message).__name__:
+            changed.set()
+
+    program, *rest = command("--tool-allow", "fs.*,time.now")
+    given = StdioServerParameters(command=program, args=rest, cwd=str(project), env=dict(os.environ))
+    async with Client(stdio_client(given), mode="legacy", message_handler=hear) as client:
+        assert {t.name for t in (await client.list_tools()).tools} == {"fs_list_dir", "fs_read_file", "time_now"}
+        refused = await client.call_tool("ot_result", {"handle": foreign})
+        assert refused.structured_content["error"]["reason"] == "not_allowed"
+        large = (await client.call_tool("fs_read_file", {"path": "long.txt"})).structured_content
+        assert set(large) == {"handle", "total_lines", "preview"}
+        await asyncio.wait_for(changed.wait(), 20)
+        assert "ot_result" in {t.name for t in (await client.list_tools()).tools}
+        page = await client.call_tool("ot_result", {"handle": large["handle"], "search": "line 4999"})
+        assert page.structured_content["lines"] == ["line 4999"]
+        for other in (foreign, [large["handle"]], None):
+            refused = await client.call_tool("ot_result", {"handle": other})
+            assert refused.structured_content["error"]["reason"] == "not_allowed"
+
+
+async def test_sessions_are_bounded(project: Path) -> None:
+    """A client that opens one after another and ends none keeps nobody out; where all are busy, that is said."""
+    server = Served(project)
+    headers = {"Authorization": f"Bearer {server.token}", "Accept": "application/json, text/event-stream"}
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "greedy", "version": "1"},
+        },
+    }
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    try:
+        async with httpx.AsyncClient(headers=headers, timeout=30, limits=httpx.Limits(max_connections=None)) as http:
+            sessions = [
+                (await http.post(server.url, json=hello)).headers["mcp-session-id"] for _ in range(MAX_SESSIONS + 20)
+            ]
+            known = [
+                (await http.post(server.url, json=ping, headers={"Mcp-Session-Id": session})).status_code
+                for session in (sessions[0], sessions[19], sessions[20], sessions[-1])
+            ]
+            assert known == [404, 404, 200, 200]
+            async with AsyncExitStack() as stack:
+                for session in sessions[20:]:
+                    stream = http.stream("GET", server.url, headers={"Mcp-Session-Id": session})
+                    assert (await stack.enter_async_context(stream)).status_code == 200
+                refused = await http.post(server.url, json=hello)
+                assert refused.status_code == 503
+                assert refused.json()["error"]["message"].startswith(f"All {MAX_SESSIONS} sessions of this server")
+        async with over_http(server) as client:
+            assert text_of(await client.call_tool("tools_echo", {"message": "in"})) == "in"
+    finally:
+        server.close()
 
 
 async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> None:
@@ -312,7 +411,7 @@ def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: 
     That SDK forgets whom to tell of progress once the result is there; so the tool goes on until it was heard.
     """
     heard = str(tmp_path / "heard")
-    program, *args = command()
+    program, *args = command(*ALL)
     place = (
         {"command": program, "args": args, "cwd": str(project)}
         if way == "stdio"
@@ -375,7 +474,7 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
         "from onetool_ipy import tool\nbasket = []\n"
         "@tool\ndef put(item: str) -> int:\n    'Keep it.'\n    basket.append(item)\n    return len(basket)"
     )
-    url, token, file = _served_by(kernel)
+    url, token, file = _served_by(kernel, "%tool serve --allow *")
 
     async def drive() -> None:
         changed = asyncio.Event()

@@ -27,7 +27,7 @@ class Serve:
     """Serving, and what is being served now."""
 
     HELP: ClassVar[tuple[str, ...]] = (
-        "%tool serve [--port N]         give these tools to other MCP clients; --allow CSV; %tool serve stop",
+        "%tool serve [--port N]         give what only reads to other MCP clients; --allow CSV; %tool serve stop",
     )
 
     def __init__(self, bench: Bench) -> None:
