@@ -30,6 +30,7 @@ from onetool_ipy.core.errors import (
 from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
 from onetool_ipy.core.loop import Abandoned, Background, Overtime, hidden_stop, too_late
 from onetool_ipy.core.model import (
+    PROJECT_ORIGINS,
     Admit,
     CallSource,
     Failure,
@@ -283,7 +284,7 @@ class Executor:
     def _find(self, trip: Trip) -> ToolSpec:
         """The tool as far as it is known without running anything of it, if it may be called."""
         spec = trip.spec
-        if self._admit is not None:
+        if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
             self._admit(trip.tool, spec)
         if spec is not None and trip.allow is None and not spec.disabled:
             return spec
