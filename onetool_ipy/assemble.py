@@ -235,7 +235,7 @@ def _pack_files(config: Config) -> PackFiles | None:
 def _require_trust(config: Config, file: Path) -> None:
     """No code of a project is run before the user trusts it."""
     if not config.trust.is_given:
-        raise Untrusted(f"'{file}' was not run: you have not said that you trust this project.", hint=TRUST_IT)
+        raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:

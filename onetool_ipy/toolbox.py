@@ -342,7 +342,7 @@ class Toolbox:
         known = self.registry
         found = [*self.config.problems_now(), *known.problems()]
         if self.config.trust.how == "untrusted":
-            found.append(Problem(str(self.config.paths.project), "You have not said that you trust it.", TRUST_IT))
+            found.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
             names = [spec.name for spec in known.known()]
             wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
@@ -470,7 +470,7 @@ class Toolbox:
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
         if server and self.parts.config.trust.is_given:
             return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
-        return Untrusted(f"{what}: you have not said that you trust this project.", hint=TRUST_IT)
+        return Untrusted(f"{what}: this project is not trusted.", hint=TRUST_IT)
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Look whether the user's trust changed meanwhile; let the face ask for what is missing."""

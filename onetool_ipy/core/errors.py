@@ -84,7 +84,7 @@ __all__ = [
 
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
 
-TRUST_IT = "If you trust it, run: %tool trust"
+TRUST_IT = "To trust it, run: %tool trust"
 """What to type where a project, or a server of it, is not trusted."""
 
 

@@ -63,7 +63,7 @@ def question_lines(box: Toolbox, server: str = "") -> list[str]:
         how = "has changed since you said yes to it" if any(e.changes for e in entries) else "is new"
         shown = [line for entry in entries for line in entry.lines()]
         return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
-    head = [f"You have not said that you trust this project: {found.folder}", "If you do, this may run:"]
+    head = [f"This project is not trusted yet: {found.folder}", "If you trust it, it may run:"]
     return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
 
 

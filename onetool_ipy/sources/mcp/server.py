@@ -97,7 +97,7 @@ class Server:
         if self.state == "disabled":
             return "It is switched off in the configuration."
         if self.state == "untrusted":
-            return f"You have not said yes to it. {TRUST_IT}"
+            return f"It is not trusted yet. {TRUST_IT}"
         if self._is_stopped:
             return "It was stopped."
         if self._is_mute:
@@ -157,7 +157,7 @@ class Server:
         if link is not None and link.is_good() and not self._is_mute:
             return link
         if not self.definition.is_allowed:
-            raise Untrusted(f"You have not said yes to the server '{self.name}'.", hint=TRUST_IT, server=self.name)
+            raise Untrusted(f"The server '{self.name}' is not trusted yet.", hint=TRUST_IT, server=self.name)
         if not self.definition.enabled:
             raise Unavailable(f"The server '{self.name}' is switched off.", hint="Set 'enabled: true' and reload.")
         if self._is_stopped:
