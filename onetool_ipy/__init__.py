@@ -89,6 +89,13 @@ def unload_ipython_extension(ip: Any) -> None:
     extension.unload(ip)
 
 
+def _screens_here(box: Any) -> Any:
+    """The screens of a notebook that has no IPython (marimo); None elsewhere."""
+    from onetool_ipy.faces.widgets import marimo
+
+    return marimo.MarimoScreens(box) if marimo.is_running() else None
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "onetool_ipy"}]
 

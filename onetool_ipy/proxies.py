@@ -55,8 +55,7 @@ class Box(Protocol):
 
     def mask(self, text: str) -> str: ...
 
-    @property
-    def screens(self) -> Screens | None: ...
+    screens: Screens | None
 
     @property
     def replays(self) -> Replays: ...
@@ -260,6 +259,10 @@ class OtProxy(PackProxy):
         return self._screens().usage(period, tool)
 
     def _screens(self) -> Screens:
+        if self._box.screens is None:
+            from onetool_ipy import _screens_here
+
+            self._box.screens = _screens_here(self._box)
         if self._box.screens is None:
             raise UsageProblem("There is no screen here.", hint="In a notebook: %load_ext onetool_ipy")
         return self._box.screens

@@ -49,6 +49,9 @@ class Screens:
     def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
         if getattr(self._shell, "kernel", None) is None:
             return Text(picture.text)
+        return self._view(view, options, picture, result)
+
+    def _view(self, view: str, options: Json, picture: Picture, result: ToolResult | None) -> Any:
         from onetool_ipy.faces.widgets.widget import View
 
         made = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)

@@ -1,0 +1,39 @@
+"""The screens in a marimo notebook, which has no IPython: `ot.browser()` gives the widget as `mo.ui.anywidget`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from onetool_ipy.core.model import Json, ToolResult
+from onetool_ipy.faces.widgets.picture import Picture
+from onetool_ipy.faces.widgets.screens import Screens
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["MarimoScreens", "is_running"]
+
+
+def is_running() -> bool:
+    """Whether this code runs in a cell of marimo."""
+    marimo = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
+class MarimoScreens(Screens):
+    """The screens of one marimo notebook."""
+
+    def __init__(self, box: Toolbox) -> None:
+        super().__init__(box, _Notebook())
+
+    def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
+        import marimo  # type: ignore[import-not-found,unused-ignore]  # there where it runs
+
+        return marimo.ui.anywidget(self._view(view, options, picture, result))
+
+
+class _Notebook:
+    """What a view needs of a shell: the variables of the notebook."""
+
+    @property
+    def user_ns(self) -> dict[str, Any]:
+        return vars(sys.modules["__main__"])
