@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -21,6 +23,7 @@ __all__ = ["Plot", "Stats", "UsageTools"]
 
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
+_HEAD = 2000
 
 
 class Plot:
@@ -160,39 +163,60 @@ class UsageTools:
         from onetool_ipy.render import report
         from onetool_ipy.stores.files import write_whole
 
-        path = Path(output).expanduser().absolute()
         page = report.usage_page(
             record, record["tools"], record.series, made=self._desk.now().isoformat(" ", "minutes")
         )
         try:
+            path = Path(output).expanduser().absolute()
             self._require_place(path)
             write_whole(path, page.encode("utf-8", "replace"), nofollow=True, mode=0o644)
         except Returned:
             raise
         except OneToolError as exc:
             raise Returned(f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}") from exc
+        except (OSError, ValueError, RuntimeError) as exc:  # such as a NUL in it, or the home of nobody
+            raise Returned(f"Error: Cannot write to '{output}': it is not a path that can be used") from exc
         return path
 
     def _require_place(self, path: Path) -> None:
-        from onetool_ipy.render import report
-
-        said = ""
-        if path.is_symlink():
-            said = "it is a symbolic link"
-        elif path.is_dir():
-            said = "it is a directory"
-        elif path.exists() and report.MARK not in path.read_text(encoding="utf-8", errors="replace")[:500]:
-            said = "it is a file that is no report"
-        elif not path.parent.is_dir():
-            said = "its folder does not exist"
-        if current.is_from_outside():
-            roots = [
-                Path(self._desk.config.paths.project, root).resolve() for root in self._desk.config.settings.fs.roots
-            ]
-            if not any(path.resolve().is_relative_to(root) for root in roots):
-                said = "it is outside the allowed folders"
+        """Refuse a path where no report may be written. Nothing is opened before it is known to be a plain file."""
+        if current.is_from_outside() and not self._is_inside(path):
+            said = "it is outside the allowed folders"
+        else:
+            said = _obstacle(path)
         if said:
             raise Returned(f"Error: Cannot write to '{path}': {said}")
+
+    def _is_inside(self, path: Path) -> bool:
+        config = self._desk.config
+        roots = [Path(config.paths.project, Path(root).expanduser()).resolve() for root in config.settings.fs.roots]
+        return any(path.resolve().is_relative_to(root) for root in roots)
+
+
+def _obstacle(path: Path) -> str:
+    """Why a report cannot stand at this path, if it cannot."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return "" if path.parent.is_dir() else "its folder does not exist"
+    except NotADirectoryError:
+        return "its folder does not exist"
+    if stat.S_ISLNK(mode):
+        return "it is a symbolic link"
+    if stat.S_ISDIR(mode):
+        return "it is a directory"
+    if not stat.S_ISREG(mode):
+        return "it is not a plain file"
+    return "" if _is_report(path) else "it is a file that is no report"
+
+
+def _is_report(path: Path) -> bool:
+    """Whether the beginning of a file is that of a report of ours."""
+    from onetool_ipy.render import report
+
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:  # it cannot hold us, should it have become a FIFO meanwhile
+        return report.MARK.encode() in file.read(_HEAD)
 
 
 def _label(start: Any, period: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy import Toolbox, ToolCall, open_toolbox
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)
 
@@ -135,6 +137,42 @@ def test_a_report_asked_for_from_outside_stays_in_the_roots(box: Toolbox, tmp_pa
     assert refused.error is not None
     assert "outside the allowed folders" in refused.error.message
     assert not outside.exists()
+
+
+@pytest.mark.parametrize("source", ["mcp", "rest", "model"])
+def test_a_report_path_outside_the_roots_is_never_opened(box: Toolbox, tmp_path: Path, source: Any) -> None:
+    """A FIFO would hold the call for ever, and /dev/full never ends."""
+    fifo = tmp_path.parent / f"{source}.fifo"
+    os.mkfifo(fifo)
+    for path in (str(fifo), "/dev/full", "/dev/zero", "/proc/self/mem", "/etc/passwd"):
+        result = box.call(ToolCall("id", "ot.stats", {"output": path}, source), timeout=20)
+
+        assert result.error is not None
+        assert result.error.message == f"Error: Cannot write to '{path}': it is outside the allowed folders"
+
+
+def test_a_report_is_never_written_to_what_is_no_plain_file(box: Toolbox, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(os.path.relpath(tmp_path / "served"))
+        for path in (tmp_path / "pipe", tmp_path / "served", Path("/dev/full"), Path("/dev/zero")):
+            assert str(box.ot.stats(output=str(path))) == f"Error: Cannot write to '{path}': it is not a plain file"
+
+
+def test_a_huge_file_in_the_place_of_a_report_is_not_read_to_its_end(box: Toolbox, tmp_path: Path) -> None:
+    path = tmp_path / "huge.html"
+    path.touch()
+    os.truncate(path, 1 << 42)  # 4 TB with nothing in it
+
+    assert str(box.ot.stats(output=str(path))).endswith("it is a file that is no report")
+
+
+@pytest.mark.parametrize("output", ["a\0b", "x" * 5000, "~nobody-of-that-name/x.html", "\ud800.html"], ids=ascii)
+def test_a_report_path_that_can_be_none_is_an_error_text(box: Toolbox, output: str) -> None:
+    said = box.ot.stats(output=output)
+
+    assert isinstance(said, str)
+    assert said.startswith("Error: Cannot write to '")
 
 
 @pytest.mark.spec("001/Runtime Statistics/Invalid period")
