@@ -39,7 +39,8 @@ PIP := $(BIN)/python -m pip install --quiet
 NODE_MODULES := labextension/node_modules/.package-lock.json
 NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
-TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS)
+CLIENTS := .venv-clients/.clients
+TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS) $(CLIENTS)
 
 .PHONY: help lab test check soak soak-load bench shots build-lab docs browser node strace
 
@@ -122,4 +123,10 @@ $(SERVERS): tests/servers.txt
 	[ -x .venv-servers/bin/python ] || .ci/venv .venv-servers $(PYTHON)
 	@echo "Installing the MCP servers that the tests talk to into .venv-servers ..."
 	.venv-servers/bin/python -m pip install --quiet --requirement tests/servers.txt
+	@touch $@
+
+$(CLIENTS): tests/clients.txt
+	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
+	@echo "Installing the MCP clients that the tests serve into .venv-clients ..."
+	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt
 	@touch $@

@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tests.harness.patience import HANG_S, until
 from tests.harness.surroundings import OUTSIDE, ROOT
@@ -29,6 +29,7 @@ __all__ = [
     "below",
     "everything_over_http",
     "hostile",
+    "others_python",
     "real",
     "wait_until_gone",
     "write_project",
@@ -38,17 +39,23 @@ HOSTILE = ROOT / "tests" / "sources" / "mcp" / "hostile.py"
 REAL = ("time", "git", "fetch", "everything", "filesystem", "memory", "sequential-thinking")
 """The servers that work; `sqlite` is the one that does not start."""
 
-_PYTHON = ROOT / ".venv-servers" / "bin"
 _NODE = ROOT / "tests" / "node" / "node_modules" / "@modelcontextprotocol"
 
 
 def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
     """The definition of a server that others wrote; `args` are handed to it, `keys` go into the definition."""
     if name in ("time", "git", "fetch", "sqlite"):
-        command = _PYTHON / f"mcp-server-{name}"
+        command = Path(others_python("servers")).with_name(f"mcp-server-{name}")
         assert command.exists(), f"There is no {command}: run `make test`, which installs it."
         return {"type": "stdio", "command": str(command), "args": list(args), **keys}
     return {"type": "stdio", "command": _node(), "args": [str(_script(name)), *args], **keys}
+
+
+def others_python(what: Literal["servers", "clients"]) -> str:
+    """The Python that has the servers, or the clients, that others wrote."""
+    found = ROOT / f".venv-{what}" / "bin" / "python"
+    assert found.exists(), f"There is no {found}: run `make test`, which installs it."
+    return str(found)
 
 
 def hostile(*flags: str, **keys: Any) -> dict[str, Any]:

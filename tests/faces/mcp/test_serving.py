@@ -24,9 +24,11 @@ from mcp_types import CallToolResult
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
+from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
 
 CLIENT = ROOT / "tests" / "node" / "client.mjs"
+LANGCHAIN = Path(__file__).with_name("langchain_client.py")
 SECRET = "s3cr3t-of-the-tests"
 PACK = '''
 """Tools for the tests of serving."""
@@ -441,6 +443,47 @@ def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: 
 def test_the_typescript_sdk_is_refused_without_the_token(served: Served) -> None:
     seen = typescript({"url": served.url, "token": "wrong"})
     assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], seen
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_langchain_mcp_adapters_list_and_call(project: Path, served: Served, way: str) -> None:
+    """A client with an older version of the SDK, in an environment of its own."""
+    python = others_python("clients")
+    program, *args = command(*ALL)
+    server = (
+        {"transport": "stdio", "command": program, "args": args, "cwd": str(project), "env": dict(os.environ)}
+        if way == "stdio"
+        else {
+            "transport": "streamable_http",
+            "url": served.url,
+            "headers": {"Authorization": f"Bearer {served.token}"},
+        }
+    )
+    calls = [
+        {"name": "tools_echo", "args": {"message": "there and back"}},
+        {"name": "shop_rows", "args": {"n": 1}},
+        {"name": "shop_rows", "args": {"n": 500}},
+        {"name": "shop_count", "args": {"upto": "three"}},
+    ]
+
+    ran = subprocess.run(
+        [python, str(LANGCHAIN), json.dumps({"server": server, "calls": calls})],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    seen = json.loads(ran.stdout.splitlines()[-1])
+    assert {"shop_count", "fs_read_file", "ot_result"} <= set(seen["tools"])
+    assert seen["tools"]["shop_count"]["upto"]["type"] == "integer"
+    echoed, rows, large, bad = seen["calls"]
+    assert (echoed["status"], echoed["content"]) == ("success", "there and back")
+    assert rows["artifact"]["structured_content"] == {"result": [{"id": 0, "name": "row 0"}]}
+    assert set(json.loads(large["content"])) == {"handle", "total_lines", "preview"}
+    assert bad["status"] == "error"
+    assert "'three' is not an integer" in bad["content"]
 
 
 @pytest.fixture(scope="module")

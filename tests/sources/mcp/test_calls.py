@@ -16,7 +16,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
-from tests.harness.servers import hostile, wait_until_gone
+from tests.harness.servers import hostile, others_python, wait_until_gone
 
 Open = Callable[..., Toolbox]
 SDK_SERVER = Path(__file__).with_name("sdk_server.py")
@@ -250,9 +250,11 @@ UNWRAPPED = {
 }
 
 
-def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open) -> None:
-    """And an object of the author's own that has one field of that name is not."""
-    box = opened({"sdk": {"type": "stdio", "command": sys.executable, "args": [str(SDK_SERVER)]}})
+@pytest.mark.parametrize("version", ["2", "1"])
+def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open, version: str) -> None:
+    """And an object of the author's own that has one field of that name is not. Both versions of the SDK in use."""
+    python = sys.executable if version == "2" else others_python("clients")
+    box = opened({"sdk": {"type": "stdio", "command": python, "args": [str(SDK_SERVER)]}})
 
     assert {name: box.call(name, args).unwrap() for name, (args, _) in UNWRAPPED.items()} == {
         name: value for name, (_, value) in UNWRAPPED.items()
