@@ -216,9 +216,10 @@ class RequestRefused(OneToolError):
     """
 
     code: ClassVar[str] = "invalid_request"
+    reason: ClassVar[str | None] = None
     status: ClassVar[int] = 400
 
-    def __init__(self, message: str, *, hint: str = "", details: Sequence[dict[str, str]] = ()) -> None:
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(message, hint=hint)
         self.details = list(details)
 

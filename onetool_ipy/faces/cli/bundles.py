@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from onetool_ipy.assemble import open_toolbox
-from onetool_ipy.faces.cli.say import OK, say, show_json
+from onetool_ipy.faces.cli.say import FAILED, OK, say, show_json
 
 __all__ = ["add"]
 
@@ -21,6 +22,13 @@ def add(commands: Any) -> None:
     openapi.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
     openapi.add_argument("--server", metavar="URL", help="the server to call, where the document names none")
     openapi.add_argument("--allow-host", action="store_true", help="let HTTP tools reach the hosts that are named")
+    openapi.add_argument(
+        "--secret-host",
+        metavar="NAME=HOST",
+        action="append",
+        default=[],
+        help="send a secret that is used with another host to this one, too",
+    )
     openapi.set_defaults(run=_import)
 
 
@@ -28,12 +36,20 @@ def _import(options: argparse.Namespace) -> int:
     from onetool_ipy.bundles.importing import import_openapi
     from onetool_ipy.config.edit import allow_host
     from onetool_ipy.faces import making
+    from onetool_ipy.faces.sending import new_sendings, unconfirmed
 
     with open_toolbox(options.config) as box:
         also = making.own_host(options.source) if options.allow_host else ()
         data, base_url = making.read_source(box, options.source, also=also)
         known = box.config.secrets.names()
         draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
+        names = [secret["name"] for secret in draft.secrets]
+        left = unconfirmed(new_sendings(box, draft.tools, made_up=names), options.secret_host)
+        for one in left:
+            if not _is_agreed(one.said):
+                say(f"{one.said} Nothing was made.")
+                say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
+                return FAILED
         made = making.store_draft(box, draft)
         for line in making.told(made, draft, box):
             say(box.mask(line))
@@ -46,3 +62,11 @@ def _import(options: argparse.Namespace) -> int:
         names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
         show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
         return OK
+
+
+def _is_agreed(said: str) -> bool:
+    """Ask whoever is at the terminal; no where nobody is."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return False
+    say(f"{said} Send it there? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

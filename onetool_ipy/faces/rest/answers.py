@@ -39,6 +39,8 @@ def refused(exc: OneToolError) -> Answer:
         answer = _error(exc.code, _said(exc))
         if exc.details:
             answer["error"]["details"] = exc.details
+        if exc.reason:
+            answer["error"]["reason"] = exc.reason
         return Answer(exc.status, answer)
     if isinstance(exc, CallFailure):
         return of_failure(Failure.of(exc, ""), is_http=True)

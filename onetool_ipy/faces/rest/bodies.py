@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
+Confirmed = Annotated[
+    list[str],
+    Field(description="NAME=HOST for each secret that may go to a host that did not get it before.", max_length=256),
+]
 
 
 class InvokeBody(Record):
@@ -48,6 +52,7 @@ class TestBody(Record):
 
     tool: Draft
     args: Json = Field(default_factory=dict)
+    confirm_secrets: Confirmed = Field(default_factory=list)
 
 
 class NewBundle(Record):
@@ -62,6 +67,7 @@ class ImportBody(Record):
 
     openapi: Json | str
     bundle: NewBundle
+    confirm_secrets: Confirmed = Field(default_factory=list)
 
 
 class TrustBody(Record):

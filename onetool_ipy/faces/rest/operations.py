@@ -5,6 +5,7 @@ A plain function is run in a worker; a coroutine waits for something outside and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from onetool_ipy.bundles.faults import beneath, fault
@@ -15,6 +16,7 @@ from onetool_ipy.faces import making
 from onetool_ipy.faces.rest.answers import Answer, invoked
 from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody, TrustBody
 from onetool_ipy.faces.rest.request import Request
+from onetool_ipy.faces.sending import new_sendings, require_known
 from onetool_ipy.faces.trust_words import trust_of
 from onetool_ipy.toolbox import Toolbox
 
@@ -68,6 +70,9 @@ def delete_bundle(asked: Request) -> Answer:
 
 
 def put_tool(asked: Request) -> Answer:
+    """Create a tool. What a program puts is meant; a screen has `checkSecrets` set, and asks the person."""
+    if asked.query.get("checkSecrets", False) and isinstance(asked.body, Mapping):
+        require_known(new_sendings(asked.box, [asked.body]), asked.query.get("confirmSecrets", ()))
     return Answer(201, asked.box.bundles.put_tool(*_place(asked), asked.body).to_dict())
 
 
@@ -126,6 +131,7 @@ async def test(asked: Request) -> Answer:
         runner = await asked.work(lambda: asked.box.bundles.draft(asked.body["tool"]))
     except InvalidRequest as exc:
         raise beneath(exc, "/tool") from exc
+    await asked.work(lambda: require_known(new_sendings(asked.box, [asked.body["tool"]]), body.confirm_secrets))
     return Answer(200, await runner.atrace(body.args))
 
 
@@ -146,6 +152,8 @@ async def import_openapi(asked: Request) -> Answer:
             draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
         except InvalidRequest as exc:
             raise beneath(exc, "/openapi") from exc
+        names = [secret["name"] for secret in draft.secrets]
+        require_known(new_sendings(asked.box, draft.tools, made_up=names), body.confirm_secrets)
         made = making.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
         told = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}

@@ -70,6 +70,8 @@ _SIZE = Param("pageSize", "number", "Rows of a page: 25 where none is given, at 
 _TOKEN = Param("pageToken", "text", "The nextPageToken of the page before.")
 _IDS = Param("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
 _TAGS = Param("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
+_CHECK = Param("checkSecrets", "switch", "Refuse a tool that sends a secret to a host that did not get it before.")
+_CONFIRM = Param("confirmSecrets", "list", "NAME=HOST for each secret that may go there; separated by commas.")
 _RECOMMENDED = Param("recommendedPageSize", "number", "As pageSize, which is taken too.")
 _Q = Param("q", "text", "What to look for; typos are forgiven.", is_required=True)
 
@@ -130,6 +132,7 @@ ROUTES: tuple[Route, ...] = (
         about="Create a version of a tool; one that is there is never changed.",
         run=do.put_tool,
         success={201: Tool},
+        query=(_CHECK, _CONFIRM),
         body=ToolBody,
         failures=(404, 409),
         example=_HTTP_TOOL,

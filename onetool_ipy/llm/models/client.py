@@ -43,7 +43,7 @@ from onetool_ipy.net.faults import Broken
 if TYPE_CHECKING:
     from onetool_ipy.net import Stream
 
-__all__ = ["Client"]
+__all__ = ["Client", "default_url"]
 
 _WIRES: Mapping[str, Callable[[], Wire]] = {
     "openai": OpenAi,
@@ -51,6 +51,14 @@ _WIRES: Mapping[str, Callable[[], Wire]] = {
     "gemini": Gemini,
     "anthropic": Anthropic,
 }
+
+
+def default_url(provider: str) -> str:
+    """Where a provider's models are where no base_url is set; empty for an unknown one."""
+    make = _WIRES.get(provider)
+    return "" if make is None else make().default_url
+
+
 _TRIES = 3
 
 

@@ -173,6 +173,36 @@ def test_what_breaks_the_schema_of_a_document_is_shown_with_a_line_below(loaded:
     assert loaded.evaluate("(r.ok, len(r.meta['mismatch']), r.data['verb'])") == "(True, 2, 'GET')"
 
 
+@pytest.mark.parametrize(("answer", "made"), [("y", True), ("n", False), ("", False), (None, False)])
+def test_a_secret_goes_to_another_host_only_after_a_yes(
+    loaded: Kernel, api: Api, answer: str | None, made: bool
+) -> None:
+    place = loaded.cwd / ".onetool" / "secrets.yaml"
+    place.write_text(f"MY_KEY: {TOKEN}\n", encoding="utf-8")
+    place.chmod(0o600)
+    line = "%tool new http {} --url {} --header 'X-Key: $MY_KEY'"
+    loaded.execute("%tool reload")
+    loaded.execute(line.format("one.get", "https://one.example.com/x"))
+    other = line.format("two.get", f"http://{api.host}/x") + " --allow-host"
+
+    if answer is None:
+        outcome = loaded.execute(other, allow_errors=True)
+        assert f"--secret-host MY_KEY={api.host}" in outcome.text
+    else:
+        running = loaded.start_execute(other, allow_stdin=True)
+        asked = loaded.answer_input(answer)
+        outcome = running.wait(allow_errors=True)
+        assert "'MY_KEY' is used with 'one.example.com:443'" in asked
+        assert f"'{api.host}'" in asked
+
+    assert ("two.get@1: stored." in outcome.text) is made
+    assert (loaded.evaluate("ot.packs(pattern='two')") != "[]") is made
+    if not made:
+        assert _hosts(loaded) == []
+        assert "stored" in loaded.execute(f"{other} --secret-host MY_KEY={api.host}").text
+    assert "there already" in loaded.execute(other).text
+
+
 def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kernel, api: Api) -> None:
     cell = f"%%tool new http my-api.me --allow-host {{}}\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
 

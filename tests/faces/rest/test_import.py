@@ -67,3 +67,46 @@ def test_a_slug_that_is_taken_is_a_conflict(api: Api) -> None:
     assert _import(api, document(f"http://{api.upstream.host}")).status_code == 409
     assert _import(api, document(f"http://{api.upstream.host}"), "time").status_code == 409
     assert _import(api, document(f"http://{api.upstream.host}"), "a_b").status_code == 400
+
+
+def test_a_secret_goes_to_another_host_only_where_that_is_confirmed(api: Api) -> None:
+    """`API_KEY` is used with the upstream; a document called 'Api' would take it to another host."""
+    own = api.bundle("own")
+    api.tool(own, "me", "/users/1?k=${API_KEY}")
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "x", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:1/v1"}],
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"key": []}],
+        "paths": {"/x": {"get": {"operationId": "x"}}},
+    }
+    body = {"openapi": document, "bundle": {"slug": "api"}}
+    record = {"type": "http", "http": {"request": {"urlTemplate": "http://127.0.0.1:1/?k=${API_KEY}"}}}
+    place = f"tools/bundles/{own}/tools/other/version/1"
+    word = "API_KEY=127.0.0.1:1"
+
+    refused = [
+        api.call("POST", "tools/import", json=body),
+        api.call("POST", "tools/test", json={"tool": record}),
+        api.call("PUT", place, json=record, params={"checkSecrets": "true"}),
+    ]
+
+    for answer in refused:
+        assert answer.status_code == 409, answer.text
+        error = answer.json()["error"]
+        assert (error["code"], error["reason"]) == ("conflict", "secret_host")
+        assert error["details"][0]["secret"] == "API_KEY"
+        assert error["details"][0]["host"] == "127.0.0.1:1"
+        assert error["details"][0]["usedWith"] == [api.upstream.host]
+    assert [each["slug"] for each in api.call("GET", "tools/bundles").json()["items"]][-1] == "own"
+    assert api.upstream.seen == []
+    tested = api.call("POST", "tools/test", json={"tool": record, "confirmSecrets": [word]})
+    assert tested.json()["error"]["reason"] == "host_not_allowed"
+    confirmed = {"checkSecrets": "true", "confirmSecrets": word}
+    assert api.call("PUT", place, json=record, params=confirmed).status_code == 201
+    assert api.call("PUT", place.replace("other", "meant"), json=record).status_code == 201
+    api.call("DELETE", place)
+    api.call("DELETE", place.replace("other", "meant"))
+    assert api.call("POST", "tools/import", json=body).status_code == 409
+    assert api.call("POST", "tools/import", json={**body, "confirmSecrets": [word]}).status_code == 201

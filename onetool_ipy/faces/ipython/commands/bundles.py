@@ -116,7 +116,9 @@ class BundleCommands:
     def _import(self, rest: str) -> Page:
         from onetool_ipy.bundles.importing import import_openapi
 
-        asked = parse.read_options(rest, {"--bundle": "text", "--allow-host": "switch", "--server": "text"})
+        asked = parse.read_options(
+            rest, {"--bundle": "text", "--allow-host": "switch", "--server": "text", "--secret-host": "text"}
+        )
         if asked.words[:1] != ["openapi"] or len(asked.words) != 2:
             raise UsageProblem(
                 "%tool import wants 'openapi' and a file or an address.",
@@ -127,6 +129,8 @@ class BundleCommands:
         server = asked.given.get("--server", base_url)
         known = self._box.config.secrets.names()
         draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
+        names = [secret["name"] for secret in draft.secrets]
+        self._consent.sending(draft.tools, made_up=names, given=asked.given.get("--secret-host", ""))
         made = making.store_draft(self._box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
         self._consent.offer_name(made.bundle.slug)

@@ -5,7 +5,8 @@ Where nobody can be asked nothing is changed, and the line to add is told. No va
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
@@ -36,6 +37,19 @@ class Consent:
                     f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
                 )
         return lines
+
+    def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str], given: str) -> None:
+        """See to it that no secret goes to a new host without a yes; refuse the tools where there is none.
+
+        `given` is what `--secret-host` says: NAME=HOST, several separated by commas.
+        """
+        from onetool_ipy.faces.sending import new_sendings, unconfirmed
+
+        left = unconfirmed(new_sendings(self._box, records, made_up=made_up), given.split(","))
+        for one in left:
+            if not _asked(f"{one.said} Send it there? [y/N] "):
+                words = ",".join(each.word for each in left)
+                raise UsageProblem(f"{one.said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
 
     def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
         """See to it that the values of secrets are where tools find them."""

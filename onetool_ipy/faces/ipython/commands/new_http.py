@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["NewHttp"]
 
 _SWITCHES = ("--allow-host", "--save-secrets", "--replace")
-_TEXTS = ("--curl", "--describe", "--tags")
+_TEXTS = ("--curl", "--describe", "--tags", "--secret-host")
 _TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _CURLS = {"--method": "--request", "--body": "--data-raw"}
 _USAGE = "%tool new http my-api.get-user --url https://api.example.com/users/{id} --arg id:integer"
@@ -55,6 +55,9 @@ class NewHttp:
         asked.fill(self._names)
         draft = import_curl(asked.command(), slug=asked.slug)
         record = asked.applied(draft.tool)
+        known = self._box.config.secrets
+        made_up = [name for name, value in draft.secrets.items() if known.get(name) != value]
+        self._consent.sending([record], made_up=made_up, given=asked.given.get("--secret-host", ""))
         bundle, tool, is_new = self._store(asked, record)
         lines = _told(bundle, tool, draft, is_new=is_new)
         lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
