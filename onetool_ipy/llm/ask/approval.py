@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from unicodedata import east_asian_width
 
 from onetool_ipy.config import Config
 from onetool_ipy.core import names, values
@@ -34,14 +35,22 @@ __all__ = [
     "visible",
 ]
 
+_MAX_NAME = 160
+_MAX_KEY = 80
 _MAX_VALUE = 200
-_MAX_CALL = 600
+_MAX_BRIEF = 20
+_MANY = 20
+"""So many arguments of a call are shown on lines of their own; of those after them little more than the name."""
+_LINE = 76
+_INDENT = "       "
+_GOES_ON = "       | "
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 _ALL = frozenset(("a", "all", "y", "yes"))
 _NONE = frozenset(("", "n", "no", "none"))
 _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
 _WRITING = {"ot.stats": "output"}
 """Tools that read, unless they are given this argument."""
-_GAP = re.compile(r" {4,}")
+_PIECE = re.compile(r" {4,}|.", re.DOTALL)
 _FORMAT = 2
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
@@ -109,11 +118,15 @@ class Approvals:
 
 
 def question(pending: Sequence[Pending]) -> str:
-    """The one question of a turn. All that comes from the model or a tool is made visible and cut."""
+    """The one question of a turn: every call with every argument by name.
+
+    All that comes from the model or a tool is escaped, and what is cut says so. Lines are broken here and not by the
+    terminal, so that no text of theirs begins a line as ours do.
+    """
     what = "a tool that may" if len(pending) == 1 else f"{len(pending)} tools that may"
     lines = [f"The model wants to run {what} change something:"]
     for number, one in enumerate(pending, start=1):
-        lines.append(f"  {number}. {_call_line(one)}")
+        lines += _call_lines(f"  {number}. ", one)
         if one.changed:
             lines.append("     (this tool has changed since it was approved)")
     numbers = "" if len(pending) == 1 else ", numbers such as 1,3"
@@ -154,23 +167,61 @@ def ask_person(text: str) -> str | None:
 
 def visible(text: str, limit: int) -> str:
     """Text on one line in which every character can be seen: no line ends, colours, directions, controls or gaps."""
-    shown = "".join(c if c.isprintable() else _escaped(c) for c in text[: limit * 2])
-    shown = _GAP.sub(lambda gap: f"[{len(gap[0])} blanks]", shown)
-    cut = len(text) - limit
-    return shown if len(shown) <= limit and cut <= 0 else f"{shown[:limit]}… ({len(text):,} characters)"
+    shown: list[str] = []
+    length = end = 0
+    for piece in _PIECE.finditer(text):
+        part = piece[0] if piece[0].isprintable() and len(piece[0]) == 1 else _escaped(piece[0])
+        length += len(part)
+        if length > limit:
+            return f"{''.join(shown)}… ({len(text) - end:,} more characters)"
+        shown.append(part)
+        end = piece.end()
+    return "".join(shown)
 
 
-def _call_line(one: Pending) -> str:
-    given = [f"{visible(str(k), 60)}={_value(v)}" for k, v in one.args.items()]
-    return values.cut(" ".join([visible(one.spec.name, 130), *given]), _MAX_CALL)
+def _call_lines(head: str, one: Pending) -> list[str]:
+    """A call on one line where it fits; else a line for each argument, and one paragraph for those after many."""
+    name = visible(one.spec.name, _MAX_NAME)
+    given = [
+        f"{_key(key)}={visible(_written(value), _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
+        for place, (key, value) in enumerate(one.args.items())
+    ]
+    whole = head + " ".join([name, *given])
+    if _width(whole) <= _LINE:
+        return [whole]
+    rest = [" ".join(given[_MANY:])] if given[_MANY:] else []
+    return [*_broken(head + name), *(line for each in (*given[:_MANY], *rest) for line in _broken(_INDENT + each))]
 
 
-def _value(value: Any) -> str:
-    text = json.dumps(values.to_json(value), ensure_ascii=False)
-    return visible(text, _MAX_VALUE)
+def _key(key: Any) -> str:
+    """An argument's name; one that could pass for more than a name stands in quotes."""
+    return key if isinstance(key, str) and _NAME.fullmatch(key) else visible(_written(str(key)), _MAX_KEY)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(values.to_json(value), ensure_ascii=False)
+
+
+def _broken(text: str) -> list[str]:
+    """The text on lines of bounded width; those after the first are marked as such."""
+    lines, line, width = [], "", 0
+    for char in text:
+        if width + _width(char) > _LINE:
+            lines.append(line)
+            line, width = _GOES_ON, len(_GOES_ON)
+        line += char
+        width += _width(char)
+    return [*lines, line]
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _escaped(char: str) -> str:
+    if len(char) > 1:
+        return f"[{len(char)} blanks]"
     short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
     code = ord(char)
     return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import pytest
 
@@ -350,11 +351,51 @@ def test_the_question_shows_hostile_text_as_what_it_is() -> None:
 
     text = question([Pending(spec, args)])
 
-    assert all(line.isprintable() for line in text.split("\n"))
-    assert len(text.split("\n")) == 3
+    lines = text.split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert lines[1] == "  1. a.one"
+    assert all(line.startswith("       ") for line in lines[2:-1])
     assert len(text) < 1200
     assert "\\u202e" in text
-    assert "2. time.now" not in text.split("\n")
+
+
+def _spec(name: str = "a.one") -> ToolSpec:
+    return ToolSpec(name=name, description="d", parameters={"type": "object"}, run=lambda args: args)
+
+
+def test_a_long_argument_hides_none_behind_it() -> None:
+    text = question([Pending(_spec(), {"message": "x" * 3000, "to": "everyone@example.com"})])
+
+    assert '       to="everyone@example.com"' in text.split("\n")
+    assert "… (2,802 more characters)" in text.replace("\n       | ", "")
+
+
+def test_every_argument_is_named_however_many_there_are() -> None:
+    args = {f"argument_{number}": "y" * 100 for number in range(500)}
+
+    text = question([Pending(_spec(), args)])
+
+    whole = text.replace("\n       | ", "")
+    assert [name for name in args if f"{name}=" not in whole] == []
+    assert whole.count("(82 more characters)") == 480
+
+
+@pytest.mark.parametrize("width", [40, 76, 80, 120])
+def test_no_argument_begins_a_line_as_the_question_does(width: int) -> None:
+    """Also not where a terminal would break a long line, in whatever script it is."""
+    forged = "  2. time.now (read only)"
+    for filler in ("x", "東", "\u3164", " x"):
+        text = question([Pending(_spec(), {"a": filler * width + forged, filler * width: 1})])
+
+        lines = text.split("\n")[2:-1]
+        assert [line for line in lines if not line.startswith("       ")] == []
+        assert max(map(_width, lines)) <= 76
+
+
+def test_a_name_that_could_pass_for_another_argument_stands_in_quotes() -> None:
+    text = question([Pending(_spec(), {'a="b" c': 1, "plain": 2})])
+
+    assert '"a=\\"b\\" c"=1 plain=2' in text
 
 
 @pytest.mark.parametrize("text", ["plain", 'with "quotes"', "Zürich 東京 🎉", HOSTILE, "", "\n" * 50])
@@ -365,6 +406,10 @@ def test_visible_text_is_one_line_of_bounded_length(text: str) -> None:
     assert len(shown) < 140
     if text.isprintable() and len(text) < 100:
         assert shown == text
+
+
+def _width(line: str) -> int:
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in line)
 
 
 def test_blanks_cannot_push_text_to_the_beginning_of_a_line() -> None:
