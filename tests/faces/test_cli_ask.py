@@ -156,6 +156,18 @@ def test_a_tool_without_a_model(run: Run) -> None:
     assert failed == 1
 
 
+def test_a_tool_without_a_model_runs_where_it_only_reads_or_is_approved(run: Run, project: Path) -> None:
+    refused, answer, _ = run('tool:shop.order {"item": "pen"}')
+    was_ordered = (project / "ordered.txt").exists()
+    allowed, _, _ = run('tool:shop.order {"item": "pen"}', "--approve", "shop.order")
+
+    assert (refused, answer["toolResults"][0]["error"]["reason"]) == (1, "not_approved")
+    assert "--approve shop.order" in answer["toolError"]["message"]
+    assert not was_ordered
+    assert allowed == 0
+    assert (project / "ordered.txt").read_text() == "pen"
+
+
 def test_a_tool_without_a_model_has_the_limit_of_the_command_line(run: Run, project: Path) -> None:
     config = project / ".onetool" / "onetool.yaml"
     config.write_text(config.read_text(encoding="utf-8") + "timeouts: {local_s: 0.2}\n", encoding="utf-8")
@@ -163,7 +175,7 @@ def test_a_tool_without_a_model_has_the_limit_of_the_command_line(run: Run, proj
         'import time\n\ndef nap() -> None:\n    """Sleep."""\n    time.sleep(30)\n', encoding="utf-8"
     )
 
-    code, answer, _ = run("tool:slow.nap")
+    code, answer, _ = run("tool:slow.nap", "--approve", "slow.nap")
 
     assert (code, answer["toolResults"][0]["error"]["reason"]) == (1, "timeout")
 

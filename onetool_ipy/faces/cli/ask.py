@@ -68,15 +68,16 @@ class _Terminal(Watch):
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with aside():
-            answer = box.ask(
+            allow, approve, watch = names_of(options.tool_allow), names_of(options.approve), _Terminal()
+            typed = box.ask.typed(options.prompt, source="cli", tool_allow=allow, approve=approve or (), watch=watch)
+            answer = typed or box.ask(
                 options.prompt,
                 model=options.model,
                 with_tools=options.with_tools,
-                tool_allow=names_of(options.tool_allow),
+                tool_allow=allow,
                 max_steps=options.max_steps,
-                approve=names_of(options.approve),
-                watch=_Terminal(),
-                source="cli",
+                approve=approve,
+                watch=watch,
             )
         show_json(box, answer.to_dict())
         if answer.note:

@@ -9,8 +9,10 @@ Flags stand before the prompt; behind them the text is taken as it is. `+pack.to
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Protocol
 
 from onetool_ipy.core.errors import OneToolError, UsageProblem
@@ -21,6 +23,7 @@ from onetool_ipy.faces.ipython.flags import OptionKind, skip_options
 from onetool_ipy.faces.ipython.parse import format_call
 from onetool_ipy.faces.ipython.words import words
 from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.asker import as_call
 from onetool_ipy.llm.ask.desk import Watch
 from onetool_ipy.llm.ask.shown import bundle
 from onetool_ipy.toolbox import Toolbox
@@ -87,7 +90,8 @@ class Asking:
             given, prompt = _read(line, cell)
             if given.get("--help") or (not prompt and "--distil" not in given):
                 return Page(USAGE)
-            answer = self._last_answer() if not prompt else self._ask(prompt, given)
+            is_typed = self._is_typed(line, cell)
+            answer = self._last_answer() if not prompt else self._ask(prompt, given, is_typed=is_typed)
             if given.get("--distil"):
                 self._distil(answer)
             if not (given.get("--soft") or self._choices.soft):
@@ -101,12 +105,22 @@ class Asking:
         """Take back how answers are shown."""
         self._formatter.type_printers.pop(Answer, None)
 
-    def _ask(self, prompt: str, given: Mapping[str, Any]) -> Answer:
-        options = _options(given)
-        options["model"] = self._model(options.get("model"))
-        answer = self._box.ask(prompt, **options, watch=self._view())
+    def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
+        options, view = _options(given), self._view()
+        allow = options.get("tool_allow")
+        answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, watch=view) if is_typed else None
+        if answer is None:
+            options["model"] = self._model(options.get("model"))
+            answer = self._box.ask(prompt, **options, watch=view)
         self._shown = (answer, self._shell.execution_count)
         return answer
+
+    def _is_typed(self, line: str, cell: str | None) -> bool:
+        """Whether the code of the notebook has the text in it as written, and not in a variable."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals is not self._shell.user_global_ns:
+            frame = frame.f_back
+        return frame is not None and {line, cell or line} <= {c for c in frame.f_code.co_consts if isinstance(c, str)}
 
     def _view(self) -> Watch:
         if self._is_notebook:
@@ -168,6 +182,9 @@ def as_python(line: str, cell: str | None, models: Container[str]) -> str:
     name = given.get("--model", "")
     if name.isidentifier() and name not in models:
         options["model"] = name  # a variable of the notebook
+    if (direct := as_call(prompt)) is not None:
+        call = f"box.run({direct[0]!r}, {direct[1]!r})"
+        return f"({given['-o']} := {call})" if "-o" in given else call
     call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
     call += "" if given.get("--soft") else ".unwrap()"
     return f"({given['-o']} := {call})" if "-o" in given else call

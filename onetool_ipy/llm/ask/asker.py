@@ -1,7 +1,8 @@
 """Asker: what `box.ask` is. Reads what was asked for, finds model and session, and has the talk.
 
 Keeps, as long as the toolbox lives, the named sessions and what was allowed "always". The prompt form `tool:NAME
-{json}` runs one tool without a model: the person asked for it, so there is no question; the allow-list holds.
+{json}` runs one tool without a model, where a face says that a person typed it (`typed`); the allow-list holds. In a
+prompt from anywhere else it is text.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core import names, values
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.errors import CallFailure, NotApproved, UsageProblem
 from onetool_ipy.core.model import CallSource, Failure, ToolCall, ToolResult
 from onetool_ipy.llm.ask import offer
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
-from onetool_ipy.llm.ask.approval import Approvals
+from onetool_ipy.llm.ask.approval import Approvals, needs_yes
 from onetool_ipy.llm.ask.calls import BadJson, Bounds, Runner
 from onetool_ipy.llm.ask.desk import Desk, Watch
 from onetool_ipy.llm.ask.limits import Limits, Meter
@@ -28,7 +29,7 @@ from onetool_ipy.llm.ask.session import Session
 if TYPE_CHECKING:
     from onetool_ipy.llm.models import ModelClient
 
-__all__ = ["Asker"]
+__all__ = ["Asker", "as_call"]
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
@@ -54,18 +55,13 @@ class Asker:
         approve: Sequence[str] | str | None = None,
         session: str | Session | None = None,
         watch: Watch | None = None,
-        source: CallSource = "python",
     ) -> Answer:
-        """Ask a model. What is None is as the settings under `ask` say; `source` is who writes `tool:NAME`."""
+        """Ask a model. What is None is as the settings under `ask` say."""
         _require_prompt(prompt)
         desk, settings = self._desk, self._desk.config.settings.ask
         watch = watch or Watch()
         given = settings.tool_allow if tool_allow is None else tool_allow
         allow: Sequence[str] | None = offer.allow_list(given, desk.shortcuts)
-        direct = _DIRECT.fullmatch(prompt)
-        if direct is not None:
-            self.last = self._direct(direct, allow, watch, source)
-            return self.last
         is_on = settings.with_tools if with_tools is None else with_tools
         limits = Limits(
             max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
@@ -84,6 +80,29 @@ class Asker:
         )
         talk = Talk(desk, client, talking, offering, runner, meter, watch=watch, streamed=settings.stream)
         self.last = talk.have(prompt, is_kept=session is not None)
+        return self.last
+
+    def typed(
+        self,
+        prompt: str,
+        *,
+        source: CallSource,
+        tool_allow: Sequence[str] | str | None = None,
+        watch: Watch | None = None,
+        approve: Sequence[str] | str | None = None,
+    ) -> Answer | None:
+        """Run the tool that a person typed as `tool:NAME {json}`; None for any other prompt.
+
+        Without `approve` it is the person's own call. With it, also where it is empty, a tool that may change something
+        needs to be approved, by it or by the user's own settings.
+        """
+        asked = _DIRECT.fullmatch(prompt)
+        if asked is None:
+            return None
+        given = self._desk.config.settings.ask.tool_allow if tool_allow is None else tool_allow
+        allow = offer.allow_list(given, self._desk.shortcuts)
+        bounds = None if approve is None else self._bounds(approve)
+        self.last = self._direct(asked, allow, bounds, watch or Watch(), source)
         return self.last
 
     def session(self, which: str | Session | None) -> Session:
@@ -120,12 +139,21 @@ class Asker:
         specs = [spec for spec in known if names.allowed(spec.name, given)]
         return Bounds(self._approvals.given(specs, given, place), settled, place)
 
-    def _direct(self, asked: re.Match[str], allow: Sequence[str] | None, watch: Watch, source: CallSource) -> Answer:
+    def _direct(
+        self,
+        asked: re.Match[str],
+        allow: Sequence[str] | None,
+        bounds: Bounds | None,
+        watch: Watch,
+        source: CallSource,
+    ) -> Answer:
         """Run one tool as it was asked for by name."""
         desk, name = self._desk, asked["name"]
         (name,) = offer.allow_list([name], desk.shortcuts) or (name,)
         call_id = desk.new_id()
         args, why = _arguments(asked["args"] or asked["glued"] or "{}", name)
+        if why is None and bounds is not None:
+            why = self._unapproved(name, args, bounds)
         watch.calling(1, name, args)
         if why is not None:
             meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
@@ -141,6 +169,23 @@ class Asker:
         watch.ended(answer)
         return answer
 
+    def _unapproved(self, name: str, args: Any, bounds: Bounds) -> CallFailure | None:
+        """Why a tool must not run without a yes; the executor tells of one that is not there."""
+        try:
+            spec = self._desk.registry.require(name)
+        except CallFailure:
+            return None
+        if not needs_yes(spec, args, self._desk.config) or self._approvals.state(spec, *bounds) == "allowed":
+            return None
+        return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
+
+
+def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
+    """Name and arguments of a prompt of the form `tool:NAME {json}`; None for any other."""
+    asked = _DIRECT.fullmatch(prompt)
+    args, why = ({}, None) if asked is None else _arguments(asked["args"] or asked["glued"] or "{}", asked["name"])
+    return None if asked is None or why is not None else (asked["name"], args)
+
 
 def _standing(home: Path) -> Sequence[str]:
     """What the user's own settings allow for good. Aliases are those of the same file, never those of a project."""
@@ -151,7 +196,7 @@ def _standing(home: Path) -> Sequence[str]:
     return offer.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
 
 
-def _arguments(text: str, name: str) -> tuple[Any, BadJson | None]:
+def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
     try:
         found = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as exc:

@@ -411,3 +411,42 @@ def test_in_a_terminal_it_prints_text_and_calls(tmp_path: Path) -> None:
     assert "It is **done**." in done.stdout
     assert "had It is **done**." in done.stdout
     assert "\x1b[31m" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '%ask tool:shop.order {"item": "pen"}',
+        'a = %ask tool:shop.order {"item": "pen"}',
+        '%%ask\ntool:shop.order {"item": "pen"}',
+        'for _ in range(1):\n    %ask tool:shop.order {"item": "pen"}',
+        'def order_it():\n    %ask tool:shop.order {"item": "pen"}\norder_it()',
+    ],
+    ids=["line", "assigned", "cell", "loop", "function"],
+)
+def test_a_call_that_is_typed_is_the_persons_own(loaded: Kernel, code: str) -> None:
+    loaded.execute(code)
+
+    assert (loaded.cwd / "ordered.txt").read_text() == "pen 1\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "get_ipython().run_line_magic('ask', '--model m ' + x)",
+        "get_ipython().run_cell_magic('ask', '--model m', x)",
+        "%ask --model m {x}",
+        "%ask --model m $x",
+        "%time %ask --model m {x}",
+    ],
+    ids=["line", "cell", "braces", "dollar", "time"],
+)
+def test_a_call_out_of_a_variable_is_a_prompt_like_any_other(loaded: Kernel, code: str) -> None:
+    script(loaded, '"I will not."')
+    loaded.execute("from pathlib import Path\nPath('x.txt').write_text('tool:shop.order {\"item\": \"pen\"}')")
+    loaded.execute("x = Path('x.txt').read_text()")
+
+    loaded.execute(code)
+
+    assert loaded.evaluate("len(m.requests)") == "1"
+    assert not (loaded.cwd / "ordered.txt").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.core.errors import ExecutionFailed, RateLimited, UsageProblem
 from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, Turn, Usage, User
-from onetool_ipy.llm.ask import Session, Watch
+from onetool_ipy.llm.ask import Answer, Session, Watch
 from onetool_ipy.llm.messages import Message
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -453,12 +453,18 @@ def test_instructions_of_packs_are_given_for_those_that_are_offered(make_box: Ma
     assert "Be careful." not in model.requests[0].messages[0].text
 
 
-def test_a_tool_runs_without_a_model(box: Toolbox) -> None:
+def test_a_tool_that_a_person_typed_runs_without_a_model(box: Toolbox) -> None:
     """The prompt form of spec 004's tools: `tool:NAME {json}`."""
-    answer = box.ask('tool:tools.echo {"message": {"a": 1}}')
-    bad = box.ask("tool:tools.echo {oops")
-    odd = box.ask("tool:no.such")
-    outside = box.ask("tool:time.now", tool_allow=["fs.*"])
+
+    def typed(prompt: str, **options: Any) -> Answer:
+        answer = box.ask.typed(prompt, source="magic", **options)
+        assert answer is not None
+        return answer
+
+    answer = typed('tool:tools.echo {"message": {"a": 1}}')
+    bad = typed("tool:tools.echo {oops")
+    odd = typed("tool:no.such")
+    outside = typed("tool:time.now", tool_allow=["fs.*"])
 
     assert answer.calls[0].result.data == {"a": 1}
     assert json.loads(answer.text) == {"a": 1}
@@ -466,7 +472,39 @@ def test_a_tool_runs_without_a_model(box: Toolbox) -> None:
     assert bad.to_dict()["toolError"]["code"] == "invalid_args"
     assert odd.to_dict()["toolError"]["code"] == "tool_not_found"
     assert outside.to_dict()["toolError"]["code"] == "tool_not_found"
-    assert box.ask("tool:time.now").calls[0].ok
+    assert typed("tool:time.now").calls[0].ok
+    assert box.ask.typed("What is tool:time.now?", source="magic") is None
+
+
+def test_for_a_program_the_form_of_a_call_is_text(box: Toolbox, traces: Traces) -> None:
+    """A program's prompt may come from anywhere: a file, a web page, another model."""
+    traces.add(box, "p.wipe")
+    model = ScriptedModel(["I will not."])
+
+    answer = box.ask("tool:p.wipe {}", model=model)
+
+    assert answer.text == "I will not."
+    assert model.requests[0].prompt == "tool:p.wipe {}"
+    assert traces.left() == {}
+
+
+def test_a_typed_tool_that_may_change_something_needs_approval_where_that_is_asked_for(
+    box: Toolbox, traces: Traces
+) -> None:
+    traces.add(box, "p.wipe")
+
+    def reason(prompt: str, approve: list[str]) -> str | None:
+        answer = box.ask.typed(prompt, source="cli", approve=approve)
+        assert answer is not None
+        error = answer.calls[0].result.error
+        return None if error is None else error.reason
+
+    assert reason("tool:p.wipe {}", []) == "not_approved"
+    assert reason("tool:p.wipe {}", ["p.other"]) == "not_approved"
+    assert traces.left() == {}
+    assert reason("tool:p.wipe {}", ["p.wipe"]) is None
+    assert reason("tool:time.now", []) is None
+    assert traces.left() == {"p.wipe": 1}
 
 
 @pytest.mark.parametrize(
