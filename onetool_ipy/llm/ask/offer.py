@@ -129,7 +129,8 @@ class Offering:
 
     def may_page(self, name: str, args: Any) -> bool:
         """Whether a call reads on in a large result of this very session, which is no more than was given already."""
-        return name == PAGER and isinstance(args, dict) and args.get("handle") in self._session.handles
+        handle = args.get("handle") if name == PAGER and isinstance(args, dict) else None
+        return isinstance(handle, str) and handle in self._session.handles
 
     def _visible(self) -> list[ToolSpec]:
         return [spec for spec in self._registry.list(self.allow) if not spec.disabled]
