@@ -11,10 +11,16 @@ from collections.abc import Iterable, Sequence
 
 from onetool_ipy.core.errors import InvalidTool
 
-__all__ = ["BARE_PACK", "allowed", "canonical", "require_name", "wire_names"]
+__all__ = ["BARE_PACK", "FOR_PEOPLE", "WRITING", "allowed", "canonical", "require_name", "wire_names"]
 
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""
+
+FOR_PEOPLE = frozenset(("ot.map",))
+"""Tools that models and clients are not told of and may not call: they call any other tool, past an allow-list."""
+
+WRITING = {"ot.stats": "output"}
+"""Tools that only read, unless they are given this argument."""
 
 _MAX_NAME = 128
 _MAX_WIRE = 63

@@ -110,7 +110,7 @@ class BundleTools:
             run=partial(self._request if tool.http is not None else self._function, tool, name),
             is_async=tool.http is not None,
             tags=tool.tags,
-            read_only=tool.is_read_only,
+            read_only=tool.http is not None and tool.is_read_only,  # a record does not say what a function does
             origin="bundle",
             timeout_s=self._limit_s(tool),
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,

@@ -331,3 +331,23 @@ def test_a_thousand_tools_are_read_in_a_moment(project: Project) -> None:
 def test_a_definition_that_is_no_mapping_is_refused_by_reading_it() -> None:
     with pytest.raises(InvalidTool):
         read_definition({}, lambda: {"builtin": {}, "internal": {}})
+
+
+@pytest.mark.parametrize(
+    ("handler", "said", "read_only"),
+    [
+        ("ot.notify", True, False),
+        ("ot.reload", True, False),
+        ("ot.stats", True, False),
+        ("ot.map", None, False),
+        ("ot.version", None, True),
+        ("ot.version", False, False),
+    ],
+)
+def test_a_definition_is_not_more_read_only_than_its_handler(
+    project: Project, handler: str, said: bool | None, read_only: bool
+) -> None:
+    """A model runs what is read-only without asking."""
+    box = _open(project, {**_forwarding("internal", handler), **({} if said is None else {"read_only": said})})
+
+    assert box.registry.get("mine").read_only is read_only

@@ -48,8 +48,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 _ALL = frozenset(("a", "all", "y", "yes"))
 _NONE = frozenset(("", "n", "no", "none"))
 _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
-_WRITING = {"ot.stats": "output"}
-"""Tools that read, unless they are given this argument."""
 _PIECE = re.compile(r" {4,}|.", re.DOTALL)
 _FORMAT = 2
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
@@ -73,7 +71,7 @@ class Reply(NamedTuple):
 
 def needs_yes(spec: ToolSpec, args: Any, config: Config) -> bool:
     """Whether a call may change something, as far as we can believe what is said of its tool."""
-    if not spec.read_only or (isinstance(args, dict) and args.get(_WRITING.get(spec.name, ""))):
+    if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
         return True
     if not spec.server:
         return False

@@ -133,7 +133,7 @@ class Offering:
         return isinstance(handle, str) and handle in self._session.handles
 
     def _visible(self) -> list[ToolSpec]:
-        return [spec for spec in self._registry.list(self.allow) if not spec.disabled]
+        return self._registry.offered(self.allow)
 
     def _with_pager(self, specs: list[ToolSpec]) -> list[ToolSpec]:
         pager = self._registry.get(PAGER) if self._session.handles else None

@@ -24,6 +24,12 @@ MAP = {"tool": "evil.wipe", "data": [{"x": "a"}], "x": "x"}
 SETTINGS = """
 aliases: {peek: secret.read, look: $peek, zap: evil.wipe, boom: zap, round: $about, about: $round}
 servers: {srv: {command: nothing}}
+topics: [{pattern: "*", file: told.txt}]
+tools:
+- {name: tell, description: Tell., type: function, handler: x, parameters: {type: object}, read_only: true,
+   implementation: {type: internal, handler: ot.notify}}
+- {name: report, description: Tell., type: function, handler: x, parameters: {type: object}, read_only: true,
+   implementation: {type: internal, handler: ot.stats}}
 """
 
 
@@ -192,6 +198,9 @@ def _by_trickery() -> Iterator[tuple[str, Attack]]:
         "a definition with another tool's name",
         Attack([[("config.secret.read", {}), BENIGN]], {"tool_allow": ["good.*", "secret.read"]}),
     )
+    yield "notify by another name", Attack([[("tell", {"topic": "t", "message": "m"}), BENIGN]])
+    yield "a report by another name", Attack([[("report", {"output": "report.html"}), BENIGN]])
+    yield "notify by way of a bundle", Attack([[("maps.tell", {"topic": "t", "message": "m"}), BENIGN]])
     yield "the secrets file", Attack([[("fs.read_file", {"path": ".onetool/secrets.yaml"}), BENIGN]])
     yield "a file outside the roots", Attack([[("fs.read_file", {"path": "/etc/passwd"}), BENIGN]])
     yield "a tool that was swapped", Attack([[("swap.now", {}), BENIGN], [("swap.me", {})]], {"approve": ["swap.now"]})
@@ -240,6 +249,7 @@ def test_what_is_forbidden_does_not_run_and_what_is_benign_does(
     assert all(call.result.error is not None and call.result.error.code in CODES for call in refused)
     assert "very-secret-value-1" not in str(answer.to_dict())
     assert not Path("report.html").exists()
+    assert not Path(".onetool/told.txt").exists()
 
 
 CODES = ("tool_not_found", "invalid_args", "execution_error")
@@ -269,6 +279,7 @@ def _equip(box: Toolbox, traces: Traces) -> None:
     traces.add(box, "config.secret.read", read_only=True)
     bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="maps", display_name="Maps")
     box.bundles.put_tool(bundle.bundle_id, "all", "1", go("ot.map", argSchema={"type": "object"}))
+    box.bundles.put_tool(bundle.bundle_id, "tell", "1", go("ot.notify", argSchema={"type": "object"}, readOnly=True))
 
 
 def _swapping(box: Toolbox, traces: Traces) -> Callable[[Any], str]:

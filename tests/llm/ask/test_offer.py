@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.errors import UsageProblem
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.model import CallSource, ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -40,7 +40,7 @@ def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
 
     box.ask(prompt, model=model)
 
-    assert len(model.requests[0].offered) == len(box.registry.list())
+    assert len(model.requests[0].offered) == len(box.registry.offered())
 
 
 @pytest.mark.parametrize("prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it"])
@@ -179,3 +179,31 @@ def _quiet(box: Toolbox, name: str, description: str) -> None:
 
 def _found(request: Any) -> list[str]:
     return [row["name"] for row in request.outcomes[0].content["data"]]
+
+
+@pytest.mark.parametrize("source", ["model", "rest", "mcp"])
+def test_a_tool_that_calls_any_other_is_for_people(box: Toolbox, traces: Traces, source: CallSource) -> None:
+    """`ot.map` would go past an allow-list, and past the yes to a tool."""
+    traces.add(box, "a.one")
+    model = ScriptedModel(["ok"])
+    args = {"tool": "a.one", "data": [{"x": "a"}], "x": "x"}
+
+    box.ask("Go", model=model)
+    result = box.call("ot.map", args, source=source)
+    person = box.call("ot.map", args)
+
+    assert "ot.stats" in model.requests[0].offered
+    assert "ot.map" not in model.requests[0].offered
+    assert result.error is not None
+    assert result.error.reason == "not_allowed"
+    assert person.ok
+    assert traces.left() == {"a.one": 1}
+
+
+def test_what_runs_code_or_opens_screens_is_no_tool(box: Toolbox) -> None:
+    """`ot.run` would run any alias, snippet or tool: Python has it, a model does not."""
+    for name in ("ot.run", "ot.browser", "ot.view", "ot.usage", "ot.replay"):
+        result = box.call(name, {"name": "time.now"}, source="model")
+
+        assert result.error is not None
+        assert result.error.code == "tool_not_found"
