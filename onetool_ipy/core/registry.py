@@ -138,7 +138,7 @@ class Registry:
         self._look_outside()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
-    def offered(self, allow: Sequence[str] | None = None) -> list[ToolSpec]:
+    def offered(self, allow: Sequence[str] | None = None) -> Specs:
         """The tools that a model or client may be told of: those of the list that are on and not for people alone."""
         return [spec for spec in self.list(allow) if not spec.disabled and spec.name not in names.FOR_PEOPLE]
 

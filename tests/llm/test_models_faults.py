@@ -576,3 +576,84 @@ def _project(tmp_path: Path, text: str) -> Path:
     home.mkdir()
     (home / "onetool.yaml").write_text(text)
     return home / "onetool.yaml"
+
+
+ODD: dict[str, tuple[Any, str | None]] = {
+    "number": (42, "42"),
+    "fraction": (1.5, "1.5"),
+    "truth": (True, "true"),
+    "object": ({"a": [1]}, '{"a": [1]}'),
+    "text object": ({"type": "text", "text": "hi"}, "hi"),
+    "parts": ([{"type": "text", "text": "a "}, {"type": "image"}, {"type": "text", "text": "cat"}], "a cat"),
+    "texts": (["a ", "cat"], "a cat"),
+    "odd parts": ([None, 7, [], {"text": {"value": "a cat"}}], None),
+}
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_content_that_is_no_text_is_its_text_or_a_failure_of_the_model(
+    provider: str, odd: str, streams: bool, tmp_path: Path
+) -> None:
+    """Servers that are almost of their provider's form, and structured answers: the ask ends with an answer."""
+    content, text = ODD[odd]
+    reply = answered(200, WHOLE[provider](content))
+    if streams:
+        kind = KIND.get(provider, "text/event-stream")
+        reply = streamed(*_in_pieces(provider, content), kind=kind)
+    with Misbehaving(reply) as server:
+        _configure(tmp_path, provider, server.url, streams=streams)
+        with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "KEY": KEY}) as box:
+            answer = box.ask("hello", with_tools=False)
+
+    assert answer.stop_reason in ("done", "error")
+    assert isinstance(answer.text, str)
+    assert isinstance(answer.to_dict()["text"], str)
+    if answer.stop_reason == "done" and text is not None:
+        assert answer.text == text
+    if provider in ("openai", "ollama") and text is not None:
+        assert answer.stop_reason == "done"
+
+
+def _in_pieces(provider: str, content: Any) -> list[Any]:
+    """The same content streamed."""
+    if provider == "openai":
+        return [
+            {"choices": [{"delta": {"content": content}}]},
+            {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+            "[DONE]",
+        ]
+    if provider == "anthropic":
+        return [
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": content}},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+            {"type": "message_stop"},
+        ]
+    return [WHOLE[provider](content)]
+
+
+def _configure(folder: Path, provider: str, url: str, *, streams: bool) -> None:
+    (folder / ".onetool").mkdir()
+    (folder / ".onetool" / "onetool.yaml").write_text(
+        f"version: 1\nmodels: {{m: {{provider: {provider}, model: x, base_url: {url!r}, key: KEY}}}}\n"
+        f"ask: {{stream: {str(streams).lower()}}}\n",
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.parametrize("given", [None, "text", 5, Turn(text=5), Turn(text=["a"])])  # type: ignore[arg-type]
+def test_a_client_of_ones_own_that_gives_no_turn_is_a_failure_of_the_model(tmp_path: Path, given: Any) -> None:
+    class Own:
+        name = "own"
+
+        def complete(self, *args: Any, **options: Any) -> Any:
+            return given
+
+    _configure(tmp_path, "openai", "http://127.0.0.1:9", streams=True)
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        answer = box.ask("hello", model=Own())  # type: ignore[arg-type]
+
+    assert answer.stop_reason == "error"
+    assert "own" in answer.note

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from onetool_ipy.core import values
 from onetool_ipy.core.errors import CallFailure, CallTimeout, ExecutionFailed, OneToolError
 from onetool_ipy.llm.ask.answer import Answer, StopReason
 from onetool_ipy.llm.ask.calls import Runner
@@ -113,7 +114,10 @@ class Talk:
         budget = self._meter.limits.context_tokens * self._desk.config.settings.stats.chars_per_token
         messages = [system, *trimmed([*self._session.messages, *self._said], budget)]
         self._partial = ""
-        turn = self._complete(messages, tools)
+        turn: Any = self._complete(messages, tools)
+        if not isinstance(turn, Turn) or not isinstance(turn.text, str):
+            shown = self._desk.mask(values.safe_repr(turn, 80))
+            raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
         if turn.text and not self._partial:
             self._heard(turn.text)
         self._meter.spend(turn, sum(size(message) for message in messages))

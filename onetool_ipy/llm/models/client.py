@@ -147,7 +147,7 @@ class Client:
                         async with aclosing(self._read(reply, ask, reading, attempt)) as pieces:
                             async for piece in pieces:
                                 yield piece
-                        yield reading.turn()
+                        yield _taken(reading.turn)
                         return
             except Broken as exc:
                 wait_s = self._retry.wait_s(attempt)
@@ -271,10 +271,10 @@ def _tell(on_text: OnText | None, text: str) -> None:
         on_text(text)
 
 
-def _taken(take: Callable[[dict[str, Any]], Any], data: dict[str, Any]) -> Any:
+def _taken(take: Callable[..., Any], *data: dict[str, Any]) -> Any:
     """Read a part of a reply; one that is made otherwise than its provider says is no reply."""
     try:
-        return take(data)
+        return take(*data)
     except (AttributeError, TypeError, KeyError, ValueError) as exc:
         if isinstance(exc, CallFailure):
             raise

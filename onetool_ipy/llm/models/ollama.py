@@ -7,7 +7,16 @@ from typing import Any
 from onetool_ipy.llm.formats import declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text, with_options
+from onetool_ipy.llm.models.wire import (
+    Ask,
+    Reading,
+    arguments_of,
+    as_json_object,
+    count,
+    said_text,
+    text_of,
+    with_options,
+)
 
 __all__ = ["Ollama"]
 
@@ -73,7 +82,7 @@ class _Reading(Reading):
 
     def piece(self, data: dict[str, Any]) -> str:
         message = data.get("message") or {}
-        new: str = message.get("content") or ""
+        new = text_of(message.get("content"))
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
             self.add(call.get("id"), function.get("name"), arguments_of(function.get("arguments")))

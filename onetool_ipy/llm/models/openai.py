@@ -8,7 +8,16 @@ from typing import Any
 from onetool_ipy.llm.formats import declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
 from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, said_text, with_options
+from onetool_ipy.llm.models.wire import (
+    Ask,
+    Reading,
+    arguments_of,
+    as_json_object,
+    count,
+    said_text,
+    text_of,
+    with_options,
+)
 
 __all__ = ["OpenAi"]
 
@@ -90,7 +99,7 @@ class _Reading(Reading):
         self._usage(data)
         for choice in (data.get("choices") or [])[:1]:
             message = choice.get("message") or {}
-            self.text = message.get("content") or message.get("refusal") or ""
+            self.text = text_of(message.get("content")) or text_of(message.get("refusal"))
             self._stop(choice)
             for call in message.get("tool_calls") or ():
                 function = call.get("function") or {}
@@ -102,7 +111,7 @@ class _Reading(Reading):
         new = ""
         for choice in (data.get("choices") or [])[:1]:
             delta = choice.get("delta") or {}
-            new += delta.get("content") or delta.get("refusal") or ""
+            new += text_of(delta.get("content")) or text_of(delta.get("refusal"))
             for call in delta.get("tool_calls") or ():
                 self._take(call)
             self._stop(choice)

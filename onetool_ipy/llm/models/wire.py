@@ -24,6 +24,7 @@ __all__ = [
     "count",
     "said_text",
     "system_text",
+    "text_of",
     "with_options",
 ]
 
@@ -151,6 +152,19 @@ def arguments_of(text: object) -> dict[str, Any] | str:
     except (ValueError, RecursionError):
         return text
     return found if isinstance(found, dict) else text
+
+
+def text_of(content: object) -> str:
+    """The text in what a provider gives as content: text, parts that have some, or another value, as JSON."""
+    if isinstance(content, list):
+        return "".join(text_of(part) for part in content if isinstance(part, str) or _has_text(part))
+    if isinstance(content, dict) and _has_text(content):
+        return str(content["text"])
+    return "" if content is None else content if isinstance(content, str) else json.dumps(content)
+
+
+def _has_text(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def as_json_object(arguments: dict[str, Any] | str) -> dict[str, Any]:
