@@ -1,5 +1,6 @@
 /** The REST API of our server extension: always this server, with its base URL and token, for one project. */
 
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
@@ -11,6 +12,9 @@ const NO_ANSWER = 'The Jupyter server does not answer: see whether it still runs
 export interface IFault {
   pointer: string;
   message: string;
+  /** Where a secret would go to a host that did not get it before: its name, and that host. */
+  secret?: string;
+  host?: string;
 }
 
 /** An answer that says no; `details` hold what is wrong with each field. */
@@ -19,7 +23,8 @@ export class RestError extends Error {
     message: string,
     readonly status: number,
     readonly code: string,
-    readonly details: IFault[]
+    readonly details: IFault[],
+    readonly reason = ''
   ) {
     super(message);
   }
@@ -44,6 +49,8 @@ export interface ITool {
   tags: string[];
   argSchema: Record<string, unknown>;
   outputSchema?: Record<string, unknown>;
+  outputSchemaFrom?: string;
+  readOnly?: boolean;
   http?: Record<string, any>;
   limits?: Record<string, unknown>;
   isEnabled: boolean;
@@ -94,7 +101,7 @@ export class Rest {
   }
 
   putTool(bundleID: string, slug: string, version: string, body: Record<string, unknown>): Promise<ITool> {
-    return this.send('PUT', tool(bundleID, slug, version), body);
+    return asking(words => this.send('PUT', tool(bundleID, slug, version), body, { checkSecrets: 'true', ...(words.length ? { confirmSecrets: words.join(',') } : {}) }));
   }
 
   switchTool(each: ITool, isEnabled: boolean): Promise<ITool> {
@@ -106,11 +113,11 @@ export class Rest {
   }
 
   test(draft: Record<string, unknown>, args: Record<string, unknown>): Promise<any> {
-    return this.send('POST', 'tools/test', { tool: draft, args });
+    return asking(confirmSecrets => this.send('POST', 'tools/test', { tool: draft, args, confirmSecrets }));
   }
 
   importOpenapi(document: unknown, slug: string): Promise<IImported> {
-    return this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug } });
+    return asking(confirmSecrets => this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug }, confirmSecrets }));
   }
 
   async send<T>(method: string, path: string, body?: unknown, query: Record<string, string> = {}): Promise<T> {
@@ -134,7 +141,7 @@ export class Rest {
       throw new RestError(NO_API, 404, '', []);
     }
     const error = answer?.error ?? {};
-    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : []);
+    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : [], error.reason ?? '');
   }
 
   private async _all<T>(path: string, query: Record<string, string>): Promise<T[]> {
@@ -146,6 +153,24 @@ export class Rest {
       pageToken = page.nextPageToken;
     } while (pageToken);
     return found;
+  }
+}
+
+/** Send; where a secret would go to a host that did not get it before, ask first, and send again with the yes. */
+async function asking<T>(send: (confirmSecrets: string[]) => Promise<T>): Promise<T> {
+  try {
+    return await send([]);
+  } catch (error) {
+    if (!(error instanceof RestError) || error.reason !== 'secret_host') {
+      throw error;
+    }
+    const body = error.details.map(({ message }) => message).join('\n');
+    const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: 'Send it there' })];
+    const { button } = await showDialog({ title: 'Send a secret to another host?', body, buttons, defaultButton: 0 });
+    if (!button.accept) {
+      throw error;
+    }
+    return send(error.details.map(({ secret, host }) => `${secret}=${host}`));
   }
 }
 

@@ -124,6 +124,8 @@ export class ToolForm {
       tags: given.tags ?? [],
       type: 'http',
       ...(known?.outputSchema ? { outputSchema: known.outputSchema } : {}),
+      ...(known?.outputSchemaFrom ? { outputSchemaFrom: known.outputSchemaFrom } : {}),
+      ...(known?.readOnly !== undefined ? { readOnly: known.readOnly } : {}),
       ...(known?.limits ? { limits: known.limits } : {}),
       argSchema: given.arguments ?? schemaFor(texts),
       http: { request, response }
@@ -206,7 +208,7 @@ export class ToolForm {
 
   /** Show what is refused where it belongs. */
   private _refused(error: Error, given: Record<string, unknown>): void {
-    const isTaken = error instanceof RestError && error.code === 'conflict';
+    const isTaken = error instanceof RestError && error.code === 'conflict' && error.reason !== 'secret_host';
     const faults = faultsOf(error).map(({ pointer, message }) => ({ pointer: pointer || (isTaken ? '/version' : ''), message }));
     if (error instanceof RestError && error.code === 'invalid_args') {
       this._refusedArgs(faults);

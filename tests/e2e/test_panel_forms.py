@@ -245,3 +245,40 @@ def padding() -> str:
     """What makes a document as long as real ones are: some 200 kB."""
     part: dict[str, Any] = {f"Part{n}": {"type": "object", "description": "x" * 80} for n in range(1500)}
     return f"components: {json.dumps({'schemas': part})}\n"
+
+
+def test_a_secret_goes_to_another_host_only_after_a_yes_in_a_dialog(lab: Lab, api: Stub) -> None:
+    notebook = lab.open_notebook([""])
+    folder = notebook.path.parent
+    make_project(folder, api)
+    (folder / ".onetool" / "secrets.yaml").write_text("SHOP_KEY: value-of-the-key\n", encoding="utf-8")
+    (folder / ".onetool" / "secrets.yaml").chmod(0o600)
+    panel = bundles(notebook)
+    form = first_form(panel)
+    dialog = notebook.page.locator(".jp-Dialog")
+
+    def new_tool(name: str, url: str) -> None:
+        panel.get_by_role("button", name="New HTTP tool").click()
+        for label, text in {"bundle": "shop", "tool": name, "url": url}.items():
+            field(form, label).fill(text)
+        field(form, "auth").fill('{"type": "bearer", "value": "${SHOP_KEY}"}')
+
+    new_tool("first", "https://first.example.com/")
+    panel.get_by_role("button", name="Save").click()
+    expect(panel).to_contain_text("Saved. Call it: %tool shop.first")
+    new_tool("second", api.url("/second"))
+    panel.get_by_role("button", name="Test").click()
+    expect(dialog).to_contain_text("'SHOP_KEY' is used with 'first.example.com:443'")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(form.locator(":scope > .otx-error")).to_contain_text("this would send it to")
+    assert api.asked == []
+
+    panel.get_by_role("button", name="Test").click()
+    dialog.get_by_role("button", name="Send it there").click()
+    expect(panel.locator(".otx-chip.otx-ok")).to_be_visible()
+    panel.get_by_role("button", name="Save").click()
+    dialog.get_by_role("button", name="Send it there").click()
+    expect(panel).to_contain_text("Saved. Call it: %tool shop.second")
+
+    assert len(api.asked) == 1
+    assert notebook.page_errors == []
