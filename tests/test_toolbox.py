@@ -18,6 +18,7 @@ import pytest
 from onetool_ipy import InvalidConfig, Toolbox, ToolCall, ToolCallError, ToolSpec, UsageProblem, open_toolbox
 from onetool_ipy.toolbox import PackProxy
 from tests.core.support import Project, project, short
+from tests.harness.patience import HANG_S
 
 __all__ = ["project"]
 
@@ -104,7 +105,7 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 
     def wait() -> None:
         """Wait."""
-        gate.wait(60)
+        gate.wait(HANG_S)
 
     box.adopt(wait)
 
@@ -117,7 +118,7 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 def test_start_gives_a_job(box: Toolbox) -> None:
     job = box.start("geo.later", {"n": 5})
 
-    assert job.result(5).data == 5
+    assert job.result(HANG_S).data == 5
     assert job.status == "done"
 
 
@@ -406,7 +407,7 @@ def test_reload_while_calls_run_in_threads(box: Toolbox) -> None:
         box.reload()
     stop.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANG_S)
 
     assert odd == []
     assert box.ot.stats()["total_calls"] >= sum(counts)
@@ -419,23 +420,23 @@ def test_a_call_under_way_keeps_its_parts(box: Toolbox, project: Project) -> Non
     def hold() -> None:
         """Hold."""
         begun.set()
-        gate.wait(60)
+        gate.wait(HANG_S)
 
     box.adopt(hold)
     caller = threading.Thread(target=lambda: found.append(box.call("nb.hold")))
     caller.start()
-    assert begun.wait(30)
+    assert begun.wait(HANG_S)
     project.write("onetool.yaml", "timeouts: {local_s: 1}")
     box.reload()
     gate.set()
-    caller.join(30)
+    caller.join(HANG_S)
 
     assert found[0].ok
     assert found[0].meta["tool"] == "nb.hold"
 
 
 def test_close_may_be_called_twice_and_what_is_closed_refuses_calls(box: Toolbox) -> None:
-    box.call("geo.later", {"n": 1}, timeout=5)
+    box.call("geo.later", {"n": 1}, timeout=HANG_S)
     before = threading.active_count()
     geo = box.pack("geo")
 
@@ -471,7 +472,7 @@ def test_two_toolboxes_at_once_do_not_meet(project: Project, tmp_path: Path) -> 
         assert (one.config.settings.timeouts.local_s, two.config.settings.timeouts.local_s) == (1, 2)
         two.close()
         assert one.call("geo.x").error.code == "tool_not_found"
-        assert one.call("time.now", timeout=5).ok
+        assert one.call("time.now", timeout=HANG_S).ok
     finally:
         two.close()
 
@@ -508,7 +509,7 @@ def test_registering_and_calling_from_many_threads(box: Toolbox) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANG_S)
 
     assert odd == []
     assert len(box.registry.pack("nb")) == 60
@@ -527,7 +528,7 @@ def test_first_use_from_many_threads_builds_one_registry(project: Project) -> No
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
 
     assert len({id(part) for parts in found for part in parts}) == 2
 

@@ -21,6 +21,7 @@ import pytest
 from onetool_ipy.core.checker import Checker
 from onetool_ipy.core.errors import InvalidArgs, InvalidTool
 from tests.core.support import short
+from tests.harness.patience import HANG_S
 
 PERSON = {
     "type": "object",
@@ -324,7 +325,7 @@ def test_no_remote_schema_is_fetched() -> None:
         Checker(by_id).check({"a": "x"}, "t.x")
         with socket.create_connection(server.getsockname()) as probe:
             probe.sendall(b"end")
-        listener.join(5)
+        listener.join(HANG_S)
 
     assert visitors == [b"end"]
 

@@ -13,6 +13,7 @@ from onetool_ipy import DuplicateTool, InvalidTool, tool
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import Marks, marks_of
 from tests.core.support import Project, short
+from tests.harness.patience import HANG_S
 
 
 def test_a_bare_tool_goes_to_pack_nb_and_the_function_stays_as_it_is(project: Project) -> None:
@@ -204,8 +205,8 @@ def test_inside_a_call_its_own_toolbox_is_current(project: Project, tmp_path: An
 
     first.adopt(look)
     first.call("nb.look")
-    first.call("nb.look", timeout=5)
-    first.start("nb.look").result(5)
+    first.call("nb.look", timeout=HANG_S)
+    first.start("nb.look").result(HANG_S)
 
     assert seen == [first] * 3
     assert current.toolbox() is second

@@ -21,6 +21,7 @@ from onetool_ipy.core.executor import MAX_DEPTH, CallIds, own_frames
 from onetool_ipy.core.model import Trip
 from onetool_ipy.core.settle import MAX_ITEMS
 from tests.core.support import MakeBench, short
+from tests.harness.patience import HANG_S
 
 StepRun = Generator[None, ToolResult, ToolResult | None]
 
@@ -136,7 +137,7 @@ async def test_own_frames_of_an_async_tool(bench: MakeBench) -> None:
         raise KeyError("later")
 
     table = bench(outer)
-    for result in (table.call("t.outer"), await table.acall("t.outer"), table.call("t.outer", timeout_s=5)):
+    for result in (table.call("t.outer"), await table.acall("t.outer"), table.call("t.outer", timeout_s=HANG_S)):
         assert [f.name for f in traceback.extract_tb(own_frames(result.error.exception))] == ["outer"]
 
 
@@ -380,7 +381,7 @@ async def _event() -> asyncio.Event:
 
 
 async def test_many_sync_calls_at_once_do_not_block_the_loop(bench: MakeBench) -> None:
-    barrier = threading.Barrier(20, timeout=10)
+    barrier = threading.Barrier(20, timeout=HANG_S)
 
     def meet(n: int) -> int:
         """Wait until all are here."""
@@ -399,13 +400,13 @@ def test_a_sync_call_inside_an_async_tool(bench: MakeBench) -> None:
         """Call async and sync tools, in sync and async ways."""
         one = table.call("t.slow_add", {"a": a}, source="tool").unwrap()
         two = (await table.acall("t.slow_add", {"a": one}, source="tool")).unwrap()
-        three = table.call("t.add", {"a": two}, source="tool", timeout_s=5).unwrap()
+        three = table.call("t.add", {"a": two}, source="tool", timeout_s=HANG_S).unwrap()
         return (await table.acall("t.add", {"a": three}, source="tool")).unwrap()
 
     table = bench(high, add, slow_add)
 
     assert table.call("t.high", {"a": 1}).unwrap() == 5
-    assert table.call("t.high", {"a": 1}, timeout_s=5).unwrap() == 5
+    assert table.call("t.high", {"a": 1}, timeout_s=HANG_S).unwrap() == 5
 
 
 def test_a_sync_tool_that_calls_async_tools(bench: MakeBench) -> None:
@@ -416,7 +417,7 @@ def test_a_sync_tool_that_calls_async_tools(bench: MakeBench) -> None:
     table = bench(high, slow_add)
 
     assert table.call("t.high", {"a": 1}).unwrap() == 2
-    assert table.call("t.high", {"a": 1}, timeout_s=5).unwrap() == 2
+    assert table.call("t.high", {"a": 1}, timeout_s=HANG_S).unwrap() == 2
 
 
 def test_calls_from_many_threads(bench: MakeBench) -> None:
@@ -431,7 +432,7 @@ def test_calls_from_many_threads(bench: MakeBench) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANG_S)
 
     assert found == [True] * 400
 
@@ -736,14 +737,14 @@ async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen
 
     table = bench(wait, steps=[watch])
     task = asyncio.create_task(table.acall("t.wait"))
-    await asyncio.to_thread(begun.wait, 5)
+    await asyncio.to_thread(begun.wait, HANG_S)
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await task
 
     assert seen == ["cancelled"]
-    assert await asyncio.to_thread(ended.wait, 5), "the tool itself is cancelled"
+    assert await asyncio.to_thread(ended.wait, HANG_S), "the tool itself is cancelled"
 
 
 # --- the span
@@ -926,14 +927,14 @@ def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
     def hold() -> None:
         """Hold."""
         begun.set()
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     table = bench(add, slow_add, hold)
     table.call("t.slow_add", {"a": 1})
-    table.call("t.add", {"a": 1}, timeout_s=5)
-    holder = threading.Thread(target=lambda: table.call("t.hold", timeout_s=10))
+    table.call("t.add", {"a": 1}, timeout_s=HANG_S)
+    holder = threading.Thread(target=lambda: table.call("t.hold", timeout_s=HANG_S))
     holder.start()
-    begun.wait(5)
+    begun.wait(HANG_S)
     ids = CallIds()
     ids()
 
@@ -943,8 +944,8 @@ def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
         code = 1
         try:
             good = [
-                table.call("t.slow_add", {"a": 1}, timeout_s=5).data == 2,
-                table.call("t.add", {"a": 2}, timeout_s=5).data == 3,
+                table.call("t.slow_add", {"a": 1}, timeout_s=HANG_S).data == 2,
+                table.call("t.add", {"a": 2}, timeout_s=HANG_S).data == 3,
                 asyncio.run(table.acall("t.add", {"a": 3})).data == 4,
                 table.workers.abandoned() == 0,
             ]
@@ -957,13 +958,13 @@ def test_after_a_fork_the_child_can_call_too(bench: MakeBench) -> None:
     os.close(reader)
     _, status = os.waitpid(child, 0)
     gate.set()
-    holder.join(5)
+    holder.join(HANG_S)
 
     assert status == 0
     child_id, _, fine = said.partition(" ")
     assert fine == "True"
     assert child_id != ids()
-    assert table.call("t.add", {"a": 1}, timeout_s=5).data == 2
+    assert table.call("t.add", {"a": 1}, timeout_s=HANG_S).data == 2
 
 
 def test_calls_import_no_event_loop_unless_they_need_one() -> None:

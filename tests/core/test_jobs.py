@@ -14,6 +14,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.model import ToolCall
 from tests.core.support import Bench, MakeBench
+from tests.harness.patience import HANG_S
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def _start(table: Bench, name: str, args: Any = None, **options: Any) -> Job:
 
 
 def _wait(event: threading.Event) -> None:
-    assert event.wait(30)
+    assert event.wait(HANG_S)
 
 
 def _until(is_so: Callable[[], bool]) -> bool:
@@ -46,13 +47,13 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
     def sync(n: int) -> int:
         """Work."""
         begun.set()
-        gate.wait(10)
+        gate.wait(HANG_S)
         return n + 1
 
     async def later(n: int) -> int:
         """Work."""
         begun.set()
-        await asyncio.to_thread(gate.wait, 10)
+        await asyncio.to_thread(gate.wait, HANG_S)
         return n + 1
 
     table = bench(sync, later)
@@ -64,7 +65,7 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
     with pytest.raises(TimeoutError, match=r"still running after 0\.01 s"):
         job.result(0.01)
     gate.set()
-    result = job.result(5)
+    result = job.result(HANG_S)
 
     assert (result.data, job.status) == (2, "done")
     assert result.meta["call_id"] == "job-1"
@@ -79,7 +80,7 @@ def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event)
 
     async def hold() -> None:
         """Hold the loop."""
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     def act() -> None:
         """Act."""
@@ -93,9 +94,9 @@ def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event)
     assert second.status == "queued"
     assert third.cancel() is True
     assert third.status == "cancelled"
-    assert third.result(1).error.reason == "cancelled"
+    assert third.result(HANG_S).error.reason == "cancelled"
     gate.set()
-    assert second.result(5).ok
+    assert second.result(HANG_S).ok
     assert ran == [1]
 
 
@@ -108,18 +109,18 @@ def test_a_failed_call_is_a_failed_job(bench: MakeBench) -> None:
 
     for name, code in (("t.boom", "execution_error"), ("t.none", "tool_not_found")):
         job = _start(table, name)
-        assert job.result(5).error.code == code
+        assert job.result(HANG_S).error.code == code
         assert job.status == "failed"
 
 
 def test_a_limit_holds_for_a_job(bench: MakeBench, gate: threading.Event) -> None:
     def block() -> None:
         """Wait."""
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     job = _start(bench(block), "t.block", timeout_s=0.05)
 
-    assert job.result(5).error.reason == "timeout"
+    assert job.result(HANG_S).error.reason == "timeout"
     assert job.status == "failed"
 
 
@@ -141,7 +142,7 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
     def block() -> None:
         """Wait inside C."""
         begun.set()
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     async def sleeper() -> None:
         """Sleep."""
@@ -166,7 +167,7 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
 
     assert job.status == status
     assert job.cancel() is False
-    assert job.result(1).error.reason == "cancelled"
+    assert job.result(HANG_S).error.reason == "cancelled"
     assert table.workers.abandoned() == (1 if status == "abandoned" else 0)
     assert told[-1] == status
     gate.set()
@@ -189,7 +190,7 @@ def test_progress_is_heard_also_from_tools_that_the_tool_calls(bench: MakeBench)
 
     job = _start(table, "t.high", notify=lambda job: heard.append(job.progress))
 
-    assert job.result(5).ok
+    assert job.result(HANG_S).ok
     assert Progress(1, 3, "one") in heard
     assert heard.index(Progress(1, 3, "one")) < heard.index(Progress(2, None, "deep"))
     assert job.progress == Progress(2, None, "deep")
@@ -205,14 +206,14 @@ def test_who_listens_cannot_break_the_call(bench: MakeBench, caplog: pytest.LogC
         raise ZeroDivisionError
 
     with caplog.at_level(logging.ERROR):
-        assert _start(bench(act), "t.act", notify=broken).result(5).data == 5
+        assert _start(bench(act), "t.act", notify=broken).result(HANG_S).data == 5
     assert "ZeroDivisionError" in caplog.text
 
 
 async def test_a_job_can_be_awaited(bench: MakeBench, gate: threading.Event) -> None:
     def wait(n: int) -> int:
         """Wait."""
-        gate.wait(10)
+        gate.wait(HANG_S)
         return n
 
     table = bench(wait)
@@ -234,7 +235,7 @@ async def _of(job: Job) -> Any:
 async def test_awaiting_a_cancelled_job_gives_its_result(bench: MakeBench, gate: threading.Event) -> None:
     def block() -> None:
         """Wait."""
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     job = _start(bench(block), "t.block")
     job.cancel()
@@ -247,11 +248,11 @@ def test_a_job_that_starts_jobs_of_itself_ends(bench: MakeBench) -> None:
 
     def again() -> Any:
         """Start oneself."""
-        return _start(table, "t.again").result(10).unwrap()
+        return _start(table, "t.again").result(HANG_S).unwrap()
 
     table = bench(again)
 
-    assert _start(table, "t.again").result(20).error.reason == "recursion"
+    assert _start(table, "t.again").result(HANG_S).error.reason == "recursion"
 
 
 def test_many_jobs_at_once(bench: MakeBench) -> None:
@@ -262,4 +263,4 @@ def test_many_jobs_at_once(bench: MakeBench) -> None:
     table = bench(double)
     jobs = [_start(table, "t.double", {"n": n}) for n in range(100)]
 
-    assert [job.result(20).data for job in jobs] == [n * 2 for n in range(100)]
+    assert [job.result(HANG_S).data for job in jobs] == [n * 2 for n in range(100)]

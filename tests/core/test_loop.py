@@ -13,6 +13,7 @@ import pytest
 
 from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.loop import Background
+from tests.harness.patience import HANG_S
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
     gate = threading.Event()
 
     async def hold() -> None:
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     async def work() -> None:
         begun.append("work")
@@ -99,20 +100,20 @@ def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background
 
     async def hold() -> None:
         held.set()
-        gate.wait(10)
+        gate.wait(HANG_S)
 
     async def work() -> None:
         begun.append("work")
 
     background.submit(hold)
-    held.wait(10)
+    held.wait(HANG_S)
     waiting = background.submit(work)
     loop, thread = background._loop, background._thread
     assert loop is not None
     assert thread is not None
     loop.call_soon_threadsafe(loop.stop)
     gate.set()
-    thread.join(10)
+    thread.join(HANG_S)
 
     assert not thread.is_alive()
     assert waiting.future.cancelled()

@@ -13,6 +13,7 @@ from onetool_ipy import DuplicateTool, InvalidTool, ToolSpec
 from onetool_ipy.core.errors import ToolNotFound
 from onetool_ipy.core.model import Origin, Problem
 from onetool_ipy.core.registry import Registry, Session
+from tests.harness.patience import HANG_S
 
 
 def tool(name: str, origin: Origin = "file", **fields: Any) -> ToolSpec:
@@ -277,10 +278,10 @@ def test_many_threads_register_and_read_at_once() -> None:
     for thread in (*readers, *writers):
         thread.start()
     for thread in writers:
-        thread.join(20)
+        thread.join(HANG_S)
     stop.set()
     for thread in readers:
-        thread.join(20)
+        thread.join(HANG_S)
 
     assert torn == []
     assert len(registry.list()) == 50 + 100

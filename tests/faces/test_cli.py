@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.faces.cli import main
+from tests.harness.patience import HANG_S
 
 
 class Ran:
@@ -203,7 +204,7 @@ def test_the_installed_command_runs_and_a_closed_pipe_is_no_error(project: Path)
     command = f"{Path(sys.executable).parent / 'onetool-ipy'} tools list | head -1"
     ran = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
-        cwd=project, capture_output=True, text=True, check=False, env={**os.environ}, timeout=60,
+        cwd=project, capture_output=True, text=True, check=False, env={**os.environ}, timeout=HANG_S,
     )  # fmt: skip
     assert ran.stdout.startswith("NAME")
     assert "Traceback" not in ran.stderr

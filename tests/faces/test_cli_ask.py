@@ -8,7 +8,6 @@ import pty
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from onetool_ipy.faces.cli import main
 from tests.harness.models import ModelDouble
+from tests.harness.patience import HANG_S
 
 KEYS = {"text", "toolCalls", "toolResults", "toolError", "sessionContextUpdated", "stopReason", "usage"}
 ORDER = """
@@ -137,9 +137,9 @@ def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(proje
         env={**os.environ},
     )
     os.close(slave)
-    seen = _until(master, b"always", 30)
+    seen = _until(master, b"always")
     os.write(master, b"all\n")
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=HANG_S)
     os.close(master)
 
     assert b'shop.order item="ink"' in seen
@@ -204,10 +204,9 @@ def test_what_is_wrong_is_said_on_stderr(run: Run, words: list[str], code: int, 
     assert said in err
 
 
-def _until(fd: int, word: bytes, limit_s: float) -> bytes:
-    seen, end = b"", time.monotonic() + limit_s
-    while word not in seen and time.monotonic() < end:
-        if select.select([fd], [], [], 0.2)[0]:
-            seen += os.read(fd, 4096)
+def _until(fd: int, word: bytes) -> bytes:
+    seen = b""
+    while word not in seen and select.select([fd], [], [], HANG_S)[0]:
+        seen += os.read(fd, 4096)
     assert word in seen, seen
     return seen

@@ -22,6 +22,7 @@ from typing import Any
 
 from onetool_ipy.stores.files import append, locked, write_whole
 from onetool_ipy.stores.results import Results
+from tests.harness.patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +50,7 @@ class Stage:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=HANG_S)
         self._process.stdout.close()
 
     def _ask(self, question: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput, RateLimited
 from onetool_ipy.llm import Message, Outcome, Outcomes, System, Turn, Usage, User
 from onetool_ipy.llm.formats import Offer
 from tests.harness.models import ModelDouble
+from tests.harness.patience import HANG_S
 from tests.llm.conftest import KEY, MakeClient
 
 PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
@@ -236,7 +237,7 @@ def test_a_slow_server_is_waited_for(double: ModelDouble, make_client: MakeClien
     double.say(FIXTURES)
     double.misbehave(latencyMs=300)
 
-    assert len(make_client("openai", double.url).complete(BEGIN, TOOLS, deadline_s=20).calls) == 3
+    assert len(make_client("openai", double.url).complete(BEGIN, TOOLS, deadline_s=HANG_S).calls) == 3
 
 
 def _judge(provider: str, body: dict[str, Any], streamed: bool) -> None:

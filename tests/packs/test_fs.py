@@ -14,6 +14,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from tests.core.support import Project, short
+from tests.harness.patience import HANG_S
 
 
 class Desk:
@@ -515,7 +516,7 @@ def test_a_race_between_check_and_open_does_not_lead_out(desk: Desk) -> None:
         listed = [desk.list(desk.root, recursive=True) for _ in range(30)]
     finally:
         stop.set()
-        swapper.join(5)
+        swapper.join(HANG_S)
 
     assert "outside" not in {result.data for result in found}
     assert any(result.data == "inside" for result in found) or all(not result.ok for result in found)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onetool_ipy.render.shown import Listing
 from onetool_ipy.render.terminal import listing_text, record_text
+from tests.harness.patience import HANG_S
 
 
 def test_rows_stand_in_columns_and_in_one_line_of_the_screen() -> None:
@@ -37,6 +38,6 @@ def test_a_record_shows_its_keys_its_tables_and_its_long_lists_line_by_line() ->
 def test_terminal_ipython_shows_tables(tmp_path: Path) -> None:
     typed = '%load_ext onetool_ipy\not.packs("f")\nprint(ot.packs("f"))\n%unload_ext onetool_ipy\n'
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
-    ran = subprocess.run(command, cwd=tmp_path, input=typed, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(command, cwd=tmp_path, input=typed, capture_output=True, text=True, check=True, timeout=HANG_S)
     assert "name  source  tool_count\nfs    local            2" in ran.stdout
     assert "- {name: fs, source: local, tool_count: 2}" in ran.stdout

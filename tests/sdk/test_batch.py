@@ -42,7 +42,7 @@ def test_items_run_at_once_and_give_a_section_each(box: Toolbox) -> None:
     together = threading.Barrier(3)
 
     def process(item: str) -> str:
-        together.wait(30)
+        together.wait(HANG_S)
         return f"did {item}"
 
     text = batch_execute(["a", "b", "c"], process)
@@ -57,7 +57,7 @@ def test_labels_are_used_and_the_order_is_kept(box: Toolbox) -> None:
 
     def fetch(url: str) -> str:
         if url == "url1":
-            assert second_ended.wait(30)
+            assert second_ended.wait(HANG_S)
         else:
             second_ended.set()
         return f"page of {url}"
@@ -242,7 +242,7 @@ def test_progress_is_told_after_each_item(project: Project) -> None:
     )
     job = project.open().start("many.work", {"count": 3})
 
-    assert job.result(10).unwrap() == [(1, 3, "0"), (2, 3, "1"), (3, 3, "2")]
+    assert job.result(HANG_S).unwrap() == [(1, 3, "0"), (2, 3, "1"), (3, 3, "2")]
     assert tuple(job.progress) == (3, 3, "2")
 
 
@@ -288,7 +288,7 @@ def test_a_listener_that_fails_ends_the_batch(box: Toolbox) -> None:
     def process(item: int) -> None:
         begun.append(item)
         if item:
-            heard.wait(30)
+            heard.wait(HANG_S)
 
     def listen(done: int, total: int, label: str) -> None:
         raise ValueError("the listener's own")
@@ -345,7 +345,7 @@ def test_stop_while_the_threads_are_started_ends_those_that_run(box: Toolbox) ->
         if frame.f_code is not threading.Thread.start.__code__:
             return
         if event == "return":
-            assert begun.wait(30)
+            assert begun.wait(HANG_S)
         elif event == "call" and running:
             sys.setprofile(None)
             raise KeyboardInterrupt
@@ -358,7 +358,7 @@ def test_stop_while_the_threads_are_started_ends_those_that_run(box: Toolbox) ->
         sys.setprofile(None)
 
     for thread in running:
-        thread.join(30)
+        thread.join(HANG_S)
     assert [thread.is_alive() for thread in running] == [False]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.sdk import api_headers, lazy_client
+from tests.harness.patience import HANG_S, until
 from tests.sdk.conftest import Project
 
 KEY = "sk-0123456789abcdef"
@@ -67,9 +67,7 @@ def test_many_threads_get_one_and_the_same_client(box: Toolbox) -> None:
 
     def factory() -> Client:
         calls.append(1)
-        until = time.monotonic() + 10
-        while _waiting_in("get") < count - 1 and len(calls) == 1 and time.monotonic() < until:
-            threading.Event().wait(0.001)
+        until(lambda: _waiting_in("get") >= count - 1 or len(calls) > 1)
         return Client()
 
     get = lazy_client(factory)
@@ -101,7 +99,7 @@ def test_after_a_factory_that_failed_the_next_one_tries_again(box: Toolbox) -> N
     get = lazy_client(factory)
 
     def ask() -> object:
-        asking.wait(10)
+        asking.wait(HANG_S)
         try:
             return get()
         except ConnectionError as exc:

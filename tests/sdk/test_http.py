@@ -125,7 +125,7 @@ def test_a_client_that_was_given_more_time_has_it(project: Project, server: Loop
     project.settings(http={"timeout_s": 0.1})
     project.open()
 
-    with httpx.Client(timeout=5) as patient:
+    with httpx.Client(timeout=HANG_S) as patient:
         ok, text = safe_request(patient, "GET", server.url("/lines?count=8"))
 
     assert ok
@@ -138,7 +138,7 @@ def test_a_body_that_is_too_large_is_not_taken(box: Toolbox, server: Loopback, c
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    ok, words = safe_request(client, "GET", server.url(path), timeout=60)
+    ok, words = safe_request(client, "GET", server.url(path), timeout=HANG_S)
 
     assert not ok
     assert "at most 5,242,880 bytes are taken" in words
@@ -157,7 +157,7 @@ def test_the_size_is_that_of_the_settings_or_of_the_call(
 
 @pytest.mark.parametrize("status", [400, 500])
 def test_a_bomb_in_an_error_is_cut(box: Toolbox, server: Loopback, client: httpx.Client, status: int) -> None:
-    ok, words = safe_request(client, "GET", server.url(f"/bomb?mb=50&status={status}"), timeout=60)
+    ok, words = safe_request(client, "GET", server.url(f"/bomb?mb=50&status={status}"), timeout=HANG_S)
 
     assert not ok
     assert words == f"HTTP error ({status}): " + "\0" * 200 + "..."
@@ -366,7 +366,7 @@ def test_it_works_inside_a_tool_and_in_an_async_one(project: Project, server: Lo
     box = project.open()
 
     for name in ("web.get", "web.aget"):
-        assert box.call(name, {"url": server.url("/json")}, timeout=60).unwrap()[0] is True
+        assert box.call(name, {"url": server.url("/json")}, timeout=HANG_S).unwrap()[0] is True
 
 
 def test_stop_gives_control_back(server: Loopback, project: Project) -> None:

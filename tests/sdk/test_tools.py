@@ -6,6 +6,7 @@ import pytest
 
 from onetool_ipy import tool
 from onetool_ipy.sdk import call_tool, get_config, get_pack, get_secret
+from tests.harness.patience import HANG_S
 from tests.sdk.conftest import Project
 
 LLM = '''
@@ -212,7 +213,7 @@ def test_progress_reaches_who_listens(project: Project) -> None:
     )
     job = project.open().start("slow.work")
 
-    assert job.result(10).unwrap() == "done"
+    assert job.result(HANG_S).unwrap() == "done"
     assert tuple(job.progress) == (1, 2, "half")
 
 

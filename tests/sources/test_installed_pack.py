@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 
 
@@ -31,7 +32,7 @@ with onetool_ipy.open_toolbox() as box:
     ran = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(target)},
-        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60,
+        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=HANG_S,
     )  # fmt: skip
     before, listed, data, plain = json.loads(ran.stdout)
     assert before is False

@@ -20,6 +20,7 @@ from onetool_ipy.core.errors import InvalidRequest
 from onetool_ipy.core.loop import Background
 from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Hosts, Road, Rules
+from tests.harness.patience import HANG_S
 from tests.harness.stub import Asked, Stub
 from tests.harness.surroundings import ROOT
 
@@ -90,7 +91,7 @@ def test_the_tool_sends_what_curl_sends(stub: Stub, road: Road, rest: str) -> No
     command = "curl " + rest.replace("U", stub.url()[:-1], 1)
     wanted = Asked(**{**KNOWN[rest], "body": KNOWN[rest]["body"].encode()})
     if shutil.which("curl"):
-        subprocess.run(["bash", "-c", command + " -s -o /dev/null --noproxy '*'"], check=True, timeout=20)
+        subprocess.run(["bash", "-c", command + " -s -o /dev/null --noproxy '*'"], check=True, timeout=HANG_S)
         asked = stub.asked[-1]
         assert (asked.method, asked.target, asked.body) == (wanted.method, wanted.target, wanted.body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
 
 CELL = '''%%tool --save geo
 import math
@@ -211,7 +212,7 @@ def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:
 
 def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel) -> None:
     """Row 13: the cell shows the first lines and a handle; Python has all of it."""
-    outcome = loaded.execute("x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=60)
+    outcome = loaded.execute("x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=HANG_S)
     assert outcome.result is not None
     assert sum(len(body) for body in outcome.result.values()) < 50_000
     assert "of 1,000,001 lines" in outcome.result_text

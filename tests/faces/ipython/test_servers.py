@@ -10,6 +10,7 @@ import pytest
 from onetool_ipy.core.errors import UsageProblem
 from onetool_ipy.faces.ipython.commands.client_files import Found, read_client_file, without_secrets
 from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
 from tests.harness.servers import real
 
 TOKEN = "ghp_0123456789abcdef"
@@ -33,7 +34,7 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     assert "no MCP servers" in loaded.execute("%tool server").text
     command = real("time")["command"]
     assert "added for this session" in loaded.execute(f"%tool server add clock {command}").text
-    tested = loaded.execute("%tool server test clock", timeout=60).text
+    tested = loaded.execute("%tool server test clock", timeout=HANG_S).text
     assert "works" in tested
     assert "mcp-time" in tested
     listed = loaded.execute("%tool server list").text
@@ -42,8 +43,8 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     loaded.execute("r = %tool clock.get_current_time timezone=Europe/Vienna")
     assert loaded.evaluate("r['timezone']") == "'Europe/Vienna'"
     assert "disconnected" in loaded.execute("%tool server stop clock").text
-    assert "connected, 2 tools" in loaded.execute("%tool server start clock", timeout=60).text
-    assert "connected" in loaded.execute("%tool server restart clock", timeout=60).text
+    assert "connected, 2 tools" in loaded.execute("%tool server start clock", timeout=HANG_S).text
+    assert "connected" in loaded.execute("%tool server restart clock", timeout=HANG_S).text
     loaded.execute("%tool server logs clock")
     assert "removed" in loaded.execute("%tool server remove clock").text
     assert "clock" in refused(loaded, "%tool clock.get_current_time timezone=Europe/Vienna")
@@ -52,11 +53,11 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
 def test_why_a_server_does_not_start(loaded: Kernel) -> None:
     """mcp-server-sqlite breaks with the SDK of today: its own words are shown."""
     loaded.execute(f"%tool server add db {real('sqlite')['command']}")
-    said = loaded.execute("%tool server test db", timeout=60).text
+    said = loaded.execute("%tool server test db", timeout=HANG_S).text
     assert "does not work" in said
     assert "what it said" in said
     loaded.execute("%tool server add nowhere no-such-command-at-all")
-    assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=60).text
+    assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
 
 
 def test_import_of_another_clients_file(loaded: Kernel) -> None:
@@ -74,7 +75,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
     secrets = folder / ".onetool" / "secrets.yaml"
     assert TOKEN in secrets.read_text()
     assert secrets.stat().st_mode & 0o777 == 0o600
-    assert "works" in loaded.execute("%tool server test clock", timeout=60).text
+    assert "works" in loaded.execute("%tool server test clock", timeout=HANG_S).text
 
 
 @pytest.mark.parametrize(

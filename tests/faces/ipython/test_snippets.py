@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
 
 CONFIG = """
 version: 1
@@ -113,9 +114,9 @@ def test_save_writes_the_snippet_and_loses_nothing(loaded: Kernel) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_a_few_lines(loaded: Kernel, cell: str, said: str) -> None:
-    outcome = loaded.execute(cell, allow_errors=True, timeout=20)
+    outcome = loaded.execute(cell, allow_errors=True, timeout=HANG_S)
     if outcome.error is None:
-        outcome = loaded.execute("$loop", allow_errors=True, timeout=20)
+        outcome = loaded.execute("$loop", allow_errors=True, timeout=HANG_S)
     assert outcome.error is not None
     assert said in outcome.error.text
     assert len(outcome.error.text.splitlines()) <= 5

@@ -24,6 +24,7 @@ from mcp_types import CallToolResult
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
 
@@ -125,7 +126,7 @@ def command(*args: str) -> list[str]:
 def stdio(project: Path, *args: str) -> Any:
     program, *rest = command(*args)
     given = StdioServerParameters(command=program, args=rest, cwd=str(project), env=dict(os.environ))
-    return Client(stdio_client(given), mode="auto", read_timeout_seconds=30)
+    return Client(stdio_client(given), mode="auto", read_timeout_seconds=HANG_S)
 
 
 class Served:
@@ -159,13 +160,13 @@ def served(project: Path) -> Iterator[Served]:
 
 def over_http(server: Served) -> Any:
     http = _http_client({"Authorization": f"Bearer {server.token}"})
-    return Client(streamable_http_client(server.url, http_client=http), read_timeout_seconds=30)
+    return Client(streamable_http_client(server.url, http_client=http), read_timeout_seconds=HANG_S)
 
 
 def _http_client(headers: dict[str, str]) -> Any:
     import httpx2  # the SDK's own
 
-    return httpx2.AsyncClient(headers=headers, timeout=30)
+    return httpx2.AsyncClient(headers=headers, timeout=HANG_S)
 
 
 def text_of(result: CallToolResult) -> str:
@@ -370,7 +371,7 @@ def test_no_token_only_on_loopback(project: Path) -> None:
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert asked.returncode == 1
@@ -385,7 +386,7 @@ def test_no_token_only_on_loopback(project: Path) -> None:
 def test_a_taken_port_is_said(project: Path, served: Served) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
     asked = subprocess.run(
-        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=60, check=False
+        command("--http", "--port", port), cwd=project, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert asked.returncode == 1
     assert f"port {port}" in asked.stderr
@@ -395,7 +396,7 @@ def test_stop_ends_the_http_server(project: Path) -> None:
     """Ctrl-C ends it in good order."""
     server = Served(project)
     server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(60) == 130
+    assert server.process.wait(HANG_S) == 130
     server.close()
 
 

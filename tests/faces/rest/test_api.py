@@ -12,6 +12,7 @@ import uuid_utils
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from tests.faces.rest.conftest import SECRET, Api
 from tests.faces.rest.serving import Server, http_tool
+from tests.harness.patience import HANG_S
 
 FIELDS_OF_A_BUNDLE = {
     *("bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"),
@@ -255,7 +256,7 @@ def test_bad_versions_are_refused(server: Server, api: Api, version: str) -> Non
     from urllib.parse import urlsplit
 
     own, place = api.bundle(), urlsplit(server.address)
-    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
     path = f"{place.path}onetool/tools/bundles/{own}/tools/x/version/{version}?project={api.project}"
     raw.request("PUT", path, body="{}", headers={"Authorization": f"token {server.token}"})
 

@@ -15,6 +15,7 @@ import uuid_utils
 from onetool_ipy.faces.rest.routes import ROUTES
 from tests.faces.rest.conftest import Api
 from tests.faces.rest.serving import Server
+from tests.harness.patience import HANG_S
 
 BUNDLE = "019b7730-2000-7000-8000-0000000000a1"
 PATHS = sorted({route.path for route in ROUTES})
@@ -147,7 +148,7 @@ def test_a_body_over_a_mebibyte_is_too_large(server: Server, kib: int, is_chunke
 
 def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(server: Server) -> None:
     place = urlsplit(server.address)
-    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
     raw.putrequest("POST", f"{place.path}onetool/tools/test")
     raw.putheader("Authorization", f"token {server.token}")
     raw.putheader("Content-Length", str(400 * 1024 * 1024))
@@ -197,7 +198,7 @@ def test_nobody_unknown_gets_in_with_jupyters_default_settings(tmp_path: Path) -
 def _exactly(server: Server, verb: str, path: str) -> httpx.Response:
     """Send the path as it is written: a client that tidies it up would hide what is asked."""
     place = urlsplit(server.address)
-    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
     raw.request(verb, f"{place.path}{path}", headers={"Authorization": f"token {server.token}"})
     got = raw.getresponse()
     body = got.read()

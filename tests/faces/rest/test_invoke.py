@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -332,19 +331,16 @@ def test_ten_slow_invokes_do_not_hold_up_the_server(server: Server, api: Api, up
     for _ in threads:
         assert upstream.waiting.acquire(timeout=HANG_S)
 
-    began = time.monotonic()
     status = server.client.get("api/status")
     listed = api.call("GET", "tools/tools")
     other = api.invoke(quick, {"id": 1})
-    took_s = time.monotonic() - began
     still_waiting = not answers
     upstream.release.set()
     for thread in threads:
         thread.join(HANG_S)
 
     assert (status.status_code, listed.status_code, other.status_code) == (200, 200, 200)
-    assert still_waiting
-    assert took_s < 10  # a hang guard: blocked, it would have taken until the slow ones ended
+    assert still_waiting, "blocked, these would have waited for the slow ones"
     assert [answer.json() for answer in answers] == [{"ok": True, "value": {"slow": True}}] * 10
 
 

@@ -12,6 +12,7 @@ import pytest
 from onetool_ipy import __version__
 from onetool_ipy.faces.widgets.comms import TARGET
 from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
 
 LOAD = "%load_ext onetool_ipy"
 LOADED = "sorted(m for m in __import__('sys').modules if m.startswith('onetool_ipy.faces.widgets'))"
@@ -45,7 +46,7 @@ class Line:
 
     def hear(self, kind: str = "comm_msg") -> dict[str, Any]:
         while True:
-            message = self.client.get_iopub_msg(timeout=30)
+            message = self.client.get_iopub_msg(timeout=HANG_S)
             content: dict[str, Any] = message["content"]
             if message["msg_type"] == kind and content["comm_id"] == self.comm and "event" not in content["data"]:
                 return content["data"]
@@ -64,7 +65,7 @@ class Line:
 
     def _reply(self, asked: dict[str, Any], get: Any) -> dict[str, Any]:
         while True:
-            reply: dict[str, Any] = get(timeout=30)
+            reply: dict[str, Any] = get(timeout=HANG_S)
             if reply["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
                 return reply
 

@@ -17,6 +17,7 @@ from onetool_ipy.core.model import ToolResult
 from onetool_ipy.faces.ipython.display import keep
 from onetool_ipy.faces.widgets.desk import MOST_SENT, Desk
 from onetool_ipy.sdk import progress
+from tests.harness.patience import HANG_S
 
 SECRET = "s3cr3t-in-widgets"
 
@@ -69,7 +70,7 @@ class Side:
                 self.unread.remove(message)
                 return message
         while True:
-            message = self.sent.get(timeout=30)
+            message = self.sent.get(timeout=HANG_S)
             if fits(message):
                 return message
             self.unread.append(message)
@@ -195,7 +196,7 @@ def test_cancel_ends_a_run(side: Side) -> None:
 
     adopt(side, slow)
     job = side.ask("run", name="nb.slow", args={})["job"]
-    assert begun.wait(20)
+    assert begun.wait(HANG_S)
     assert side.ask("cancel", job=job) == {"isCancelled": True}
     result = side.wait(lambda m: m.get("job") == job and "result" in m)["result"]
     assert result["error"]["reason"] == "cancelled"

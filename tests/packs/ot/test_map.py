@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.core.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
+from tests.harness.patience import HANG_S
 
 SECRET = "sk-map-0123456789"
 
@@ -319,7 +320,7 @@ def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
         most.append(len(under_way))
         if len(under_way) > 3:
             fourth.set()
-        three.wait(60)
+        three.wait(HANG_S)
         fourth.wait(0.1)
         under_way.remove(n)
 
@@ -357,7 +358,7 @@ def test_progress_is_told_and_a_rows_own_progress_is_not(box: Toolbox) -> None:
 
     box.adopt(slow)
     job = box.start("ot.map", {"tool": "nb.slow", "data": list(range(20)), "workers": 2})
-    assert job.result(30).ok
+    assert job.result(HANG_S).ok
     assert (job.progress.done, job.progress.total) == (20, 20)
     assert job.progress.text == "nb.slow"
 

@@ -132,7 +132,7 @@ def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, 
 
 
 def test_on_dask_calls_are_logged_and_run_in_both_workers(box: Toolbox, client: Any) -> None:
-    client.wait_for_workers(2, timeout=60)  # the one that was killed comes back
+    client.wait_for_workers(2, timeout=HANG_S)  # the one that was killed comes back
 
     frame = box.ot.map("geo.pid", [str(i) for i in range(24)], engine=client)
 
@@ -214,10 +214,8 @@ def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_resta
     kernel.execute(load)
     running = kernel.start_execute(textwrap.dedent(cell))
     _until(lambda: len(_lines(root / "slow")) > 40)
-    began = time.monotonic()
     kernel.interrupt()
     stopped = running.wait(allow_errors=True)
-    assert time.monotonic() - began < 20
     assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 800 rows are done and kept", stopped.text)
     kernel.restart()
     kernel.execute(load)

@@ -16,6 +16,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.render.media import Image
+from tests.harness.patience import HANG_S
 from tests.harness.servers import everything_over_http
 
 Open = Callable[..., Toolbox]
@@ -40,7 +41,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield process.stderr.readline().rpartition(" ")[2].strip()
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(HANG_S)
         process.stderr.close()
 
 
@@ -58,7 +59,7 @@ def test_calls_over_http(opened: Open, everything: str) -> None:
         {"duration": 0.4, "steps": 4},
         notify=lambda job: heard.append(job.progress.done),
     )
-    assert job.result(20).ok
+    assert job.result(HANG_S).ok
     assert 2.0 in heard
     error = box.call("web.trigger-long-running-operation", {"duration": 60}, timeout=0.5).error
     assert error is not None

@@ -16,6 +16,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.core.errors import Unavailable, UsageProblem
 from onetool_ipy.sources.mcp import read_server
+from tests.harness.patience import HANG_S, until
 from tests.harness.servers import hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
@@ -120,7 +121,7 @@ print([name for name in ("mcp", "mcp_types", "httpx2") if name in sys.modules])
 print([thread.name for thread in threading.enumerate() if thread.name == "onetool-loop"])
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
     )
 
     said, loaded, threads = done.stdout.splitlines()[-3:]
@@ -154,9 +155,7 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
         grown.write_text('def new() -> int:\n    "Say one."\n    return 1\n', encoding="utf-8")
         assert box.call("srv.ot_reload").ok
 
-    until = time.monotonic() + 20
-    while new not in box.ot.tools(info="list") and time.monotonic() < until:
-        time.sleep(0.02)  # the change comes by itself
+    until(lambda: new in box.ot.tools(info="list"))
     assert box.call(new).ok
     assert heard
 
@@ -236,7 +235,7 @@ def test_an_unknown_server_is_named_with_the_nearest(opened: Open) -> None:
 def test_a_server_can_be_added_for_the_session(opened: Open, tmp_path: Path) -> None:
     box = opened({"srv": hostile()})
     box.ot.tools()
-    definition = read_server("extra", hostile(), "added", folder=tmp_path, timeout_s=10)
+    definition = read_server("extra", hostile(), "added", folder=tmp_path, timeout_s=HANG_S)
 
     box.servers.add(definition)
 
