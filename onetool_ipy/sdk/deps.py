@@ -1,7 +1,8 @@
 """Whether what tools need is there: `check_deps()`, and the step that says so before a tool runs.
 
 Nothing of a pack is run to find out: declarations are part of the tool's spec. A library is looked for and not
-imported; a command is run only for its version, and only for so long.
+imported. A command is run only for its version, only for so long, and only where the tool itself may run: the command
+and its flag are the pack's own words.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from onetool_ipy.core.model import Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.render.shown import Listing
 from onetool_ipy.sdk.declare import Dep
 
-__all__ = ["COLUMNS", "DepRows", "Found", "check_deps", "look_for", "require_deps"]
+__all__ = ["COLUMNS", "DepRows", "Found", "check_deps", "is_there", "look_for", "require_deps"]
 
 COLUMNS = ("tool", "kind", "name", "status", "version", "install")
 
@@ -53,9 +54,11 @@ def check_deps(tool: str | None = None) -> DepRows:
     Args:
         tool: Only this tool (`pack.tool`), or the tools of this pack.
     """
-    specs = _chosen(current.require().registry, tool)
+    box = current.require()
+    specs = [spec for spec in _chosen(box.registry, tool) if spec.deps]
     needs = [(spec.name, dep) for spec in specs for dep in spec.deps]
-    found = _look_for_all({dep for _, dep in needs})
+    may_run = {dep for spec in specs if box.is_admitted(spec.name) for dep in spec.deps}
+    found = _look_for_all({dep for _, dep in needs}, may_run)
     return DepRows(
         {
             "tool": name,
@@ -78,7 +81,7 @@ def require_deps() -> Step:
         if spec is None or not spec.deps:
             return None
         needs = spec.deps
-        missing = [dep for dep in needs if dep not in seen and not _is_there(dep)]
+        missing = [dep for dep in needs if dep not in seen and not is_there(dep)]
         if missing:
             raise Unavailable(_words(trip.tool, missing), hint=_hint(missing))
         seen.update(needs)
@@ -87,14 +90,14 @@ def require_deps() -> Step:
     return step
 
 
-def look_for(dep: Dep) -> Found:
-    """Look for one requirement, and for its version."""
+def look_for(dep: Dep, *, may_run: bool = True) -> Found:
+    """Look for one requirement, and for its version; a command is asked for it only where that `may_run`."""
     if dep.kind == "lib":
         return Found(True, _library_version(dep.name)) if _has_library(dep.name) else Found(False)
     path = shutil.which(dep.name)
     if path is None:
         return Found(False)
-    return Found(True, _command_version(path, dep.version_flag) if dep.version_flag else None)
+    return Found(True, _command_version(path, dep.version_flag) if dep.version_flag and may_run else None)
 
 
 def _chosen(registry: Any, tool: str | None) -> Iterable[ToolSpec]:
@@ -111,16 +114,17 @@ def _chosen(registry: Any, tool: str | None) -> Iterable[ToolSpec]:
     return pack
 
 
-def _look_for_all(deps: set[Dep]) -> dict[Dep, Found]:
+def _look_for_all(deps: set[Dep], may_run: set[Dep]) -> dict[Dep, Found]:
     """Each once, several at a time, since asking a command for its version takes a while."""
     from onetool_ipy.sdk.engines import in_threads
 
     ordered = list(deps)
-    outcomes = dict(in_threads(ordered, look_for, _AT_ONCE))
-    return {dep: outcomes[i][1] if outcomes[i][0] else Found(_is_there(dep)) for i, dep in enumerate(ordered)}
+    outcomes = dict(in_threads(ordered, lambda dep: look_for(dep, may_run=dep in may_run), _AT_ONCE))
+    return {dep: outcomes[i][1] if outcomes[i][0] else Found(is_there(dep)) for i, dep in enumerate(ordered)}
 
 
-def _is_there(dep: Dep) -> bool:
+def is_there(dep: Dep) -> bool:
+    """Whether a requirement is there. Nothing is run for it."""
     return _has_library(dep.name) if dep.kind == "lib" else shutil.which(dep.name) is not None
 
 

@@ -2,6 +2,9 @@
 
 They are pack files too: outlined as text, imported at first use, then by their own module name. `importlib.metadata` is
 asked only where a quick look finds that some distribution offers a pack at all: it takes ten times as long.
+
+The working directory is on `sys.path` in a kernel and under `python -m`. A distribution found there was installed by
+nobody: it came with the folder, and does not count.
 """
 
 from __future__ import annotations
@@ -122,7 +125,10 @@ def _any_offer() -> bool:
 def _offers() -> Iterator[_Offer]:
     import importlib.metadata
 
+    here = _real(".")
     for point in importlib.metadata.entry_points(group=GROUP):
+        if _root(point) == here:
+            continue
         module = point.value.partition(":")[0].strip()
         yield _Offer(point.name, module, _locate(point, module))
 
@@ -132,13 +138,22 @@ def _locate(point: EntryPoint, module: str) -> Path | None:
     if not all(part.isidentifier() for part in module.split(".")):
         return None
     inner = Path(*module.split("."))
-    dist = getattr(point, "dist", None)
-    roots = [Path(str(dist.locate_file("")))] if dist is not None else []
-    for root in [*roots, *map(Path, sys.path), *_linked(module)]:
+    own = _root(point)
+    for root in [*([] if own is None else [own]), *map(Path, sys.path), *_linked(module)]:
         for candidate in (root / inner.with_suffix(".py"), root / inner / "__init__.py"):
             if candidate.is_file():
                 return candidate
     return None
+
+
+def _root(point: EntryPoint) -> Path | None:
+    """The folder in which the entry point's distribution was found."""
+    dist = getattr(point, "dist", None)
+    return None if dist is None else _real(str(dist.locate_file("")))
+
+
+def _real(folder: str) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 def _linked(module: str) -> Iterator[Path]:

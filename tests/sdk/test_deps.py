@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, tool
+from onetool_ipy.assemble import open_leniently
 from onetool_ipy.core.errors import InvalidTool, Unavailable
 from onetool_ipy.core.model import ToolCall, ToolSpec, Trip
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
@@ -180,6 +181,27 @@ def test_nothing_of_a_pack_is_run_to_find_out(project: Project) -> None:
     project.open()
 
     assert [row["status"] for row in check_deps()] == ["ok"]
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_command_is_asked_for_its_version_only_where_the_project_is_trusted(
+    project: Project, commands: Path, tmp_path: Path, is_trusted: bool
+) -> None:
+    asked = tmp_path / "asked"
+    command(commands, "rg", f"touch {asked}; echo ripgrep 14.1.0")
+    project.pack("ripgrep", RIPGREP)
+    places = {"HOME": str(tmp_path.parent), "ONETOOL_STATE": str(tmp_path / "state")}
+    env = {**os.environ, **places, "ONETOOL_TRUST": ""}
+    with open_leniently(env=env, cwd=project.root) as box:
+        if is_trusted:
+            box.trust()
+        assert box.ot.health()["version"]
+        assert not asked.exists(), "health asks no command"
+        (row,) = box.ot.deps(tool="ripgrep.search")
+
+    assert row["status"] == "ok"
+    assert row["version"] == ("14.1.0" if is_trusted else None)
+    assert asked.exists() is is_trusted
 
 
 def test_a_pack_declares_in_several_forms(project: Project) -> None:

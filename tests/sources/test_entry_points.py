@@ -208,6 +208,23 @@ def test_metadata_is_not_read_where_nobody_offers_a_pack() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_a_distribution_in_the_working_directory_was_installed_by_nobody(
+    project: Project, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel has the working directory on its path, and a cloned folder may hold the metadata of a distribution."""
+    _install(site, "distpackown", "own = distpackown", distpackown=CODE)
+    clone = tmp_path / "clone"
+    _install(clone, "distpackclone", "clone = distpackclone", distpackclone=CODE)
+    monkeypatch.chdir(clone)
+    monkeypatch.syspath_prepend("")
+    assert "" in sys.path
+
+    box = project.open()
+
+    assert box.registry.get("own.search") is not None
+    assert box.registry.get("clone.search") is None
+
+
 def test_odd_places_on_the_path_are_passed_over(site: Path) -> None:
     sys.path[:0] = ["/no/such/place", "\0", ""]
     try:

@@ -47,7 +47,7 @@ class State:
             proxy=proxy,
             problems=[
                 *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()),
-                *_missing(),
+                *self._missing(),
             ],
         )
         if left := self._desk.abandoned():
@@ -106,20 +106,17 @@ class State:
         """
         return Text(self._desk.topics.notify(topic, message))
 
+    def _missing(self) -> list[dict[str, str]]:
+        """What tools need and is not there. Nothing is run for it."""
+        from onetool_ipy.sdk.deps import is_there
 
-def _missing() -> list[dict[str, str]]:
-    """What tools need and is not there."""
-    from onetool_ipy.sdk.deps import check_deps
-
-    return [
-        {
-            "where": row["tool"],
-            "message": f"needs the {row['kind']} '{row['name']}'.",
-            "hint": row["install"] or "Install it.",
-        }
-        for row in check_deps()
-        if row["status"] == "missing"
-    ]
+        needs = [(spec.name, dep) for spec in self._desk.registry.known() for dep in spec.deps]
+        missing = {dep for dep in {dep for _, dep in needs} if not is_there(dep)}
+        return [
+            {"where": name, "message": f"needs the {dep.kind} '{dep.name}'.", "hint": dep.install or "Install it."}
+            for name, dep in needs
+            if dep in missing
+        ]
 
 
 def _cwd() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from onetool_ipy.core import current, schema
 from onetool_ipy.core.errors import UsageProblem
-from onetool_ipy.core.model import ToolSpec, UncheckedCall
+from onetool_ipy.core.model import Dep, ToolSpec, UncheckedCall
 from onetool_ipy.faces.ipython.commands.group import page, table_lines
 from onetool_ipy.faces.ipython.display import Page
 from onetool_ipy.render.counted import counted
@@ -92,9 +92,7 @@ class Pages:
             lines += ["", "Returns:", f"  {spec.returns}"]
         if spec.example:
             lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
-        for row in self._box.ot.deps(tool=spec.name) if spec.deps else ():
-            how = f" ({row['install']})" if row["install"] else ""
-            lines += ["", f"Needs the {row['kind']} {row['name']}: {row['status']}{how}"]
+        lines += [line for dep in spec.deps for line in ("", _need(dep))]
         if spec.origin == "builtin" and spec.pack != "ot":  # the packs that no notebook has as names
             lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
         facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
@@ -123,6 +121,13 @@ FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after 
 def _names(specs: Sequence[ToolSpec]) -> str:
     shown = [spec.short_name for spec in specs[:6]]
     return ", ".join(shown) + (", ..." if len(specs) > len(shown) else "")
+
+
+def _need(dep: Dep) -> str:
+    from onetool_ipy.sdk.deps import is_there
+
+    how = f" ({dep.install})" if dep.install else ""
+    return f"Needs the {dep.kind} {dep.name}: {'ok' if is_there(dep) else 'missing'}{how}"
 
 
 def _argument_text(param: schema.Param, spec: ToolSpec) -> str:
