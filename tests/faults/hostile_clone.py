@@ -26,6 +26,7 @@ ESCAPE = "\x1b]0;owned\x07"
 """It changes the title of a terminal."""
 
 _FUNCTION = 'def go(x: int = 1) -> int:\n    """Go."""\n    return x\n'
+_READ_ONLY = "from onetool_ipy import tool\n@tool(read_only=True)\n"
 _MODEL_ANSWER = {"model": "x", "message": {"role": "assistant", "content": "hello"}, "done": True}
 
 
@@ -137,7 +138,7 @@ class Clone:
             "in_decorator": f"@({fire('decorator')}, lambda fn: fn)[1]\n{_FUNCTION}",
             "in_all": f"{_FUNCTION}__all__ = [({fire('all')}, 'go')[1]]\n",
             "in_class": f"class Base:\n    {fire('class')}\n\n{_FUNCTION}",
-            "in_docstring": f"from onetool_ipy import tool\n@tool(read_only=True)\ndef go() -> int:\n    {documented}\n",
+            "in_docstring": f"{_READ_ONLY}def go() -> int:\n    {documented}\n",
             "in_requires": self._requiring() + _FUNCTION,
             "in_literal": (
                 "import pathlib, typing\n"
@@ -258,5 +259,6 @@ class Clone:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[onetool_ipy.packs]\nevil = evil_module\n")
         (self.folder / "evil_module.py").write_text(f"{self.fire('entry-point')}\n{_FUNCTION}")
-        cells = [{"cell_type": "code", "source": line} for line in ("%load_ext onetool_ipy", "$boom", "%tool g", "$jinja")]
+        lines = ("%load_ext onetool_ipy", "$boom", "%tool g", "$jinja")
+        cells = [{"cell_type": "code", "source": line} for line in lines]
         (self.folder / "hostile.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
