@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from onetool_ipy.bundles.ids import is_id
 from onetool_ipy.bundles.snapshot import EMPTY, FORMAT, File, Held, Snapshot, parse, snapshot_of
+from onetool_ipy.config.ownership import Owners
 from onetool_ipy.core.errors import Conflict
 from onetool_ipy.core.model import Problem
 from onetool_ipy.stores.files import Draft, StoreError, locked, make_folder, sweep
@@ -322,6 +323,8 @@ def _read(path: str, stamp: Stamp) -> bytes | str:
         return f"It has {stamp[2]:,} bytes; a record has at most {_MAX_BYTES:,}."
     try:
         with open(path, "rb") as file:
+            if fault := Owners().fault(os.fstat(file.fileno()), path):
+                return f"It {fault.message} {fault.hint}"
             return file.read(_MAX_BYTES)
     except OSError as exc:
         return StoreError.of(path, exc, doing="read").message

@@ -16,6 +16,7 @@ from onetool_ipy.config.cache import FORMAT, cache_key, fetch, store
 from onetool_ipy.config.check import check_prompts, check_settings
 from onetool_ipy.config.document import Document, NotYaml
 from onetool_ipy.config.notes import File, Notes
+from onetool_ipy.config.ownership import Owners
 from onetool_ipy.config.paths import Paths
 from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.config.secrets import Secrets
@@ -92,11 +93,15 @@ def _shown(paths: Paths, role: str, folder: str) -> str:
 
 def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
     out: dict[str, bytes] = {}
+    owners = Owners(paths.onetool_dir)
     for role, place in _places(paths).items():
         try:
             content = read(place)
         except Unreadable as exc:
             notes.add(Problem(shown + place.name, str(exc)), error=role == "main")
+            continue
+        if content is not None and (fault := owners.fault(content.stat, shown + place.name)):
+            notes.add(Problem(shown + place.name, *fault), error=role == "main")
             continue
         if content is not None:
             out[role] = content.data
@@ -138,5 +143,6 @@ def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> 
     place = paths.secrets_file
     if place is None:
         return Secrets({}, env), ""
-    values, mark = read_secrets(place, shown + place.name, lambda p: notes.add(p, error=False))
+    owners = Owners(paths.onetool_dir)
+    values, mark = read_secrets(place, shown + place.name, lambda p: notes.add(p, error=False), owners)
     return Secrets(values, env), mark

@@ -97,6 +97,7 @@ def load_config(
             Secrets({}, env),
             paths,
             problems=found.problems,
+            errors=found.problems if found.named else (),
             home=home,
             user_state=user_state,
             trust=trust,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from onetool_ipy.config.ownership import Owners
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths, is_ours
 from onetool_ipy.config.settings import Settings
 
@@ -33,7 +34,8 @@ def own_settings(home: Path) -> Settings:
 
     try:
         content = read(folder / CONFIG_NAME)
-        document = None if content is None else parse(content.data)
+        is_refused = content is None or Owners().fault(content.stat, CONFIG_NAME) is not None
+        document = None if content is None or is_refused else parse(content.data)
     except (Unreadable, NotYaml):
         return Settings()
     if document is None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onetool_ipy.config.ownership import Fault, Owners
 from onetool_ipy.config.value import Value
 
 if TYPE_CHECKING:
@@ -105,15 +106,19 @@ def expand_home(path: Path, home: Path) -> Path:
 
 
 def is_ours(folder: str) -> bool:
-    """Whether this is a directory that the user owns, link and target."""
+    """Whether this is a directory of this user or of root, link and target, that not everyone may write."""
     try:
-        link = os.lstat(folder)
-        target = os.stat(folder)
+        link, target = os.lstat(folder), os.stat(folder)
     except (OSError, ValueError):
         return False
-    if not stat.S_ISDIR(target.st_mode):
-        return False
-    return not hasattr(os, "geteuid") or link.st_uid == target.st_uid == os.geteuid()
+    return stat.S_ISDIR(target.st_mode) and _fault(folder, link, target) is None
+
+
+def _fault(folder: str, link: os.stat_result, target: os.stat_result) -> Fault | None:
+    owners = Owners()
+    if not stat.S_ISLNK(link.st_mode):
+        return owners.fault(target, folder)
+    return owners.owner_fault(link, folder) or owners.fault(target, folder)
 
 
 def state_base(env: Mapping[str, str], home: Path) -> Path:
@@ -146,6 +151,10 @@ def _named(path: Path, *, cwd: Path, home: Path) -> Found:
         inner = file / FOLDER / CONFIG_NAME
         file = inner if os.path.lexists(inner) else file / CONFIG_NAME
     parent = file.parent if os.path.exists(file) else None
+    if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
+        from onetool_ipy.core.model import Problem
+
+        return Found(None, None, named=True, problems=(Problem(str(parent), *fault),))
     return Found(parent, file, named=True)
 
 
@@ -168,13 +177,17 @@ def _is_above(folder: str, home: str) -> bool:
 
 
 def _usable(folder: str, problems: list[Problem]) -> bool:
-    """Whether this `.onetool` is a directory of ours; one that another user owns is refused, link or target."""
-    if is_ours(folder):
-        return True
-    if not os.path.isdir(folder):
+    """Whether this `.onetool` is a directory that counts; one that another user owns or may write is refused."""
+    try:
+        link, target = os.lstat(folder), os.stat(folder)
+    except (OSError, ValueError):
         return False
-    hint = f"If you trust it, name it in ${CONFIG_ENV}, or make yourself its owner."
+    if not stat.S_ISDIR(target.st_mode):
+        return False
+    fault = _fault(folder, link, target)
+    if fault is None:
+        return True
     from onetool_ipy.core.model import Problem
 
-    problems.append(Problem(folder, "refused, since another user owns it.", hint))
+    problems.append(Problem(folder, fault.message, f"{fault.hint} Or name it in ${CONFIG_ENV}."))
     return False

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from onetool_ipy.config.ownership import Owners
 from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.config.secrets import SHORTEST
 from onetool_ipy.core.model import Problem
@@ -29,7 +30,7 @@ _SIMPLE = (
 _WORDS = frozenset(("null", "true", "false"))
 
 
-def read_secrets(path: Path, shown: str, note: Callable[[Problem], None]) -> tuple[dict[str, str], str]:
+def read_secrets(path: Path, shown: str, note: Callable[[Problem], None], owners: Owners) -> tuple[dict[str, str], str]:
     """The values, and a mark that changes when the file does; every fault is noted, none is raised."""
     try:
         content = read(path)
@@ -38,6 +39,9 @@ def read_secrets(path: Path, shown: str, note: Callable[[Problem], None]) -> tup
         return {}, "unreadable"
     if content is None:
         return {}, ""
+    if fault := owners.fault(content.stat, shown):
+        note(Problem(shown, *fault))
+        return {}, "refused"
     if wrong := mode_problem(content.stat, shown):
         note(wrong)
     values = simple_lines(content.data)

@@ -16,14 +16,18 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from onetool_ipy.config.ownership import Owners
+from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.core import current
 from onetool_ipy.core.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.core.locks import ForkLock
 from onetool_ipy.core.model import Origin, Problem, ToolSpec
+from onetool_ipy.core.printable import printable
 from onetool_ipy.sdk.declare import merged
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import Outline, ToolOutline
 from onetool_ipy.sources.outline_cache import OutlineCache
+from onetool_ipy.sources.pack_search import Search
 from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
 
 __all__ = ["PackFile", "PackFiles"]
@@ -52,8 +56,11 @@ class PackFile:
         module: str = "",
         cache: OutlineCache | None = None,
         require_trust: Callable[[Path], None] = lambda _path: None,
+        owners: Owners | None = None,
     ) -> None:
         self.path = path
+        self._shown = printable(str(path))
+        self._owners = owners
         self._require_trust = require_trust
         self._origin: Origin = origin
         self._stem = pack or path.stem
@@ -94,15 +101,15 @@ class PackFile:
             yield self._problem(self._fault, "The next call of one of its tools reads it again.")
         if self._loaded is not None and self._loaded.outline is outline:
             for name, reason in self._loaded.faults.items():
-                yield Problem(str(self.path), f"'{name}' {reason}")
+                yield Problem(self._shown, f"'{name}' {reason}")
         for fault in outline.faults:
-            yield Problem(f"{self.path}:{fault.line}", fault.message, fault.hint)
+            yield Problem(f"{self._shown}:{fault.line}", fault.message, fault.hint)
         for tool in outline.tools:
             if not tool.documented:
-                yield Problem(f"{self.path}:{tool.line}", f"'{tool.name}' has no docstring.", "Say what it does.")
+                yield Problem(f"{self._shown}:{tool.line}", f"'{tool.name}' has no docstring.", "Say what it does.")
 
     def _problem(self, message: str, hint: str) -> Problem:
-        return Problem(str(self.path), message.rstrip(".") + ".", hint)
+        return Problem(self._shown, message.rstrip(".") + ".", hint)
 
     def _spec(self, tool: ToolOutline) -> ToolSpec:
         """The tool as the code has it where this very text was imported, else as the text has it."""
@@ -128,7 +135,7 @@ class PackFile:
             origin=self._origin,
             read_only=tool.read_only,
             timeout_s=tool.timeout_s,
-            where=f"{self.path}:{tool.line}",
+            where=f"{self._shown}:{tool.line}",
             live=partial(self._live, tool.name),
             reread=partial(self._reread, tool.name),
             deps=tool.deps,
@@ -140,7 +147,7 @@ class PackFile:
         self._look()
         found = next((tool for tool in self._outline.tools if tool.name == name), None)
         if found is None:
-            raise ToolNotFound(f"The tool '{name}' is no longer in '{self.path}'.")
+            raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
         return self._spec(found)
 
     def _identity(self) -> str:
@@ -165,8 +172,8 @@ class PackFile:
         if spec is not None:
             return spec
         if name in loaded.faults:
-            raise Unavailable(f"The tool '{name}' of '{self.path}' {loaded.faults[name]}")
-        raise ToolNotFound(f"The tool '{name}' is no longer in '{self.path}'.")
+            raise Unavailable(f"The tool '{name}' of '{self._shown}' {loaded.faults[name]}")
+        raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
 
     def _look(self) -> None:
         """Outline the file anew if its text is another one."""
@@ -181,7 +188,7 @@ class PackFile:
                 return
             self._outline, self._fault = outline, ""
         if outline.error:
-            _log.error("%s: %s", self.path, outline.error)
+            _log.error("%s: %s", self._shown, outline.error)
 
     def _outlined(self, stamp: Stamp | None) -> tuple[Outline, bytes | None]:
         """The outline of the file and, where it was read for it, its text."""
@@ -190,13 +197,10 @@ class PackFile:
         key = f"{self.path}|{stamp}"
         if self._cache is not None and not self._is_young and (known := self._cache.get(key)) is not None:
             return known, None
-        if stamp[2] > _MAX_BYTES:
-            error = f"The file has {stamp[2]:,} bytes; a pack file has at most {_MAX_BYTES:,}."
-            return Outline(self._stem, error=error), None
         try:
-            text = self.path.read_bytes()
-        except OSError as exc:
-            return Outline(self._stem, error=f"{type(exc).__name__}: {exc.strerror}"), None
+            text = self._read()
+        except Unreadable as exc:
+            return Outline(self._stem, error=f"The file {exc}"), None
         outline = self._outline
         if text != self._text:
             from onetool_ipy.sources.outline_text import read_outline
@@ -206,12 +210,23 @@ class PackFile:
             self._cache.put(key, outline)
         return outline, text
 
+    def _read(self) -> bytes:
+        """The text of the file. Raises Unreadable where there is none that counts."""
+        content = read(self.path)
+        if content is None:
+            raise Unreadable("is gone.")
+        if len(content.data) > _MAX_BYTES:
+            raise Unreadable(f"has {len(content.data):,} bytes; a pack file has at most {_MAX_BYTES:,}.")
+        if self._owners is not None and (fault := self._owners.fault(content.stat, self._shown)):
+            raise Unreadable(f"{fault.message} {fault.hint}")
+        return content.data
+
     def _load(self) -> _Loaded:
         """Run the file. `require_trust` raises Untrusted where the user has not said yes to it."""
         self._require_trust(self.path)
         outline = self._outline
         if outline.error:
-            raise Unavailable(f"The pack file '{self.path}' cannot be used: {outline.error}")
+            raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
         token = current.enter(inside.while_importing())
@@ -219,9 +234,9 @@ class PackFile:
             module = self._import_installed() if self._module else self._run_file(outline)
         except (Exception, SystemExit) as exc:
             self._fault = f"fails when it is imported: {type(exc).__name__}: {exc}"
-            _log.error("%s fails when it is imported: %s", self.path, type(exc).__name__)
+            _log.error("%s fails when it is imported: %s", self._shown, type(exc).__name__)
             raise Unavailable(
-                f"The pack file '{self.path}' {self._fault}", hint="Fix the file; the next call reads it again."
+                f"The pack file '{self._shown}' {self._fault}", hint="Fix the file; the next call reads it again."
             ) from exc
         finally:
             current.leave(token)
@@ -232,7 +247,7 @@ class PackFile:
         """Run the file as a module of its own. Compiled here, since cached bytecode may be older than an edit."""
         import hashlib
 
-        text = self._text if self._text is not None else self.path.read_bytes()
+        text = self._text if self._text is not None else self._read()
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
         module = types.ModuleType(f"onetool_pack_{outline.pack}_{key}")
         module.__file__ = str(self.path)
@@ -263,7 +278,7 @@ class PackFile:
                 loaded.faults[tool.name] = "is not there after the import, or is no function."
                 continue
             try:
-                spec = spec_of(fn, pack=outline.pack, origin=self._origin, where=f"{self.path}:{tool.line}")
+                spec = spec_of(fn, pack=outline.pack, origin=self._origin, where=f"{self._shown}:{tool.line}")
             except InvalidTool as exc:
                 loaded.faults[tool.name] = f"cannot be offered: {exc.message}"
                 continue
@@ -327,7 +342,7 @@ class PackFiles:
         for path in found:
             known = self._files.get(path)
             if known is None:
-                known = PackFile(path, cache=self._cache, require_trust=self._require_trust)
+                known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=Owners(self._root))
             elif known.refresh():
                 changed = True
             files[path] = known
@@ -340,18 +355,8 @@ class PackFiles:
         return None
 
     def _found(self) -> list[Path]:
-        self._problems = []
-        paths = [path for pattern in self._patterns for path in self._matching(pattern)]
-        return [p for p in dict.fromkeys(paths) if p.suffix == ".py" and not p.name.startswith("_") and p.is_file()]
-
-    def _matching(self, pattern: str) -> list[Path]:
-        """The files a pattern finds; a folder stands for the files in it."""
-        place = self._root / Path(pattern).expanduser()
-        try:
-            if place.is_dir():
-                return sorted(place.glob("*.py"))
-            base = Path(place.anchor)
-            return sorted(base.glob(str(place.relative_to(base))))
-        except (ValueError, NotImplementedError, OSError, RuntimeError) as exc:
-            self._problems.append(Problem("tools_dir", f"'{pattern}' is not a pattern for files: {exc}"))
-            return []
+        """The files that count, in the order of the patterns; what does not count is a problem."""
+        search = Search(self._root)
+        found = search.files(self._patterns)
+        self._problems = search.problems
+        return found

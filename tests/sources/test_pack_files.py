@@ -504,28 +504,13 @@ def test_where_files_are_looked_for(project: Project) -> None:
         project.write(name, 'def x():\n    """X."""\n')
     (project.home / "tools" / "folder.py").mkdir()
     os.mkfifo(project.home / "tools" / "pipe.py")
-    outside = project.root / "elsewhere"
-    outside.mkdir()
-    (outside / "g.py").write_text('def x():\n    """X."""\n')
-    (project.home / "tools" / "link.py").symlink_to(outside / "g.py")
+    (project.home / "tools" / "link.py").symlink_to("../other/f.py")
 
-    box = project.open(
-        f"""
-        tools_dir: ["tools/*.py", "tools/*.py", "tools/**/b.py", "more", "{outside}/*.py", "none/*.py"]
-        """
-    )
+    box = project.open('tools_dir: ["tools/*.py", "tools/*.py", "./tools/**/b.py", "more", "none/*.py"]')
 
     packs = [p for p in box.registry.packs() if p not in ("time", "tools", "shell", "fs", "ot")]
-    assert packs == ["a", "link", "b", "d", "g"]
+    assert packs == ["a", "link", "b", "d"]
     assert list(box.parts.pack_names) == packs
-
-
-def test_a_pattern_that_is_none_is_a_problem(project: Project) -> None:
-    project.write("tools/geo.py", GOOD)
-
-    box = project.open('tools_dir: ["tools/**x**/*.py", "tools/*.py"]')
-
-    assert box.call("geo.locate", {"place": "a"}).ok
 
 
 def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
