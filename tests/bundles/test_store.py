@@ -288,6 +288,23 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(shelf: Shelf, tmp_
         pass
 
 
+@pytest.mark.parametrize("kind", ["written by all", "of another user"])
+def test_a_record_that_others_may_have_written_is_a_problem_and_does_not_count(shelf: Shelf, kind: str) -> None:
+    bundle = shelf.bundle()
+    shelf.tool(bundle)
+    (path,) = [file for file in shelf.root.rglob("*.json") if file.name != "bundle.json"]
+    if kind == "written by all":
+        path.chmod(0o666)
+    else:
+        os.chown(path, 12345, -1)
+
+    found = BundleStore(shelf.root).look()
+
+    assert [len(held.tools) for held in found.bundles.values()] == [0]
+    said = "may be written by every user" if kind == "written by all" else "belongs to another user"
+    assert said in str(found.problems)
+
+
 def test_a_project_without_bundles_loads_no_pydantic(shelf: Shelf) -> None:
     code = (
         "import sys; from onetool_ipy import open_toolbox\n"
