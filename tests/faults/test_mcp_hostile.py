@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,31 @@ def _reason(box: Toolbox, name: str) -> str:
 def _peak_mb() -> float:
     unit = 1024 if sys.platform == "linux" else 1024 * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+@pytest.mark.parametrize("stays", [False, True], ids=["dies with its guard", "lives on"])
+def test_a_server_that_kills_its_guard_leaves_nothing_behind(opened: Open, tmp_path: Path, stays: bool) -> None:
+    """A daemon in a session of its own, whose parents are gone; found here by a variable that only this server has."""
+    mark, journal = f"escaped-{secrets.token_hex(8)}", tmp_path / "journal"
+    box = opened({"bad": hostile(f"--journal={journal}", env={"ESCAPE": mark})})
+    assert box.call("good.echo", {"text": "x"}).ok
+    good = box.servers.pid("good")
+    box.call("bad.escape", {"n": 1} if stays else {})
+    until(lambda: '"daemon"' in journal.read_text(encoding="utf-8"))
+
+    box.servers.stop("bad")
+
+    assert wait_until_gone(bearing(f"ESCAPE={mark}")) == {}
+    assert bearing(f"ESCAPE={mark}") == set()
+    assert good is not None
+    assert box.servers.pid("good") == good
+
+
+def bearing(entry: str) -> set[int]:
+    """The processes with an entry in their environment."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if entry.encode() in place.read_bytes().split(b"\0"):
+                found.add(int(place.parent.name))
+    return found

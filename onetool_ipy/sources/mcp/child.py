@@ -2,14 +2,20 @@
 
 Owns how a server is started, what it wrote to stderr (the last of it), and how it is told to go. Knows nothing of MCP.
 What it writes is taken in lines of bounded length; whoever writes a longer one is ended.
+
+The guard ends everything that the server started. A server that kills its guard runs with our rights, so this cannot be
+prevented; then we end, by the mark in its environment, what is left of it (Linux). A program that also takes the mark
+out of its environment, or that kills us too, stays.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import select
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,10 +25,13 @@ from pathlib import Path
 from onetool_ipy.core.errors import Unavailable
 from onetool_ipy.sources.mcp.definition import ServerDefinition
 
-__all__ = ["MAX_LINE", "Child", "Spill"]
+__all__ = ["MARK", "MAX_LINE", "Child", "Spill"]
 
 MAX_LINE = 32 * 1024 * 1024
 """The longest message that is taken, in bytes."""
+
+MARK = "ONETOOL_SERVER"
+"""The variable by which the processes of one life of a server are known."""
 
 _GUARD = Path(__file__).with_name("guard.py")
 _KEPT = 64 * 1024
@@ -65,14 +74,15 @@ class Child:
     `fault` is why we ended it, `junk` what it wrote that is no message; `died` says that it ended before we ended it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], spill: Spill) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], spill: Spill, mark: str) -> None:
         self.pid = 0
         self.junk = ""
         self.fault = ""
         self.died = False
         self._process = process
         self._spill = spill
-        self._mark = spill.mark()
+        self._began = spill.mark()
+        self._mark = f"{MARK}={mark}".encode()
         self._ended = False
         self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -84,7 +94,8 @@ class Child:
     @classmethod
     async def start(cls, definition: ServerDefinition, surroundings: Mapping[str, str], spill: Spill) -> Child:
         """Start the server's command, or raise Unavailable with what stood in the way."""
-        env = definition.environment(surroundings)
+        mark = secrets.token_hex(16)
+        env = {**definition.environment(surroundings), MARK: mark}
         _require_startable(definition, env)
         status, said = os.pipe()
         command = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(said)]
@@ -105,7 +116,7 @@ class Child:
             raise Unavailable(f"The command '{definition.command}' cannot be run: {exc}.") from exc
         finally:
             os.close(said)
-        child = cls(process, spill)
+        child = cls(process, spill, mark)
         try:
             await child._connect(status, definition)
         except BaseException:
@@ -225,20 +236,43 @@ class Child:
         if self._process.poll() is None:
             with suppress(OSError):
                 os.killpg(self._process.pid, 9)
+        status = self._process.poll()
+        if status is None or status < 0:  # its guard did not end by itself
+            await self._clear()
         stderr = self._stderr()
         if stderr is not None:
             stderr.close()
         return self._process.poll()
 
+    async def _clear(self) -> None:
+        """End what bears the mark, until nothing does or the time is over."""
+        waited = 0.0
+        while (left := _marked(self._mark)) and waited < _GONE_S:
+            for pid in left:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(_LOOK_EVERY_S)
+            waited += _LOOK_EVERY_S
+
     def last_words(self) -> str:
         """The last line of substance that this life of the server wrote to stderr."""
-        lines = [line.strip() for line in self._spill.since(self._mark).splitlines()]
+        lines = [line.strip() for line in self._spill.since(self._began).splitlines()]
         said = [line for line in lines if line and not line.startswith(("at ", "Node.js v", "^", "}", "{"))]
         errors = [line for line in said if "Error" in line.partition(":")[0]]
         return (errors or said or [""])[-1]
 
     def _stderr(self) -> asyncio.BaseTransport | None:
         return self._transports[2] if len(self._transports) > 2 else None
+
+
+def _marked(mark: bytes) -> list[int]:
+    """The processes that have a variable in their environment; none where there is no /proc."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is not ours
+            if mark in place.read_bytes().split(b"\0"):
+                found.append(int(place.parent.name))
+    return found
 
 
 def _require_startable(definition: ServerDefinition, env: Mapping[str, str]) -> None:

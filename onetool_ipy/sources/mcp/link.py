@@ -330,6 +330,8 @@ def _is_an_answer(exc: Exception) -> bool:
 def _ending(status: int | None) -> str:
     if status is None:
         return "It ended."
+    if status < 0:
+        return f"The process that watches it was killed by signal {-status}."
     if status > 128:
         return f"It was ended by signal {status - 128}."
     return f"It ended with status {status}."

@@ -248,6 +248,26 @@ def noise(number: Any, args: dict[str, Any], _token: Any) -> None:
     reply(number, text("loud"))
 
 
+def escape(number: Any, args: dict[str, Any], _token: Any) -> None:
+    """Leave a daemon behind in a session of its own, which kills the guard. With n=1 the server itself stays too."""
+    import ctypes
+
+    guard = os.getppid()
+    if args.get("n"):
+        ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # not to die with it
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        for stream in range(3):
+            os.close(stream)
+        journal({"daemon": os.getpid()})
+        os.kill(guard, signal.SIGKILL)
+        time.sleep(600)
+        os._exit(0)
+    reply(number, text("gone"))
+
+
 def calls(number: Any, _args: dict[str, Any], _token: Any) -> None:
     reply(number, {"content": [], "structuredContent": {"calls": CALLS[0], "pid": os.getpid()}})
 
@@ -271,6 +291,7 @@ CALLABLE = {
     "flood": flooding,
     "noise": noise,
     "calls": calls,
+    "escape": escape,
 }
 BAD: list[Any] = [
     7,
