@@ -8,6 +8,7 @@ is in `disguise`, loaded with the first secret.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["MASK", "SHORTEST", "Secrets"]
 
 MASK = "***"
+_GAP = r"(?<=\S)(?<!\\n)[ \t]+"
+_LONGER = 16
+_SLACK = 64
 SHORTEST = 6
 """A shorter value would be found in innocent text; it is not masked, and is a problem."""
 
@@ -76,6 +80,24 @@ class Secrets:
             out += (text[end:start], MASK)
             end = stop
         return "".join((*out, text[end:])) if out else text
+
+    def settled(self, text: str) -> int:
+        """How much of a text that still grows can be masked and shown: no secret that may go on begins in it.
+
+        No secret goes on over a blank in a line, unless it has one itself; nor is any form of it longer by far.
+        """
+        forms = self._forms
+        if not forms:
+            return len(text)
+        from onetool_ipy.config.disguise import spans
+
+        known = [*self._hidden, *self._live]
+        end = max(len(text) - _LONGER * max(map(len, known)) - _SLACK, 0)
+        blanks = max(value.count(" ") + value.count("\t") for value in known)
+        gaps = [gap.end() for gap in re.finditer(_GAP, text)]
+        if len(gaps) > blanks:
+            end = max(end, gaps[-1 - blanks])
+        return next((start for start, stop in spans(text, forms) if start < end < stop), end)
 
     def mask_value(self, value: Any) -> Any:
         """The same for text in dicts (keys too), lists and tuples; a number that is a secret becomes `***`."""

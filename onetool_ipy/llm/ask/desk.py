@@ -64,7 +64,7 @@ class Watch:
         """A model is about to be asked."""
 
     def text(self, piece: str) -> None:
-        """The model said some more."""
+        """The model said some more, without secrets; a piece may come late, with the one after it."""
 
     def replied(self, usage: Usage) -> None:
         """A reply is complete; `usage` is what was spent so far."""

@@ -51,6 +51,7 @@ class Talk:
         self._streamed = streamed
         self._said: list[Message] = []
         self._partial = ""
+        self._unshown = ""
         self._note = ""
         self._error: CallFailure | None = None
 
@@ -66,6 +67,7 @@ class Talk:
             stop = self._broken(exc, "limit" if self._meter.left_s <= 0 else "error")
         except CallFailure as exc:
             stop = self._broken(exc, "error")
+        self._show_rest()
         answer = Answer(
             prompt=prompt,
             text=self._text(),
@@ -120,6 +122,7 @@ class Talk:
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
         if turn.text and not self._partial:
             self._heard(turn.text)
+        self._show_rest()
         self._meter.spend(turn, sum(size(message) for message in messages))
         self._watch.replied(self._meter.usage)
         if not turn.calls:
@@ -145,8 +148,18 @@ class Talk:
             raise ExecutionFailed(said) from exc
 
     def _heard(self, piece: str) -> None:
+        """Hand on what the model said, masked; what may be the beginning of a secret waits for what comes after it."""
         self._partial += piece
-        self._watch.text(piece)
+        said = self._unshown + piece
+        end = self._desk.config.secrets.settled(said)
+        self._unshown = said[end:]
+        if end:
+            self._watch.text(self._desk.mask(said[:end]))
+
+    def _show_rest(self) -> None:
+        rest, self._unshown = self._unshown, ""
+        if rest:
+            self._watch.text(self._desk.mask(rest))
 
     def _broken(self, exc: CallFailure, stop: StopReason) -> StopReason:
         details: Any = exc.details
