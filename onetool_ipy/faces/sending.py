@@ -52,10 +52,13 @@ class Sending(NamedTuple):
         }
 
 
-def new_sendings(box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] = ()) -> list[Sending]:
+def new_sendings(
+    box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None = ()
+) -> list[Sending]:
     """What tools with these records would send to hosts that did not get it before.
 
-    `made_up` are names of secrets that nobody typed: those are asked about where such a secret is there already.
+    `made_up` are names of secrets that nobody typed: those are asked about where such a secret is there already. None
+    means that all are, as in a document.
     """
     wanted = {pair for record in records for pair in _sent(record)}
     if not wanted:
@@ -65,7 +68,7 @@ def new_sendings(box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up:
     found = []
     for secret, host in sorted(wanted):
         places = used.get(secret, set())
-        if host not in places and (places or (secret in made_up and secret in there)):
+        if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
             found.append(Sending(secret, host, tuple(sorted(places))))
     return found
 
@@ -106,7 +109,8 @@ def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     auth = request.get("auth")
     yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
     if isinstance(auth, Mapping):
-        yield list(auth.values()), _place(auth["tokenUrl"]) if auth.get("type") == "oauth2" else place
+        signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
+        yield signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place
 
 
 def _names(part: Any, own: Collection[str]) -> Iterator[str]:

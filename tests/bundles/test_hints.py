@@ -148,9 +148,9 @@ def test_tools_that_only_get_are_read_only_unless_the_record_says_otherwise(
     assert made.to_dict().get("readOnly") is said
 
 
-def test_a_local_function_is_read_only_where_the_record_says_so(shelf: Shelf) -> None:
+def test_a_record_does_not_say_what_a_local_function_does(shelf: Shelf) -> None:
     bundle = shelf.bundle()
     shelf.bundles.put_tool(bundle.bundle_id, "a", "1", go())
     shelf.bundles.put_tool(bundle.bundle_id, "b", "1", go(readOnly=True))
 
-    assert [shelf.box.registry.get(f"my-api.{slug}").read_only for slug in "ab"] == [False, True]  # type: ignore[union-attr]
+    assert [shelf.box.registry.get(f"my-api.{slug}").read_only for slug in "ab"] == [False, False]  # type: ignore[union-attr]

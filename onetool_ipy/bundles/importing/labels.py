@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from onetool_ipy.bundles.ids import MAX_RUNES
 
-__all__ = ["Unique", "argument", "secret", "slug", "version"]
+__all__ = ["Unique", "argument", "literal", "secret", "slug", "version"]
 
 _LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
 _MAX_ARGUMENT = 100
@@ -48,6 +48,11 @@ def version(text: str) -> str:
 def argument(text: str) -> str:
     """A name that can stand in `${...}`."""
     return re.sub(r"[{}|\x00-\x1f\x7f]", "_", text.strip())[:_MAX_ARGUMENT] or "arg"
+
+
+def literal(text: str) -> str:
+    """A text of the document where a template stands: no `${` in it means anything."""
+    return text.replace("${", "$${")
 
 
 def secret(*parts: str) -> str:

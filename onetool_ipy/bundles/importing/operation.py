@@ -126,7 +126,7 @@ class Operation:
         if where == "path":
             self._in_path[name] = self._in_style(name, parameter) + hole
         elif where == "query":
-            self.query[name.replace("${", "$${")] = hole
+            self.query[labels.literal(name)] = hole
         else:
             self.headers[name] = hole
 
@@ -179,7 +179,7 @@ class Operation:
         required = body.get("required") is True
         self.body_type = kind
         if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != "application/json"):
-            self.headers["Content-Type"] = mime if "*" not in mime else "application/octet-stream"
+            self.headers["Content-Type"] = labels.literal(mime) if "*" not in mime else "application/octet-stream"
         fields = self._fields(media.get("schema")) if kind in ("json", "form", "multipart") else None
         if fields is None:
             self._whole_body(kind, media, required=required, about=as_text(body.get("description")))
@@ -193,7 +193,7 @@ class Operation:
             is_file = kind == "multipart" and _is_file(self._schemas.shape(source))
             argument = self._argument(name, _FILE if is_file else source, required=name in wanted)
             form = _field_form(kind, as_dict(styles.get(name)))
-            self.body[name.replace("${", "$${")] = f"${{{argument}{form}}}"
+            self.body[labels.literal(name)] = f"${{{argument}{form}}}"
 
     def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
         """A body that is one argument."""

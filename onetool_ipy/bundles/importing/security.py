@@ -61,7 +61,7 @@ class Security:
             self._api.notes.add(f"{place}: of several kinds of auth at once only the first is taken over")
         first = others[0] if others else keys.pop(0)
         headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
-        query = {key["name"]: key["value"] for key in keys if key["in"] == "query"}
+        query = {labels.literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
         return Wanted(first, headers, query)
 
     def _auth(self, name: str, scopes: list[str]) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ class Security:
                 "clientId": self._secret(about or "The client's id.", name, "CLIENT_ID"),
                 "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
             }
-            return {**auth, "scope": " ".join(scopes)} if scopes else auth
+            return {**auth, "scope": labels.literal(" ".join(scopes))} if scopes else auth
         self._api.notes.add(
             f"the security scheme '{name}' needs a person to log in: put an access token into its secret"
         )

@@ -43,8 +43,7 @@ def _import(options: argparse.Namespace) -> int:
         data, base_url = making.read_source(box, options.source, also=also)
         known = box.config.secrets.names()
         draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
-        names = [secret["name"] for secret in draft.secrets]
-        left = unconfirmed(new_sendings(box, draft.tools, made_up=names), options.secret_host)
+        left = unconfirmed(new_sendings(box, draft.tools, made_up=None), options.secret_host)
         for one in left:
             if not _is_agreed(one.said):
                 say(f"{one.said} Nothing was made.")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.bundles.http.template import holes_in
 from onetool_ipy.bundles.importing import Draft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.core.checker import Checker
@@ -615,3 +616,45 @@ def test_thousands_of_equal_names_and_of_references_that_grow_cost_little() -> N
     assert len({tool["slug"] for tool in draft.tools}) == 5_000
     assert len(json.dumps(bomb.tools[0]["argSchema"])) < 20_000
     assert time.process_time() - began < 60
+
+
+EVIL = "${OPENAI_API_KEY}"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"info": {"title": EVIL, "version": EVIL}},
+        {"servers": [{"url": "https://a.test/{x}", "variables": {"x": {"default": EVIL}}}, {"url": "https://b.test"}]},
+        {"path": f"/{EVIL}"},
+        {"path": f"/x?y={EVIL}"},
+        {"operation": {"parameters": [{"name": EVIL, "in": place} for place in ("query", "header", "path")]}},
+        *(
+            {"operation": {"requestBody": {"content": {mime: {"schema": {"type": "string"}}}}}}
+            for mime in (EVIL, f"text/{EVIL}", f"image/{EVIL}", f"application/{EVIL}+json", f"text/json; x={EVIL}")
+        ),
+        {"operation": {"responses": {"200": {"content": {f"application/{EVIL}+json": {}}}}}},
+        {"scheme": {"type": "apiKey", "in": "query", "name": EVIL}},
+        {"scheme": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://a.test/"}}}},
+        {"scheme": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": f"https://a.test/{EVIL}"}}}},
+    ],
+)
+def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
+    """A document cannot name a secret: every `${` in a tool is ours."""
+    scheme = parts.get("scheme")
+    operation = {"responses": {}, **parts.get("operation", {}), **({"security": [{"k": [EVIL]}]} if scheme else {})}
+    whole = {"servers": [{"url": "https://a.test"}], **{k: v for k, v in parts.items() if k in ("info", "servers")}}
+    components = {"securitySchemes": {"k": scheme}} if scheme else {}
+
+    try:
+        draft = import_openapi(
+            document(**whole, components=components, paths={parts.get("path", "/x"): {"post": operation}})
+        )
+    except InvalidRequest:
+        return  # it makes no tool at all
+
+    for tool in draft.tools:
+        request = tool["http"]["request"]
+        used = {hole.name for key, part in request.items() if key != "auth" for hole in holes_in(part)}
+        used |= {hole.name for key, text in request.get("auth", {}).items() if key != "name" for hole in holes_in(text)}
+        assert used <= {*tool["argSchema"]["properties"], *(secret["name"] for secret in draft.secrets)}

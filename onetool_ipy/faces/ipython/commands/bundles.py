@@ -129,8 +129,7 @@ class BundleCommands:
         server = asked.given.get("--server", base_url)
         known = self._box.config.secrets.names()
         draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
-        names = [secret["name"] for secret in draft.secrets]
-        self._consent.sending(draft.tools, made_up=names, given=asked.given.get("--secret-host", ""))
+        self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
         made = making.store_draft(self._box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
         self._consent.offer_name(made.bundle.slug)

@@ -38,7 +38,7 @@ class Consent:
                 )
         return lines
 
-    def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str], given: str) -> None:
+    def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None, given: str) -> None:
         """See to it that no secret goes to a new host without a yes; refuse the tools where there is none.
 
         `given` is what `--secret-host` says: NAME=HOST, several separated by commas.
