@@ -63,16 +63,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     for item in items:
-        if item.get_closest_marker("timeout") is None and (limit := _limit_s(item)):
-            item.add_marker(pytest.mark.timeout(limit))
+        if item.get_closest_marker("soak") is not None:
+            item.add_marker(pytest.mark.timeout(CAMPAIGN_S), append=False)
+        elif item.get_closest_marker("timeout") is None and _takes_long(item):
+            item.add_marker(pytest.mark.timeout(INSTALLED_S))
 
 
-def _limit_s(item: pytest.Item) -> int:
-    """The test's own limit, or 0 for that of all."""
-    if item.get_closest_marker("soak") is not None:
-        return CAMPAIGN_S
-    is_long = item.get_closest_marker("browser") is not None or "wheel" in getattr(item, "fixturenames", ())
-    return INSTALLED_S if is_long else 0
+def _takes_long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("browser") is not None or "wheel" in getattr(item, "fixturenames", ())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -15,6 +15,8 @@ import pytest
 from tests.harness import specs
 from tests.harness.surroundings import ROOT
 
+pytestmark = pytest.mark.timeout(600)  # the first one collects all tests
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> specs.Coverage:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -125,6 +126,7 @@ def check(config: Config) -> None:
     repr(config)
 
 
+@pytest.mark.timeout(600)
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=DOCUMENTS)
 def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict[str, Any]) -> None:

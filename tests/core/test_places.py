@@ -87,6 +87,7 @@ def test_any_text_is_scanned() -> None:
         assert len(places(text, [0, len(text)])) == 2
 
 
+@pytest.mark.timeout(1800)
 def test_strings_and_comments_of_the_standard_library_are_where_python_has_them() -> None:
     """Some files by default; all of them with ONETOOL_SOAK=1."""
     files = sorted(p for p in _LIBRARY.rglob("*.py") if "site-packages" not in p.parts and "lib2to3" not in p.parts)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 WORKSHOP = ROOT / "labextension"
@@ -15,6 +17,7 @@ BUILT = ROOT / "onetool_ipy" / "labextension"
 UI = ROOT / "onetool_ipy" / "ui"
 
 
+@pytest.mark.timeout(600)
 def test_committed_panel_is_what_its_source_builds(tmp_path: Path) -> None:
     modules = WORKSHOP / "node_modules"
     assert modules.is_dir(), "`make test` fetches node_modules; or run `npm ci` in labextension/"

@@ -21,6 +21,8 @@ from tests.harness.servers import alive, below, hostile, real, wait_until_gone, 
 
 FEW, MANY = 3, 50
 
+pytestmark = pytest.mark.timeout(600)  # kernels and servers start and end again and again
+
 START = """
 %load_ext onetool_ipy
 _states = ot.health()["proxy"]["servers"]

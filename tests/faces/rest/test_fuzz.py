@@ -28,6 +28,7 @@ from onetool_ipy.faces.rest.routes import ROUTES
 from tests.faces.rest.conftest import Api
 from tests.faces.rest.serving import Server, document, http_tool
 
+pytestmark = pytest.mark.timeout(3600)
 EXAMPLES = 400 if os.environ.get("ONETOOL_SOAK") else 6
 CHECKS = [
     not_a_server_error,
