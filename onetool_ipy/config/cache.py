@@ -5,7 +5,8 @@ names and places, and a tool is unpacked when it is looked at.
 
 Keyed by the content of the files, our version and a format number; whatever is not exactly what `store` wrote is
 ignored and written anew. It holds text as it stands in the files: no `${NAME}` is filled, and secrets.yaml is not in
-it. It lives in the user's own state directory, never where `state_dir:` points: a project could ship its own there.
+it. It lives in the user's own state directory, or where `state_dir:` points, but never inside the project: that could
+ship its own there, with settings that nobody sees in its files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.config.document import Document, Fault, Packed
+from onetool_ipy.core.folders import make_private
 
 __all__ = ["FORMAT", "cache_key", "fetch", "store"]
 
@@ -68,7 +70,7 @@ def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
         tools: list[bytes] = []
         index = {name: _packed(document, tools, orjson.dumps) for name, document in documents.items()}
         body = b"\n".join((orjson.dumps(index), b"".join(tools)))
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, TypeError, ValueError):
         return  # read-only, or an integer or text that this JSON cannot hold exactly

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,11 +18,12 @@ from onetool_ipy.config.check import check_prompts, check_settings
 from onetool_ipy.config.document import Document, NotYaml
 from onetool_ipy.config.notes import File, Notes
 from onetool_ipy.config.ownership import Owners
-from onetool_ipy.config.paths import Paths
+from onetool_ipy.config.paths import STATE_ENV, Paths, is_ours
 from onetool_ipy.config.read import Unreadable, read
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.config.secrets_file import read_secrets
 from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.state import chosen_state, written_state_dir
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.model import Problem
 
@@ -42,7 +44,9 @@ class Loaded(Value):
             yield Problem(problem.where, self.secrets.mask(problem.message), problem.hint)
 
 
-def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool = True) -> Loaded:
+def load_files(
+    paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool = True, home: Path
+) -> Loaded:
     """Read, parse and check the files; `shown` is the folder as messages name it.
 
     Meanwhile no garbage is collected: it would take half of the time and find none. What is made here is bounded.
@@ -50,16 +54,18 @@ def load_files(paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return _load(paths, env, shown, notes, is_trusted)
+        return _load(paths, env, shown, notes, is_trusted, home)
     finally:
         if was_on:
             gc.enable()
 
 
-def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool) -> Loaded:
+def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool, home: Path) -> Loaded:
     contents = _contents(paths, shown, notes)
     key = cache_key(contents)
-    documents = _documents(contents, key, paths, shown, notes)
+    follows = is_trusted and not env.get(STATE_ENV)
+    state = _cache_state(contents.get("main", b""), paths, home) if follows else paths.state
+    documents = _documents(contents, key, paths, state, shown, notes)
     secrets, mark = _secrets(paths, env, shown, notes)
     files = {
         role: File(_shown(paths, role, shown), document, notes, strict=role == "main")
@@ -111,12 +117,14 @@ def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
     return out
 
 
-def _documents(contents: Mapping[str, bytes], key: str, paths: Paths, shown: str, notes: Notes) -> dict[str, Document]:
+def _documents(
+    contents: Mapping[str, bytes], key: str, paths: Paths, state: Path | None, shown: str, notes: Notes
+) -> dict[str, Document]:
     """The parsed files, from the cache where it has exactly these; only what parsed as a whole is stored."""
     if not contents:
         return {}
-    place = _cache_place(paths)
-    cached = fetch(place, key)
+    place = None if state is None else _cache_place(paths, state)
+    cached = None if place is None else fetch(place, key)
     if cached is not None and cached.keys() == contents.keys():
         return cached
     from onetool_ipy.config.yaml_text import parse
@@ -129,14 +137,29 @@ def _documents(contents: Mapping[str, bytes], key: str, paths: Paths, shown: str
             where = f"{_shown(paths, role, shown)}:{exc.fault.line}"
             problem = Problem(where, exc.fault.message, exc.fault.hint)
             notes.add(problem, error=role == "main")
-    if out.keys() == contents.keys():
+    if place is not None and out.keys() == contents.keys():
         store(place, key, out)
     return out
 
 
-def _cache_place(paths: Paths) -> Path:
+def _cache_state(main: bytes, paths: Paths, home: Path) -> Path | None:
+    """The state folder for the cache: the one that `state_dir:` names, but where the project could ship its own there.
+
+    None where it cannot be told without parsing the file, which is what the cache is there to avoid.
+    """
+    written = written_state_dir(main)
+    if written is None:
+        return paths.state
+    if not written:
+        return None
+    chosen = chosen_state(written, paths.project, home)
+    is_inside = Path(os.path.realpath(chosen)).is_relative_to(paths.project)
+    return paths.state if is_inside or (os.path.isdir(chosen) and not is_ours(str(chosen))) else chosen
+
+
+def _cache_place(paths: Paths, state: Path) -> Path:
     name = hashlib.sha256(str(paths.config_file or paths.onetool_dir).encode("utf-8", "replace"))
-    return paths.state / "cache" / f"config-{name.hexdigest()[:12]}.{FORMAT}.json"
+    return state / "cache" / f"config-{name.hexdigest()[:12]}.{FORMAT}.json"
 
 
 def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:

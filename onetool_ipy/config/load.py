@@ -12,9 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Paths, expand_home, find, state_folder
+from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Paths, find, state_folder
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.state import chosen_state, close_to_others, own_state
 from onetool_ipy.config.trust import Trust, judge
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import InvalidConfig
@@ -87,16 +88,17 @@ def load_config(
     cwd = Path(os.path.abspath(cwd))
     found = find(path, env=env, cwd=cwd, home=home)
     project = _project(found.onetool_dir, cwd)
-    state = state_folder(project, env=env, home=home)
+    state, refused = own_state(state_folder(project, env=env, home=home), project, env=env, home=home)
     paths = Paths(cwd, project, found.onetool_dir, found.config_file, state)
     user_state = state_folder(Path(os.path.realpath(home)), env=env, home=home)
     trust = judge(found, project, env=env, home=home)
+    close_to_others(state, state, *(() if env.get(STATE_ENV) else (state.parent,)))
     if found.config_file is None and found.onetool_dir is None:
         return Config(
             Settings(),
             Secrets({}, env),
             paths,
-            problems=found.problems,
+            problems=(*found.problems, *refused),
             errors=found.problems if found.named else (),
             home=home,
             user_state=user_state,
@@ -105,13 +107,17 @@ def load_config(
 
     from onetool_ipy.config.files import Notes, load_files
 
-    notes = Notes(found.problems)
+    notes = Notes((*found.problems, *refused))
     shown = _shown_folder(paths, home)
-    loaded = load_files(paths, env=env, shown=shown, notes=notes, is_trusted=trust.is_given)
+    loaded = load_files(paths, env=env, shown=shown, notes=notes, is_trusted=trust.is_given, home=home)
     settings = _without_approvals(loaded.settings, paths, home, shown, notes)
     chosen = settings.state_dir
     if chosen is not None and not env.get(STATE_ENV):
-        paths = paths.replace(state=Path(os.path.abspath(project / expand_home(Path(chosen), home))))
+        state, refused = own_state(chosen_state(chosen, project, home), project, env=env, home=home)
+        close_to_others(state)
+        paths = paths.replace(state=state)
+        for problem in refused:
+            notes.add(problem, error=False)
     return Config(
         settings=settings,
         secrets=loaded.secrets,

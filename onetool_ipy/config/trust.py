@@ -18,6 +18,7 @@ from typing import Any, Literal
 from onetool_ipy.config.paths import Found, expand_home, project_key, state_base
 from onetool_ipy.config.value import Value
 from onetool_ipy.core.errors import InvalidConfig
+from onetool_ipy.core.folders import make_private
 
 __all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "drawn_names", "judge", "pin_of"]
 
@@ -210,8 +211,7 @@ def _write(path: Path, data: bytes) -> None:
     """Write a record whole, readable by this user only."""
     temp = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
-        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(path.parent)
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy._version import __version__
+from onetool_ipy.core.folders import make_private
 from onetool_ipy.sources.outline import Outline
 
 __all__ = ["FILE", "OutlineCache"]
@@ -56,7 +57,7 @@ class OutlineCache:
         temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         try:
             text = json.dumps({"format": _FORMAT, "entries": entries})
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
             temp.replace(self._path)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from onetool_ipy.core.folders import make_private
+
 __all__ = ["FILE", "Verdict"]
 
 FILE = "tools.1.json"
@@ -46,7 +48,7 @@ class Verdict:
         """Note the places that had a problem; where that cannot be, all are judged at the next start again."""
         temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 json.dump([self._fingerprint, count, list(places)], file)
             temp.replace(self._path)

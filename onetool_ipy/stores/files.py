@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.folders import make_private
 
 if sys.platform != "win32":
     import fcntl
@@ -225,7 +226,7 @@ def sweep(folder: Path) -> int:
 def make_folder(folder: Path) -> None:
     """Make a folder for its owner alone, with those above it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
     except (OSError, ValueError) as exc:
         raise StoreError.of(folder, exc, doing="make the folder") from exc
 

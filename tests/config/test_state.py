@@ -1,0 +1,125 @@
+"""The state folder: the user's own, closed to others, and where `state_dir:` says."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+
+WORK = "version: 1\n"
+
+
+@pytest.fixture(autouse=True)
+def usual_mask() -> Any:
+    """The mask that most systems have, with which a folder is open to all who may look."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def work(tmp_path: Path, config: str = WORK, **env: str) -> Path:
+    """Do what leaves state behind, in a project; gives the state folder in force."""
+    home = tmp_path / "home"
+    project = tmp_path / "project"
+    (project / ".onetool" / "tools").mkdir(parents=True, exist_ok=True)
+    home.mkdir(exist_ok=True)
+    (project / ".onetool" / "onetool.yaml").write_text(config, encoding="utf-8")
+    text = '"""P."""\npack = "p"\n__all__ = ["f"]\n\ndef f(n: int) -> str:\n    """F."""\n    return "line\\n" * n\n'
+    (project / ".onetool" / "tools" / "p.py").write_text(text, encoding="utf-8")
+    with open_toolbox(project, env={"HOME": str(home), **env}) as box:
+        result = box.call("p.f", {"n": 50_000})
+        assert result.ok, result.error
+        result.store()
+        box.log.fold()
+        assert box.log.usage().total_calls > 0
+        return box.config.paths.state
+
+
+def open_to_others(top: Path) -> list[str]:
+    """What others may look into or read, below a folder and the folder itself."""
+    found = [top, *top.rglob("*")]
+    return [
+        f"{path.relative_to(top.parent)} {stat.S_IMODE(path.lstat().st_mode):o}"
+        for path in found
+        if path.lstat().st_mode & 0o077
+    ]
+
+
+def test_everything_in_the_state_directory_is_for_the_user_alone(tmp_path: Path) -> None:
+    state = work(tmp_path)
+
+    assert state.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
+    assert {path.name for path in state.iterdir()} >= {"cache", "calls", "results"}
+    assert open_to_others(state.parent) == []
+
+
+def test_folders_that_an_earlier_version_left_open_are_closed(tmp_path: Path) -> None:
+    state = work(tmp_path)
+    folders = [state.parent, state, *(path for path in state.iterdir() if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o755)
+
+    work(tmp_path)
+
+    assert [folder for folder in folders if folder.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize("way", ["environment", "state_dir"])
+def test_a_folder_that_the_user_named_keeps_its_mode_and_ours_in_it_are_closed(tmp_path: Path, way: str) -> None:
+    named = tmp_path / "shared"
+    named.mkdir(mode=0o755)
+    for _ in range(2):
+        if way == "environment":
+            state = work(tmp_path, ONETOOL_STATE=str(named))
+        else:
+            state = work(tmp_path, f"state_dir: {named}\n")
+        assert named.stat().st_mode & 0o777 == 0o755
+        assert [said for said in open_to_others(named) if not said.startswith("shared 755")] == []
+        for path in (state, *state.iterdir()):
+            path.chmod(0o755) if path.is_dir() and path != named else None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_a_state_folder_that_somebody_else_owns_is_refused(tmp_path: Path, kind: str) -> None:
+    """Whoever owns it could read every argument, and say yes to tools in the user's name."""
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o777)
+    state = work(tmp_path, ONETOOL_STATE=str(shared))
+    theirs = state.with_name("theirs")
+    state.rename(theirs)
+    os.chown(theirs, 4321, 4321)
+    if kind == "folder":
+        theirs.rename(state)
+    else:
+        state.symlink_to(theirs)
+    before = sorted(path.name for path in (theirs if kind == "link" else state).rglob("*"))
+
+    used = work(tmp_path, ONETOOL_STATE=str(shared))
+
+    assert used.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
+    assert sorted(path.name for path in (theirs if kind == "link" else state).rglob("*")) == before
+    with open_toolbox(tmp_path / "project", env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(shared)}) as box:
+        assert "another user owns it" in str(box.problems())
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["{}", '"{}"', "'{}'", "{}  # where it is", "!!str {}"],
+    ids=["plain", "double", "single", "comment", "tag"],
+)
+def test_caches_follow_state_dir(tmp_path: Path, written: str) -> None:
+    kept = tmp_path / "kept"
+
+    assert work(tmp_path, f"state_dir: {written.format(kept)}\n") == kept
+    assert work(tmp_path, f"state_dir: {written.format(kept)}\n") == kept
+
+    assert list((tmp_path / "home").rglob("*")) == []
+    assert {"calls", "results"} <= {path.name for path in kept.iterdir()}
+    cached = list(kept.rglob("config-*.json"))
+    assert bool(cached) is not written.startswith("!!"), "else all of the file would be parsed to find it"
