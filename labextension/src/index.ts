@@ -14,6 +14,8 @@ import { toolNames } from './calls';
 import { toolsIcon } from './icon';
 import type { Link } from './link';
 import { downServers, PANEL_ID, ToolsPanel } from './panel';
+import { addQuestions } from './question';
+import { needsTrust } from './ui/trust.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'Tools';
@@ -41,6 +43,7 @@ function activate(
   const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings);
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
+  addQuestions(tracker);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
   launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 });
@@ -208,7 +211,6 @@ class Status extends Widget {
   ) {
     super({ node: document.createElement('button') });
     this.addClass('onetool-Status');
-    this.node.title = 'Tools of this notebook; click to see them';
     this.node.addEventListener('click', onClick);
     panel.updated.connect(() => this.draw());
     this.draw();
@@ -224,7 +226,12 @@ class Status extends Widget {
   draw(): void {
     const about = this.panel.link?.about ?? null;
     const down = downServers(about).length;
-    const words = about ? `${about.tools} ${about.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    const isAsked = needsTrust(about?.trust);
+    const doubt = !isAsked ? '' : about?.trust.isTrusted ? 'Untrusted server' : 'Untrusted';
+    const counts = about ? `${about.tools} ${about.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    const words = [doubt, counts].filter(Boolean).join(' · ');
+    this.node.classList.toggle('onetool-mod-untrusted', isAsked);
+    this.node.title = isAsked ? 'Nothing of this project runs until you trust it; click to see what it holds' : 'Tools of this notebook; click to see them';
     this.node.textContent = words;
     this.node.setAttribute('aria-label', `Tools: ${words || 'none known'}`);
     this.changed.emit();

@@ -14,6 +14,7 @@ import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { Transport } from './ui/index.js';
+import type { ITrust } from './ui/trust.js';
 
 export const TARGET = 'onetool_ipy.panel';
 const SHOWN_BUSY_MS = 300;
@@ -30,6 +31,7 @@ export interface IProblem {
 export interface IAbout {
   version: string;
   project: string;
+  trust: ITrust;
   tools: number;
   mark: string;
   problems: IProblem[];

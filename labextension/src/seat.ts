@@ -12,7 +12,7 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { callOf } from './calls';
 import { acceptTools, DRAGGED, insertCode, runCurrent } from './insert';
-import { Link } from './link';
+import { type IAbout, Link } from './link';
 import { Rest } from './rest';
 import { fill, h } from './ui/dom.js';
 import { createBrowser, type IBrowser, type Transport } from './ui/index.js';
@@ -74,12 +74,12 @@ export class Seat {
   private _onLink(link: Link): void {
     if (link.state === 'up' && link.transport && this._browserOf !== link.transport) {
       this._openBrowser(link.transport);
-    } else if (link.state === 'up' && link.about && link.about.mark !== this._mark) {
+    } else if (link.state === 'up' && link.about && markOf(link.about) !== this._mark) {
       void this._browser?.load();
     } else if (link.state === 'missing' || link.state === 'none' || link.state === 'other') {
       this._closeBrowser();
     }
-    this._mark = link.about?.mark ?? '';
+    this._mark = link.about ? markOf(link.about) : '';
     this.changed.emit();
   }
 
@@ -89,6 +89,7 @@ export class Seat {
     this._browser = createBrowser(transport, {
       isSmall: true,
       onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onTrust: () => void this.link.refresh(),
       onDrag: (name, event) => {
         event.dataTransfer?.setData(DRAGGED, name);
         event.dataTransfer?.setData('text/plain', `%tool ${name}`);
@@ -114,4 +115,9 @@ export class Seat {
   private _bundles: BundlesView | null = null;
   private _mark = '';
   private readonly _endDrops: () => void;
+}
+
+/** What the browser shows of a kernel: where it is another, it is loaded anew. */
+function markOf(about: IAbout): string {
+  return JSON.stringify([about.mark, about.trust]);
 }

@@ -29,6 +29,7 @@ export interface IBrowser {
 export interface IBrowserOptions {
   onInsert?: ((code: ICode, isRun: boolean) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;
+  onTrust?: () => void;
   isSmall?: boolean;
 }
 

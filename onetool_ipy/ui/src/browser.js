@@ -4,6 +4,7 @@ import { currentTab, debounced, fill, h, keepFocus, show, tabKeys } from './dom.
 import { Detail } from './detail.js';
 import { ToolList } from './list.js';
 import { Runs } from './runs.js';
+import { needsTrust, trustForm } from './trust.js';
 import { duration, number } from './viewer.js';
 
 const KEYS = [
@@ -18,14 +19,14 @@ const SLOW_MS = 2500;
 const NO_FILTER = { pack: '', source: '', tag: '', isFavourite: false };
 
 /** `{element, close(), open(name, args)}`. `onInsert(code, isRun)` and
- * `onDrag(name, event)` are for those who have a notebook to put a call into. */
+ * `onDrag(name, event)` are for those who have a notebook to put a call into; `onTrust()` hears of a yes. */
 export function createBrowser(transport, options = {}) {
   return new Browser(transport, options);
 }
 
 class Browser {
-  constructor(transport, { onInsert = null, onDrag = null, isSmall = false } = {}) {
-    Object.assign(this, { transport, isSmall, filters: { ...NO_FILTER }, view: 'tools' });
+  constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, isSmall = false } = {}) {
+    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTER }, view: 'tools' });
     this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
     this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
     this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters), onDrag });
@@ -43,6 +44,7 @@ class Browser {
     this.packSelect = h('select.otx-input.otx-pack-select', { 'aria-label': 'Pack', onchange: () => this.filter({ pack: this.packSelect.value }) });
     this.count = h('span.otx-quiet.otx-total', { role: 'status' });
     this.notice = h('div.otx-notice', { role: 'alert', hidden: true });
+    this.trust = show(h('div.otx-trust-box', { role: 'status' }), false);
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
@@ -58,6 +60,7 @@ class Browser {
       { 'data-lm-suppress-shortcuts': 'true', role: 'application', 'aria-label': 'Tool browser' },
       h('div.otx-head', null, this.search, this.packSelect, this.source, this.tag, this.count, h('button.otx-small', { type: 'button', 'aria-label': 'Keys', title: 'Keys', onclick: () => this.keys() }, '?')),
       this.notice,
+      this.trust,
       this.help,
       h('div.otx-body', null, this.packs, this.left, this.right)
     );
@@ -72,11 +75,40 @@ class Browser {
       this.hello = hello;
       this.tools.load(entries, hello);
       this.drawFilters();
+      this.drawTrust(hello.trust);
       await this.refresh();
       show(this.notice, false);
     } catch (error) {
       show(fill(this.notice, error.message), true);
     }
+  }
+
+  /** Ask whether the project is trusted, until there is an answer; nothing is drawn anew under someone's hands. */
+  drawTrust(trust) {
+    const key = needsTrust(trust) ? JSON.stringify(trust) : '';
+    if (key === this.trustKey) return;
+    this.trustKey = key;
+    const servers = key && trust.isTrusted ? trust.wouldRun.servers.map(server => server.name) : key ? [''] : [];
+    const forms = servers.map(server => trustForm(trust.wouldRun, { server, onYes: () => this.sayYes(server), onNo: () => show(this.trust, false) }).element);
+    show(fill(this.trust, forms), forms.length > 0);
+  }
+
+  async sayYes(server) {
+    try {
+      this.drawTrust(await this.transport.request('trust', { isTrusted: true, server }));
+      await this.load();
+      this.search.focus();
+      this.onTrust();
+    } catch (error) {
+      show(fill(this.notice, error.message), true);
+    }
+  }
+
+  /** A call was refused for want of trust: the form is there again, also after a "Not now". */
+  async refused() {
+    this.trustKey = null;
+    this.drawTrust(await this.transport.request('trust', {}));
+    this.trust.querySelector('button')?.focus();
   }
 
   drawFilters() {
@@ -165,6 +197,7 @@ class Browser {
   /** A call has got on or ended, in sight or not. */
   told(run) {
     this.detail.told(run);
+    if (run.result?.error?.reason === 'untrusted') this.refused();
     if (run.result) this.ran();
   }
 

@@ -1,0 +1,53 @@
+// The question of trust as a form: what of a project would run, and two buttons. Everything in it is a stranger's text.
+import { h } from './dom.js';
+
+const MOST = 20;
+
+/** Whether someone has to be asked: of the whole project, or of servers that are new or have changed. */
+export function needsTrust(trust) {
+  if (!trust) return false;
+  return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.servers ?? []).length > 0);
+}
+
+/** The form. `found` is what would run; with `server` it is about that one server. Gives `{element, buttons}`. */
+export function trustForm(found, { server = '', onYes, onNo }) {
+  const yes = h('button.otx-run', { type: 'button', onclick: onYes }, server ? 'Trust this server' : 'Trust this project');
+  const no = h('button.otx-small', { type: 'button', onclick: onNo }, 'Not now');
+  const buttons = h('div.otx-trust-buttons', null, yes, no);
+  const element = h('section.otx-trust', { role: 'group', 'aria-label': 'Trust' }, h('strong.otx-trust-title', null, titleOf(found, server)), server ? null : h('code.otx-trust-folder', null, found.folder), server ? null : h('p', null, 'If you trust it, it may run:'), h('ul', null, linesOf(found, server)), buttons);
+  return { element, buttons };
+}
+
+function titleOf(found, server) {
+  if (!server) return 'This project is not trusted yet.';
+  const isChanged = found.servers.some(each => each.name === server && each.changes.length);
+  return isChanged ? `The server ${server} has changed since you said yes to it.` : `The server ${server} is new.`;
+}
+
+function linesOf(found, server) {
+  const servers = found.servers.filter(each => !server || each.name === server).map(serverLine);
+  if (server) return servers;
+  const lines = [
+    ...cut(found.packFiles, 'pack files').map(file => h('li', null, 'Python: ', h('code', null, file))),
+    ...servers,
+    found.httpTools ? h('li', null, `${found.httpTools} HTTP ${found.httpTools === 1 ? 'tool' : 'tools'} to `, h('code', null, cut(found.hosts, 'hosts').join(', ') || 'no host')) : null,
+    found.snippets.length ? h('li', null, 'Snippets: ', h('code', null, cut(found.snippets.map(name => `$${name}`), 'snippets').join(', '))) : null
+  ].filter(Boolean);
+  return lines.length ? lines : h('li', null, 'Nothing of it runs by itself.');
+}
+
+function serverLine({ name, runs, variables, secrets, changes }) {
+  return h(
+    'li',
+    null,
+    `Server ${name}: `,
+    h('code', null, runs),
+    secrets.length ? h('div.otx-quiet', null, 'gets the secrets ', h('code', null, secrets.join(', '))) : null,
+    variables.length ? h('div.otx-quiet', null, 'gets the variables ', h('code', null, variables.join(', '))) : null,
+    changes.length ? h('pre.otx-trust-changes', null, changes.join('\n')) : null
+  );
+}
+
+function cut(items, what) {
+  return items.length <= MOST ? items : [...items.slice(0, MOST), `… and ${items.length - MOST} more ${what}`];
+}
