@@ -287,6 +287,7 @@ def _registry(
         changed=box.tell_watchers,
         peek=lambda: bundles.refresh() or switched.refresh(),
         before_list=box.servers.prepare,
+        explain=box.servers.explain,
     )
 
 

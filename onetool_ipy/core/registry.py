@@ -75,6 +75,7 @@ class Registry:
         changed: Callable[[], None] | None = None,
         peek: Callable[[], bool] | None = None,
         before_list: Callable[[], None] = lambda: None,
+        explain: Callable[[str], ToolNotFound | None] = lambda _name: None,
     ) -> None:
         self.session = session if session is not None else Session()
         self._sources: tuple[Source, ...] = tuple(sources)
@@ -83,6 +84,7 @@ class Registry:
         self._is_stale = False
         self._peek = peek
         self._before_list = before_list
+        self._explain = explain
         self._changed: Callable[[], None] | None = None  # nobody is told of the first tools
         self._index = _Index({}, {}, ())
         self.rebuild()
@@ -117,9 +119,12 @@ class Registry:
         return spec.live() if spec.live is not None else spec
 
     def missing(self, name: str) -> ToolNotFound:
-        """The error for a name that is not there, with the nearest ones."""
+        """The error for a name that is not there: why its source does not have it, or the nearest names."""
         from onetool_ipy.core import match
 
+        explained = self._explain(name)
+        if explained is not None:
+            return explained
         near = match.did_you_mean(name, self._index.lookup)
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"

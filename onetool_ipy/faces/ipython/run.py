@@ -239,14 +239,9 @@ class Runner:
         return self._finish(asked, result)
 
     def _meant(self, name: str) -> str:
-        """What else a name may stand for: a shortcut, or a server that is not there."""
-        if name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases:
-            return f"'{name}' is a shortcut: write ${name}"
-        server, servers = name.partition(".")[0], self._box.servers
-        if server not in servers or servers[server] == "connected":
-            return ""
-        said = f"The server '{server}' is {servers[server]}. {servers.reason(server)}".rstrip()
-        return f"{said}\nSee: %tool server test {server}"
+        """What else a name may stand for: a shortcut."""
+        is_shortcut = name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases
+        return f"'{name}' is a shortcut: write ${name}" if is_shortcut else ""
 
     def _example(self, line: str) -> Any:
         """Run one line of a docstring's example."""

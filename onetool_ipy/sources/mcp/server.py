@@ -31,6 +31,7 @@ _WELL: tuple[State, ...] = ("connected", "disabled", "untrusted")
 _QUICK_S = 3.0
 _AGAIN_S = 60.0
 _SIGNED_OUT = 401
+_LAST_LINES = 20
 _log = logging.getLogger("onetool_ipy.sources")
 
 
@@ -105,6 +106,25 @@ class Server:
         if self._starting is not None:  # for longer than one waits
             return self._why or "It is still starting."
         return self._why or ("It ended." if self._was_connected else "")
+
+    def explanation(self) -> tuple[str, str]:
+        """Why it has no tools to call, and what to do, in words; empty where it was not tried."""
+        begins = {
+            "disabled": f"The server '{self.name}' is switched off.",
+            "failed": f"The server '{self.name}' did not start. {self._why}",
+            "signed out": f"The server '{self.name}' wants other credentials. {self._why}",
+            "disconnected": f"The server '{self.name}' is disconnected. {self.reason}",
+        }
+        said = begins.get(self.state, f"The server '{self.name}' has not started. {self.reason}" if self.reason else "")
+        hints = {"disabled": "Set 'enabled: true' and reload."}
+        if self._is_stopped:
+            hints[self.state] = f"Start it with: %tool server start {self.name}"
+        return said, hints.get(self.state, self._hint or self._advice) if said else ""
+
+    def last_words(self) -> Any:
+        """The end of what the server wrote to stderr, as details of a failure."""
+        lines = self.logs().splitlines()[-_LAST_LINES:]
+        return {"server": self.name, "stderr": lines} if lines else None
 
     @property
     def _advice(self) -> str:
@@ -229,7 +249,8 @@ class Server:
             self._shelf.note_failure(self.definition)
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
-            raise Unavailable(f"The server '{self.name}' did not start. {exc.message}", hint=hint) from None
+            said = f"The server '{self.name}' did not start. {exc.message}"
+            raise Unavailable(said, hint=hint, details=self.last_words()) from None
         finally:
             self._took_s = time.monotonic() - began
         self._was_connected, self._why, self._hint = True, "", ""

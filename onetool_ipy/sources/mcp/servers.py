@@ -10,8 +10,8 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.core import current, match
-from onetool_ipy.core.errors import CallFailure, OneToolError, Unavailable, UsageProblem
+from onetool_ipy.core import current, match, values
+from onetool_ipy.core.errors import CallFailure, OneToolError, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.loop import Background
 from onetool_ipy.core.model import Problem, ToolSpec
 from onetool_ipy.sources.mcp.definition import ServerDefinition
@@ -210,6 +210,20 @@ class Servers(Mapping[str, "State"]):
             if server.definition.enabled and server.listing is not None:
                 found += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
         return found
+
+    def explain(self, tool: str) -> ToolNotFound | None:
+        """The failure of a call to a tool that is not known because its server does not run; None for all others."""
+        server = self._servers.get(tool.partition(".")[0])
+        if server is None or server.listing is not None or server.state == "untrusted":
+            return None
+        why, hint = server.explanation()
+        if not why:
+            return None
+        said = f"No tool '{values.cut(tool, 80)}'. {why}"
+        hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
+        return ToolNotFound(
+            self._mask(said), hint=self._mask(hint), details=values.map_text(server.last_words(), self._mask)
+        )
 
     def problems(self) -> list[Problem]:
         """What is wrong with servers that were tried, and with tools that cannot be offered."""

@@ -535,7 +535,15 @@ def test_a_semicolon_inside_a_value_hides_nothing(loaded: Kernel) -> None:
         ("%tool ask hello", ["Did you mean '%ask'?"]),
         ("%tool tools.echo --message 5", ["No flag '--message'.", "An argument has no dashes: message=value."]),
         ("%tool now", ["No tool 'now'.", "'now' is a shortcut: write $now"]),
-        ("%tool ghost.tell a=1", ["No tool 'ghost.tell'.", "'ghost' is failed", "no-such-command", "test ghost"]),
+        (
+            "%tool ghost.tell a=1",
+            [
+                "No tool 'ghost.tell'.",
+                "The server 'ghost' did not start.",
+                "no command 'no-such-command'",
+                "test ghost",
+            ],
+        ),
     ],
 )
 def test_a_miss_says_what_the_name_may_have_meant(kernel: Kernel, line: str, said: list[str]) -> None:

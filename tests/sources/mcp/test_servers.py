@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.core.errors import Unavailable, UsageProblem
+from onetool_ipy.core.errors import OneToolError, Unavailable, UsageProblem
 from onetool_ipy.sources.mcp import read_server
 from tests.harness.patience import HANG_S, until
-from tests.harness.servers import hostile, wait_until_gone, write_project
+from tests.harness.servers import HOSTILE, hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
 
@@ -180,6 +180,54 @@ def test_a_loop_that_was_given_up_costs_no_server(opened: Open) -> None:
     assert box.call("srv.calls").unwrap()["pid"] != first
     assert dict(box.servers) == {"srv": "connected"}
     assert wait_until_gone({first}) == {}  # when the old loop turns again
+
+
+# What a call says
+
+
+def failing(folder: Path) -> dict[str, Any]:
+    """A server that starts as long as the file `good` is there."""
+    said = "echo 'ConfigError: no flux' >&2; echo 'and no capacitor, KEY=sesame-open' >&2; exit 9"
+    run = f"test -e {folder / 'good'} && exec {sys.executable} -S {HOSTILE} || {{ {said}; }}"
+    return {"type": "stdio", "command": "sh", "args": ["-c", run]}
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["never listed", "listed before"])
+def test_a_tool_of_a_server_that_did_not_start_says_why_and_what_to_do(
+    opened: Open, tmp_path: Path, is_known: bool
+) -> None:
+    (tmp_path / "good").touch()
+    if is_known:
+        with opened({"bad": failing(tmp_path)}) as before:
+            assert before.call("bad.echo", {"text": "x"}).ok
+    (tmp_path / "good").unlink()
+    box = opened({"bad": failing(tmp_path)})
+
+    for result in (box.call("bad.echo", {"text": "x"}), box.call("bad.echo", {"text": "x"}, source="model")):
+        error = result.error
+        assert error is not None
+        assert "The server 'bad' did not start. It ended with status 9. ConfigError: no flux" in error.message
+        assert "See what it wrote: %tool server logs bad" in error.hint
+        assert error.details["stderr"][-2:] == ["ConfigError: no flux", "and no capacitor, KEY=sesame-open"]
+        assert (error.code, error.reason) == (
+            ("execution_error", "unavailable") if is_known else ("tool_not_found", None)
+        )
+    with pytest.raises(OneToolError, match=r"did not start\. It ended with status 9"):
+        box.pack("bad").echo("x") if is_known else box.ot.run("bad.echo", text="x")
+
+
+def test_a_tool_of_a_server_that_is_off_or_stopped_says_so(opened: Open) -> None:
+    box = opened({"off": hostile(enabled=False), "held": hostile()})
+    box.servers.stop("held")
+
+    off, held = (box.call(f"{name}.echo", {"text": "x"}).error for name in ("off", "held"))
+
+    assert off is not None
+    assert off.message == "No tool 'off.echo'. The server 'off' is switched off."
+    assert off.hint.startswith("Set 'enabled: true' and reload.")
+    assert held is not None
+    assert "It was stopped." in held.message
+    assert "%tool server start held" in held.hint
 
 
 # By hand
