@@ -92,6 +92,14 @@ class TerminalView(Watch):
     def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
         self._line(self._mask(to_text(called(call))))
 
+    def question(self, text: str) -> str | None:
+        """Ask on a line of its own: what the model said does not run into the question."""
+        if self._is_open:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self._is_open = False
+        return super().question(text)
+
     def ended(self, answer: Answer) -> None:
         self._line(self._mask(summary(answer)))
 

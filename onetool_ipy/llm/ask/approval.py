@@ -54,11 +54,15 @@ _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
 
 class Pending(NamedTuple):
-    """A call that waits for a yes; `changed` says that the tool is another than the one approved before."""
+    """A call that waits for a yes; `changed` says that the tool is another than the one approved before.
+
+    `mark` is the tool's fingerprint when the question was put: a yes is for that one.
+    """
 
     spec: ToolSpec
     args: Mapping[str, Any]
     changed: bool = False
+    mark: str = ""
 
 
 class Reply(NamedTuple):
@@ -85,9 +89,9 @@ class Approvals:
     def __init__(self) -> None:
         self._always: dict[str, str] = {}
 
-    def always(self, spec: ToolSpec) -> None:
-        """Allow a tool as it is now, as long as this lives."""
-        self._always[spec.name] = spec.fingerprint
+    def always(self, name: str, mark: str) -> None:
+        """Allow a tool with this fingerprint, as long as this lives."""
+        self._always[name] = mark
 
     def given(self, specs: Sequence[ToolSpec], approve: Sequence[str], place: Path) -> dict[str, str]:
         """What the person's own `approve=` allows: these tools as they are now."""
@@ -99,17 +103,16 @@ class Approvals:
         return named
 
     def state(
-        self, spec: ToolSpec, given: Mapping[str, str], settled: Callable[[], Sequence[str]], place: Path
+        self, name: str, mark: str, given: Mapping[str, str], settled: Callable[[], Sequence[str]], place: Path
     ) -> Literal["allowed", "unknown", "changed"]:
         """Whether a tool is allowed: by this ask, by an earlier "always", or by the settings and unchanged since."""
-        mark = spec.fingerprint
-        before = {*filter(None, (given.get(spec.name), self._always.get(spec.name)))}
+        before = {*filter(None, (given.get(name), self._always.get(name)))}
         if mark in before:
             return "allowed"
-        if names.allowed(spec.name, settled()) and (known := _read(place)) is not None:
-            if spec.name not in known:
-                _add(place, {spec.name: mark})
-            if mark in known.get(spec.name, [mark]) and not before:
+        if names.allowed(name, settled()) and (known := _read(place)) is not None:
+            if name not in known:
+                _add(place, {name: mark})
+            if mark in known.get(name, [mark]) and not before:
                 return "allowed"
             before.add(mark)
         return "changed" if before else "unknown"

@@ -175,7 +175,10 @@ class Asker:
             spec = self._desk.registry.require(name)
         except CallFailure:
             return None
-        if not needs_yes(spec, args, self._desk.config) or self._approvals.state(spec, *bounds) == "allowed":
+        if (
+            not needs_yes(spec, args, self._desk.config)
+            or self._approvals.state(spec.name, spec.fingerprint, *bounds) == "allowed"
+        ):
             return None
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
 

@@ -183,13 +183,13 @@ class Runner:
         waiting: dict[int, Pending] = {}
         for number, plan in enumerate(plans):
             if plan.spec is not None and approval.needs_yes(plan.spec, plan.call.arguments, self._desk.config):
-                state = self._approvals.state(plan.spec, *self._bounds)
+                state = self._approvals.state(plan.name, plan.mark, *self._bounds)
                 if state == "allowed":
                     continue
                 if (unfit := self._unfit(plan.spec, plan.call.arguments)) is not None:
                     plans[number] = self._refused(plan.call, plan.name, unfit)
                 else:
-                    waiting[number] = Pending(plan.spec, _dict(plan.call.arguments), state == "changed")
+                    waiting[number] = Pending(plan.spec, _dict(plan.call.arguments), state == "changed", plan.mark)
         if not waiting:
             return plans
         pending = list(waiting.values())
@@ -202,7 +202,7 @@ class Runner:
                 why = _not_approved(one, pending, typed, reply)
                 plans[index] = self._refused(plans[index].call, plans[index].name, why)
             elif reply.always:
-                self._approvals.always(one.spec)
+                self._approvals.always(one.spec.name, one.mark)
         return plans
 
     def _unfit(self, spec: ToolSpec, args: Any) -> CallFailure | None:

@@ -121,7 +121,7 @@ class Talk:
             shown = self._desk.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
         if turn.text and not self._partial:
-            self._heard(turn.text)
+            self._partial = self._unshown = turn.text
         self._show_rest()
         self._meter.spend(turn, sum(size(message) for message in messages))
         self._watch.replied(self._meter.usage)
