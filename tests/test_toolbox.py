@@ -109,8 +109,8 @@ def test_limits_and_allow_lists_are_passed_on(box: Toolbox) -> None:
 
     box.adopt(wait)
 
-    assert box.call("nb.wait", timeout=0.05).error.reason == "timeout"
-    assert box.workers.abandoned() == 1
+    while not box.workers.abandoned():  # on a machine that stands still, the time may end before the tool begins
+        assert box.call("nb.wait", timeout=0.05).error.reason == "timeout"
     assert box.call("time.now", allow=["geo.*"]).error.reason == "not_allowed"
     gate.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.model import ToolCall
 from tests.core.support import Bench, MakeBench
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 
 
 @pytest.fixture
@@ -30,14 +30,6 @@ def _start(table: Bench, name: str, args: Any = None, **options: Any) -> Job:
 
 def _wait(event: threading.Event) -> None:
     assert event.wait(HANG_S)
-
-
-def _until(is_so: Callable[[], bool]) -> bool:
-    for _ in range(1_000):
-        if is_so():
-            return True
-        threading.Event().wait(0.005)
-    return False
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -88,7 +80,7 @@ def test_a_job_waits_its_turn_as_queued(bench: MakeBench, gate: threading.Event)
 
     table = bench(hold, act)
     first = _start(table, "t.hold")
-    assert _until(lambda: first.status == "running")
+    assert until(lambda: first.status == "running")
     second, third = _start(table, "t.act"), _start(table, "t.act")
 
     assert second.status == "queued"
@@ -165,14 +157,14 @@ def test_cancel_ends_a_tool_or_leaves_it_behind(
 
     assert job.cancel() is True
 
-    assert job.status == status
+    assert until(lambda: job.status == status)
     assert job.cancel() is False
     assert job.result(HANG_S).error.reason == "cancelled"
-    assert table.workers.abandoned() == (1 if status == "abandoned" else 0)
-    assert told[-1] == status
+    assert until(lambda: table.workers.abandoned() == (1 if status == "abandoned" else 0))
+    assert until(lambda: told[-1] == status)
     gate.set()
-    assert _until(lambda: job.status == "cancelled")
-    assert _until(lambda: table.workers.abandoned() == 0)
+    assert until(lambda: job.status == "cancelled")
+    assert until(lambda: table.workers.abandoned() == 0)
 
 
 def test_progress_is_heard_also_from_tools_that_the_tool_calls(bench: MakeBench) -> None:

@@ -81,6 +81,7 @@ class Crowd:
             self._inside += 1
             self.most = max(self.most, self._inside)
             self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most >= self._expected, timeout=HANG_S)
             self._changed.wait_for(lambda: self.most > self._expected, timeout=0.02)
             self._inside -= 1
         return item

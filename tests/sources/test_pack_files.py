@@ -18,7 +18,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.sources.pack_files import PackFile
 from tests.core.support import Project
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 
 GOOD = '''
     pack = "geo"
@@ -521,7 +521,7 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
         found[0].unlink()  # a slow machine: it was no longer a moment ago
         project.write("tools/geo.py", GOOD)
         project.open().close()
-    assert _until(lambda: time.time() - path.stat().st_ctime > 0.15)
+    assert until(lambda: time.time() - path.stat().st_ctime > 0.15)
     project.open().close()
     (cache,) = project.root.glob("state/**/packs.*.json")
 
@@ -538,14 +538,6 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
     cache.write_text("{broken")
     box = project.open()
     assert box.call("geo.locate", {"place": "b"}).data == "b"
-
-
-def _until(is_so: Any) -> bool:
-    for _ in range(1_000):
-        if is_so():
-            return True
-        threading.Event().wait(0.01)
-    return False
 
 
 def test_a_state_folder_that_cannot_be_written_stops_nothing(project: Project) -> None:

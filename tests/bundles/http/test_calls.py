@@ -421,7 +421,8 @@ def test_a_trace_of_a_failure_shows_the_response(server: Loopback, make: Make) -
     assert told["response"]["status"] == 418
     assert told["response"]["body"] == "teapot"
     assert told["result"]["error"]["message"] == "HTTP 418 I'm a Teapot: teapot"
-    steps = make({"steps": [get(server.url("/json")), get(server.url("/hang"))]}, timeout_s=0.4).trace({})
+    hangs = {"request": {"urlTemplate": server.url("/hang"), "timeoutMs": 400}}
+    steps = make({"steps": [get(server.url("/json")), hangs]}).trace({})
     assert [step["name"] for step in steps["steps"]] == ["step1", "step2"]
     assert steps["response"] is None
     assert steps["result"]["error"]["reason"] == "timeout"
