@@ -138,8 +138,10 @@ def _locate(point: EntryPoint, module: str) -> Path | None:
     if not all(part.isidentifier() for part in module.split(".")):
         return None
     inner = Path(*module.split("."))
-    own = _root(point)
+    own, here = _root(point), _real(".")
     for root in [*([] if own is None else [own]), *map(Path, sys.path), *_linked(module)]:
+        if _real(str(root)) == here:
+            continue
         for candidate in (root / inner.with_suffix(".py"), root / inner / "__init__.py"):
             if candidate.is_file():
                 return candidate

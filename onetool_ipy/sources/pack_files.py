@@ -267,8 +267,22 @@ class PackFile:
         """Import the module by its own name; run it again where it was edited since."""
         import importlib
 
+        self._require_own_module()
         module = importlib.import_module(self._module)
         return module if self._loaded is None else importlib.reload(module)
+
+    def _require_own_module(self) -> None:
+        """Refuse to import a module of the same name from elsewhere, such as the working directory."""
+        from importlib.util import find_spec
+
+        top = self._module.partition(".")[0]
+        spec = None if top in sys.modules else find_spec(top)
+        if spec is None or not spec.has_location or spec.origin is None:
+            return
+        origin, own = os.path.realpath(spec.origin), os.path.realpath(self.path)
+        folder = os.path.dirname(origin) if os.path.basename(origin) == "__init__.py" else ""
+        if own != origin and not (folder and own.startswith(folder + os.sep)):
+            raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
 
     def _described(self, module: types.ModuleType, outline: Outline) -> _Loaded:
         loaded = _Loaded(outline, {}, {})

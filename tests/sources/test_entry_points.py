@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.sources.entry_points import EntryPoints
 from tests.core.support import Project
+from tests.harness.patience import HANG_S
 
 
 @pytest.fixture
@@ -231,3 +233,63 @@ def test_odd_places_on_the_path_are_passed_over(site: Path) -> None:
         assert EntryPoints().refresh() is False
     finally:
         del sys.path[:3]
+
+
+# --- what lies in the project is not installed
+
+
+def _run(script: str, cwd: Path, tmp_path: Path, **env: str) -> str:
+    own = {"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), **env}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, '')\n{textwrap.dedent(script)}"],
+        capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, **own}, timeout=HANG_S,
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.parametrize("where", ["the project", "a folder in it"])
+def test_a_distribution_in_the_project_is_not_an_installed_one(tmp_path: Path, where: str) -> None:
+    """A kernel has the working directory on sys.path, so a cloned project could bring its own metadata."""
+    project = tmp_path / "clone"
+    (project / ".onetool").mkdir(parents=True)
+    cwd = project if where == "the project" else project / "notebooks"
+    cwd.mkdir(exist_ok=True)
+    marker = tmp_path / "ran"
+    _install(
+        cwd, "distpack-evil", "webby = distpack_evil", distpack_evil=f"open({str(marker)!r}, 'w')\n{_dedented(CODE)}"
+    )
+    script = """
+        sys.path.insert(1, {cwd!r})
+        import onetool_ipy
+        with onetool_ipy.open_toolbox() as box:
+            print(box.registry.pack("webby"), box.call("webby.search", {{"query": "a"}}).ok)
+    """
+
+    assert _run(script.format(cwd=str(cwd)), cwd, tmp_path).strip() == "None False"
+    assert not marker.exists()
+
+
+def test_a_module_of_the_project_does_not_take_the_place_of_an_installed_pack(tmp_path: Path) -> None:
+    project, site = tmp_path / "clone", tmp_path / "site"
+    project.mkdir()
+    marker = tmp_path / "ran"
+    _install(site, "distpack-good", "webby = distpack_good", distpack_good=CODE)
+    (project / "distpack_good.py").write_text(f"open({str(marker)!r}, 'w')\n{_dedented(CODE)}")
+    script = """
+        import onetool_ipy
+        with onetool_ipy.open_toolbox() as box:
+            print(box.registry.get("webby.search").where)
+            print(box.call("webby.search", {"query": "a"}).error)
+    """
+
+    where, error = _run(script, project, tmp_path, PYTHONPATH=str(site)).splitlines()
+
+    assert where.startswith(str(site))
+    assert "would be imported from" in error
+    assert not marker.exists()
+    (project / "distpack_good.py").unlink()
+    assert _run(script, project, tmp_path, PYTHONPATH=str(site)).splitlines()[1] == "None"
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code)
