@@ -62,7 +62,7 @@ _MAIN = """\
 
 version: 1
 
-# Pack files, relative to this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
+# Pack files, inside this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
 # tools_dir: ["tools/*.py"]
 
 # Settings of a pack's own, which it reads with onetool_ipy.sdk.get_config().
