@@ -18,6 +18,7 @@ __all__ = [
     "given_at",
     "meant",
     "pointer",
+    "said_of",
     "schema_at",
     "schema_fault",
     "subject",
@@ -49,6 +50,13 @@ def found_in(
     """What is wrong, one by one; `args` are what was given, and `noun` says what their names are called."""
     for error in meant(errors):
         yield from _violations(error, args, parameters, mask, noun)
+
+
+def said_of(error: Any, value: Any, parameters: Mapping[str, Any], mask: Mask) -> str:
+    """What is wrong at the place of one error, without saying where that is."""
+    path = list(error.instance_path)
+    given, unknown = given_at(path, value, error.instance), _unknown_names(error, path, value, parameters)
+    return values.cut(_said(error, given, unknown, schema_at(path, parameters), parameters, mask), _MAX_SHOWN)
 
 
 def schema_fault(error: Any) -> str:
@@ -153,8 +161,7 @@ def _violations(
     elif unknown and not path:
         texts = [_unknown(name, parameters, mask, noun) for name in unknown]
     else:
-        given = given_at(path, args, error.instance)
-        said = values.cut(_said(error, given, unknown, schema_at(path, parameters), parameters, mask), _MAX_SHOWN)
+        said = said_of(error, args, parameters, mask)
         texts = [f"{noun} '{subject(path)}': {said}" if path else said]
     return [{"pointer": pointer(path), "message": text, "keyword": kind} for text in texts]
 

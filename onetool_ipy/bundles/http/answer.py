@@ -12,6 +12,7 @@ from onetool_ipy.bundles.http.selector import compile_selector
 from onetool_ipy.core import values
 from onetool_ipy.core.checker import compile_schema, pointer
 from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput
+from onetool_ipy.core.violations import said_of
 from onetool_ipy.net.reply import Reply
 
 __all__ = ["Answer", "Output", "body_text", "decoded"]
@@ -60,7 +61,8 @@ class Output:
     """The compiled check of a tool's value; without a schema anything will do."""
 
     def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
-        self._validator = None if schema is None or schema is True else compile_schema(_as_object(schema))
+        self._schema = {} if schema is None or schema is True else _as_object(schema)
+        self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
 
     def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
@@ -85,7 +87,7 @@ class Output:
         if not values.is_json(value):
             return [{"pointer": "", "message": "It is nested too deep to be checked."}]
         return [
-            {"pointer": pointer(list(error.instance_path)), "message": values.cut(mask(error.message), _MAX_SAID)}
+            {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
             for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
         ]
 

@@ -64,7 +64,7 @@ class Output:
             said = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
             raise InvalidOutput(
                 f"'{tool}' gave what its own output schema forbids: {said}",
-                details={"value": data, "violations": found},
+                details={"mismatch": found, "value": data},
             )
         return data["result"] if self._wrapped and data.keys() == {"result"} else data
 
