@@ -32,7 +32,7 @@ def twice(n: int) -> int:
 """
 SUBSHELLS = """
 import threading, time
-ends = time.monotonic() + 20  # JupyterLab's own come and go when a notebook opens
+ends = time.monotonic() + 60  # JupyterLab's own come and go when a notebook opens
 while (found := sum(t.name.startswith('subshell-') for t in threading.enumerate())) > 1 and time.monotonic() < ends:
     time.sleep(0.05)
 print(found)

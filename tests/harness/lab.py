@@ -26,8 +26,8 @@ from tests.harness.wheel import Installed
 
 __all__ = ["Lab", "Notebook", "chromium"]
 
-START_TIMEOUT_S = 90.0
-PAGE_TIMEOUT_MS = 60_000
+START_TIMEOUT_S = 180.0
+PAGE_TIMEOUT_MS = 120_000
 PANEL_ID = "onetool-ipy-panel"
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -76,7 +76,7 @@ _APPEND_CELL = """source => {
 }"""
 
 # The default of 5 s is for a machine that has nothing else to do.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=60_000)
 
 
 def chromium() -> str:
@@ -275,7 +275,7 @@ class Lab:
         pause = threading.Event()
         while self._address and self._process.poll() is None and time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{self._address}api/status?token={self.token}", timeout=10):
+                with urllib.request.urlopen(f"{self._address}api/status?token={self.token}", timeout=60):
                     return
             except OSError:
                 pause.wait(0.1)

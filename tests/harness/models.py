@@ -19,7 +19,7 @@ from tests.harness.surroundings import OUTSIDE, ROOT
 
 __all__ = ["ModelDouble"]
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 
 _PROGRAM = ROOT / "tests" / "node" / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
 _ADDRESS = re.compile(r"listening on (http://127\.0\.0\.1:\d+)")

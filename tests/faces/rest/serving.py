@@ -21,8 +21,8 @@ from tests.harness import surroundings
 
 _OTHERS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook_shim")
 _ONLY_OURS = {"onetool_ipy": True, **dict.fromkeys(_OTHERS, False)}
-START_TIMEOUT_S = 60.0
-HANG_S = 60.0
+START_TIMEOUT_S = 90.0
+HANG_S = 90.0
 
 
 class Server:
