@@ -45,7 +45,8 @@ def safe_request(
         url: Absolute, or relative to the client's base URL.
         timeout: Seconds for all of it; by default `http.timeout_s`, or the client's own where that is longer.
         max_bytes: The largest body taken, unpacked; by default `http.max_response_bytes`.
-        allowed_hosts: Reach only these, at public addresses (unless `http.allow_private`); by default any host.
+        allowed_hosts: Reach only these, at public addresses (unless `http.allow_private`, or an address with its port
+            is named); by default any host.
         options: As for `httpx.Client.request`: params, json, data, content, headers, follow_redirects, ...
     """
     import httpx

@@ -105,10 +105,10 @@ class _Converter:
         return out
 
     def _style(self, parameter: dict[str, Any]) -> dict[str, Any]:
-        kind = parameter.get("collectionFormat", "csv")
+        kind = str(parameter.get("collectionFormat", "csv"))
         if kind not in _STYLES:
-            self._notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {str(kind)[:20]} is written as csv")
-        return _STYLES.get(str(kind), _STYLES["csv"])
+            self._notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
+        return _STYLES.get(kind, _STYLES["csv"])
 
     def _body(self, parameter: dict[str, Any], consumed: list[str]) -> dict[str, Any]:
         media = {"schema": parameter.get("schema", {})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from typing import Any
@@ -305,3 +306,44 @@ def test_the_server_is_made_of_host_base_path_and_scheme(parts: dict[str, Any], 
 def test_what_leads_nowhere_is_refused(parts: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         import_openapi({"info": {"title": "T"}, **parts})
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1.5,
+    "",
+    [],
+    {},
+    [{}],
+    {"$ref": "#"},
+    {"$ref": "#/definitions/Port"},
+    ["a"],
+    "${X}",
+)
+
+
+@pytest.mark.parametrize("text", [TALK, ENGINE])
+def test_whatever_stands_in_one_place_costs_a_note_or_is_refused(text: str) -> None:
+    whole = json.loads(json.dumps(yaml.safe_load(text.replace("HOST", "a.test"))))
+    changes = [(path, odd) for path in _paths(whole) if path for odd in ODD]
+    made = 0
+
+    for path, odd in random.Random(7).sample(changes, 200):
+        damaged = json.loads(json.dumps(whole))
+        holder = damaged
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = odd
+        try:
+            made += len(import_openapi(damaged, base_url="https://b.test/").tools)
+        except InvalidRequest:
+            continue
+
+    assert made > 300
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key, sub in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _paths(sub, (*path, key))
