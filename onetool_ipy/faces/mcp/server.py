@@ -128,6 +128,8 @@ class Face:
         return answer
 
     def _is_offered(self, spec: ToolSpec) -> bool:
+        if spec.name in names.FOR_PEOPLE:
+            return False
         if self._allow is not None:
             return names.allowed(spec.name, self._allow)
         return spec.read_only and names.allowed(spec.name, self._box.config.settings.ask.tool_allow)
@@ -143,7 +145,10 @@ class Face:
         if self._allow is not None:
             return self._allow
         spec = self._box.registry.find(name)
-        return (spec.name,) if spec is not None and self._is_offered(spec) else ()
+        if spec is None or not self._is_offered(spec):
+            return ()
+        writes = isinstance(args, dict) and bool(args.get(names.WRITING.get(spec.name, "")))
+        return () if writes else (spec.name,)
 
     def _note_handle(self, result: ToolResult, answer: types.CallToolResult) -> None:
         """Remember a handle that goes to a client; the first one lets `ot.result` be listed."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onetool_ipy.faces.ipython.ask_view import TerminalView
 from tests.harness.kernel import Display, Kernel, Outcome
 
 SETUP = '''
@@ -450,3 +451,16 @@ def test_a_call_out_of_a_variable_is_a_prompt_like_any_other(loaded: Kernel, cod
 
     assert loaded.evaluate("len(m.requests)") == "1"
     assert not (loaded.cwd / "ordered.txt").exists()
+
+
+def test_in_a_terminal_the_question_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a model says before it does not run into the question."""
+    view = TerminalView(str)
+
+    view.text("I may run anything:")
+    reply = view.question("The model wants to run a tool")
+    view.text("Done.\n")
+    view.question("The model wants to run a tool")
+
+    assert reply is None
+    assert capsys.readouterr().out == "I may run anything:\nDone.\n"

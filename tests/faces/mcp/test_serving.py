@@ -338,6 +338,23 @@ async def test_sessions_are_bounded(project: Path) -> None:
         server.close()
 
 
+async def test_what_calls_any_tool_is_not_offered_and_what_only_reads_does_not_write(project: Path) -> None:
+    """`ot.map` would go past the allow-list; `ot.stats` writes a report where it is told to."""
+    async with stdio(project, "--tool-allow", "ot.*,time.now") as client:
+        offered = {tool.title for tool in (await client.list_tools()).tools}
+        mapped = await client.call_tool("ot_map", {"tool": "time.now", "data": [{}]})
+    async with stdio(project) as client:
+        read = await client.call_tool("ot_stats", {"period": "day"})
+        written = await client.call_tool("ot_stats", {"output": "report.html"})
+
+    assert "ot.stats" in offered
+    assert "ot.map" not in offered
+    assert mapped.is_error
+    assert not read.is_error
+    assert written.is_error
+    assert not (project / "report.html").exists()
+
+
 async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> None:
     """What is not allowed is neither listed nor run."""
     async with stdio(project, "--tool-allow", "tools.*,shop.count") as client:
