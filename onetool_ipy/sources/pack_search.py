@@ -19,7 +19,7 @@ from onetool_ipy.core.printable import printable
 __all__ = ["MAX_FILES", "Search"]
 
 MAX_FILES = 2_000
-_MAX_ENTRIES = 50_000
+_MAX_ENTRIES = 20_000
 _MAX_DEPTH = 20
 _MAGIC = frozenset("*?[")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,24 +28,25 @@ class _Watch:
     """Hears, by Python's audit events, whether code was run, a module imported or a file opened."""
 
     def __init__(self) -> None:
-        self.is_on = False
+        self.thread: int | None = None
         self.heard: list[str] = []
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
-        kinds = ("exec", "import", "open", "os", "subprocess", "ctypes", "socket")
-        if (
-            self.is_on and event.partition(".")[0] in kinds and args[:1] != ("",)
-        ):  # Python looks for a faulty line in ""
+        if self.thread is None or threading.get_ident() != self.thread or args[:1] == ("",):
+            return  # nobody listens, or Python looks for the line of a SyntaxError in the file ""
+        if event.partition(".")[0] in ("exec", "import", "open", "os", "subprocess", "ctypes", "socket"):
             self.heard.append(f"{event} {str(args)[:200]}")
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         self.heard.clear()
-        self.is_on = True
+        gc.disable()  # what others left behind may open files when it is collected
+        self.thread = threading.get_ident()
         try:
             yield
         finally:
-            self.is_on = False
+            self.thread = None
+            gc.enable()
 
 
 WATCH = _Watch()
