@@ -301,7 +301,7 @@ class Toolbox:
             handle = result.handle or self.results.put(result.data, tool=tool, call_id=call_id)
             page = self.results.query(handle, limit=settings.preview_lines)
         except OneToolError as exc:
-            result.meta["not_stored"] = exc.message
+            result.meta["not_stored"] = self.mask(exc.message)
             return plain
         result.meta["handle"] = handle
         return {"handle": handle, "total_lines": page["total_lines"], "preview": page["lines"]}

@@ -7,6 +7,7 @@ index that is replaced as a whole; the lock is for those who build it, so that n
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -181,10 +182,10 @@ class Registry:
     def register(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
         """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's.
 
-        A definition replaces nothing (spec 003).
+        A definition replaces nothing (spec 003). What is given is copied: changing it later changes no tool.
         """
         is_definition = not isinstance(tool, ToolSpec)
-        spec = tool if isinstance(tool, ToolSpec) else self._from_definition(tool)
+        spec = _own_copy(tool) if isinstance(tool, ToolSpec) else self._from_definition(tool)
         spec = _validated(spec)
         with self._building.mine():
             known = self._index.ordered.get(spec.name)
@@ -247,7 +248,22 @@ class Registry:
         if self._read_definition is None or not isinstance(definition, Mapping):
             shown = values.safe_repr(definition, 80)
             raise InvalidTool(f"A tool is a ToolSpec or a definition (spec 003), not {shown}.")
-        return self._read_definition(definition)
+        try:
+            own = copy.deepcopy(dict(definition))
+        except Exception as exc:  # a value may refuse to be copied in any way
+            raise InvalidTool(f"A definition holds plain values only: {type(exc).__name__}: {exc}") from exc
+        return self._read_definition(own)
+
+
+def _own_copy(spec: ToolSpec) -> ToolSpec:
+    """The tool with schemas of its own, where its maker may still hold them."""
+    if type(spec) is not ToolSpec:
+        return spec  # one that is read when it is looked at
+    fields = {"parameters": spec.parameters, "output_schema": spec.output_schema}
+    try:
+        return spec.replace(**copy.deepcopy(fields))
+    except Exception:  # noqa: BLE001 - it is judged as it is, by whoever checks schemas
+        return spec
 
 
 def _guarded(source: Source, ask: Callable[[], Iterable[Any]]) -> tuple[list[Any], list[Problem]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from onetool_ipy import DuplicateTool, InvalidTool, ToolSpec
 from onetool_ipy.core.errors import ToolNotFound
 from onetool_ipy.core.model import Origin, Problem
 from onetool_ipy.core.registry import Registry, Session
+from tests.core.support import Project
 from tests.harness.patience import HANG_S
 
 
@@ -139,12 +141,12 @@ def test_only_a_cells_tool_replaces_a_cells_tool(old: Origin, new: Origin, may: 
 
     if may:
         registry.register(second)
-        assert registry.get("a.b") is second
+        assert registry.require("a.b").run is second.run
         assert len(registry.list()) == 1
     else:
         with pytest.raises(DuplicateTool, match=f"taken by a {old} tool"):
             registry.register(second)
-        assert registry.get("a.b") is first
+        assert registry.require("a.b").run is first.run
 
 
 @pytest.mark.parametrize(
@@ -319,3 +321,36 @@ def test_what_another_thread_has_just_found_is_found() -> None:
 
     assert found is not None
     assert found.name == "late.tool"
+
+
+def test_what_is_registered_is_a_copy(project: Project) -> None:
+    """Changing the definition or the schema afterwards changes no tool."""
+    box = project.open()
+    definition: dict[str, Any] = {
+        "name": "weather",
+        "description": "The weather.",
+        "type": "function",
+        "handler": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "implementation": {"type": "mock", "mock_response": {"sky": ["blue"]}},
+        "tags": ["sky"],
+    }
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    box.registry.register(definition)
+    box.registry.register(ToolSpec(name="own.count", description="Count.", parameters=schema, run=lambda args: args))
+    identity = box.registry.require("weather").identity
+    assert identity is not None
+    before = json.dumps(identity())
+
+    definition["parameters"]["properties"]["city"]["type"] = "integer"
+    definition["implementation"]["mock_response"]["sky"].append("red")
+    definition["tags"].append("other")
+    definition["description"] = "Something else."
+    schema["properties"] = {"n": {"type": "string"}}
+
+    spec = box.registry.require("weather")
+    assert (spec.description, spec.tags) == ("The weather.", ("sky",))
+    assert json.dumps(identity()) == before
+    assert box.call("weather", {"city": "Rome"}).data == {"sky": ["blue"]}
+    assert box.call("own.count", {"n": 1}).data == {"n": 1}
+    assert box.registry.require("own.count").parameters["properties"] == {"n": {"type": "integer"}}

@@ -47,6 +47,36 @@ def test_query_offset_and_limit_choose_the_lines(results: Results) -> None:
     assert lines(results, handle, offset=101, limit=50) == [f"line {number}" for number in range(101, 151)]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"offset": "1"}, "offset must be a whole number, got '1'"),
+        ({"offset": 1.5}, "offset must be a whole number, got 1.5"),
+        ({"offset": float("nan")}, "offset must be a whole number, got nan"),
+        ({"offset": None}, "offset must be a whole number, got None"),
+        ({"limit": [1]}, "limit must be a whole number, got [1]"),
+        ({"limit": True}, "limit must be a whole number, got True"),
+        ({"search": 5}, "search must be text, got 5"),
+        ({"search": b"x"}, "search must be text, got b'x'"),
+        ({"search": ["x"], "fuzzy": True}, "search must be text, got ['x']"),
+    ],
+    ids=str,
+)
+def test_query_says_what_kind_of_value_it_wants(results: Results, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        results.query(results.put(NUMBERED), **given)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("huge", [2**31, 2**63, 2**64 + 1, 10**30])
+@pytest.mark.parametrize("more", [{}, {"search": "line"}, {"search": "line", "fuzzy": True}], ids=str)
+def test_query_takes_huge_numbers(results: Results, huge: int, more: dict[str, Any]) -> None:
+    handle = results.put("line\n" * 3)
+
+    assert results.query(handle, offset=huge, **more)["lines"] == []
+    assert results.query(handle, limit=huge, **more)["lines"] == ["line"] * 3
+
+
 @pytest.mark.spec("001/Query Stored Results/Query response format")
 def test_query_answers_with_these_keys_and_no_others(results: Results) -> None:
     handle = results.put(NUMBERED)

@@ -82,6 +82,7 @@ def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> 
     try:
         handle = keep(box, result)
     except OneToolError as exc:
+        result.meta["not_stored"] = about["onetool"]["not_stored"] = box.mask(exc.message)
         return f"{cut} · all of it: .data (not stored: {exc.message})"
     about["onetool"]["handle"] = handle
     return f"{cut} · all of it: .data, or ot.result(handle='{handle}')"

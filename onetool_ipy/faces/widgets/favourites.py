@@ -44,7 +44,7 @@ class Favourites:
     def _read(self) -> Any:
         try:
             return json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
 

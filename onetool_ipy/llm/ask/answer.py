@@ -207,5 +207,11 @@ def _holds_records(value: Any, depth: int) -> bool:
 
 
 def _line(name: str, args: Mapping[str, Any]) -> str:
-    shown = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
-    return f"%tool {shown} {json.dumps(values.to_json(dict(args)), ensure_ascii=False)}" if args else f"%tool {shown}"
+    shown = name if _PLAIN_NAME.fullmatch(name) else _one_line(name)
+    return f"%tool {shown} {_one_line(values.to_json(dict(args)))}" if args else f"%tool {shown}"
+
+
+def _one_line(value: Any) -> str:
+    """JSON on one line: characters that end a line for Python, such as U+2028, are escaped."""
+    found = json.dumps(value, ensure_ascii=False)
+    return found if found.isprintable() else json.dumps(value)

@@ -235,7 +235,7 @@ def _read(place: Path) -> dict[str, list[str]] | None:
     """
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     number = found.get("format") if isinstance(found, dict) else None
     if isinstance(number, int) and number > _FORMAT:

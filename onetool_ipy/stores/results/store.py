@@ -8,12 +8,14 @@ lines are asked for, and what is stored then is what they are then. Once written
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from onetool_ipy.core import values
 from onetool_ipy.core.model import Json
 from onetool_ipy.stores.files import Draft, StoreError
 from onetool_ipy.stores.results.kept import Kept, KeptResults
@@ -111,6 +113,9 @@ class Results:
         at in the time there is. A pattern that takes longer than 10 s answers with `searched`, too. Very long lines
         are cut, and an answer ends at 32 MiB: `returned` and `has_more` tell.
         """
+        offset, limit = _whole("offset", offset), _whole("limit", limit)
+        if search is not None and not isinstance(search, str):
+            raise TypeError(f"search must be text, got {values.safe_repr(search, 40)}")
         if offset < 1:
             raise ValueError(f"offset must be >= 1 (1-indexed), got {offset}")
         if limit < 1:
@@ -163,7 +168,7 @@ class Results:
             writer = LineWriter(draft)
             for data in masked(parts, self._mask):
                 writer.add(data)
-            writer.finish({"tool": tool, "call_id": call_id, "created": created_ns, "expires": expires_ns})
+            writer.finish({"tool": str(tool), "call_id": str(call_id), "created": created_ns, "expires": expires_ns})
             draft.set_time(self._shelf.next_rank(expires_ns))
             draft.publish()
         except BaseException:  # also an interrupt: nothing may stay that nobody has the handle of
@@ -211,6 +216,16 @@ class Results:
     def _kept_row(self, handle: str, kept: Kept) -> Json:
         expires_ns = kept.created_ns + self._ttl_ns
         return _listed(handle, kept.tool, kept.created_ns, None, None, expires_ns)
+
+
+def _whole(name: str, number: Any) -> int:
+    """A whole number, also one of numpy's; raises TypeError for anything else."""
+    try:
+        if not isinstance(number, bool):
+            return operator.index(number)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a whole number, got {values.safe_repr(number, 40)}")
 
 
 def _page(file: LineFile, offset: int, limit: int) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,17 @@ def test_cells_hold_the_calls_that_ran_and_no_other(box: Toolbox, traces: Traces
     assert [cell.split(" ")[1] for cell in cells] == ["tools.echo", "a.cached", "time.now"]
     assert all(cell.startswith("%tool ") and "\n" not in cell for cell in cells)
     assert cells[-1] == "%tool time.now"
+
+
+@pytest.mark.parametrize("char", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\x1b"], ids=ascii)
+def test_no_character_splits_the_line_of_a_cell(box: Toolbox, char: str) -> None:
+    """IPython splits a cell where Python's splitlines does, so the rest would run as code of its own."""
+    said = f"one{char}!echo two"
+
+    (cell,) = box.ask("Go", model=ScriptedModel([[("tools.echo", {"message": said})], "ok"])).to_cells()
+
+    assert cell.splitlines() == [cell]
+    assert json.loads(cell.removeprefix("%tool tools.echo ")) == {"message": said}
 
 
 def test_text_and_repr_say_what_it_is() -> None:
