@@ -13,12 +13,12 @@ from onetool_ipy.stores.files import write_whole
 
 SWEEPERS = 12
 SWEEP = """
-import sys
+import os, sys
 from pathlib import Path
-from typing import Any
 from onetool_ipy.stores.files import sweep
+parent = os.getppid()
 print("sweeping", flush=True)
-while True:
+while os.getppid() == parent:  # who ends at its limit leaves none behind
     sweep(Path(sys.argv[1]))
 """
 
