@@ -18,10 +18,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     PrivateAttr,
     ValidationError,
-    field_serializer,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -109,12 +107,7 @@ def _said(check: Any) -> AfterValidator:
     return AfterValidator(run)
 
 
-Moment = Annotated[
-    datetime.datetime,
-    BeforeValidator(_moment),
-    AfterValidator(_utc),
-    PlainSerializer(lambda moment: moment.isoformat().replace("+00:00", "Z"), when_used="json"),
-]
+Moment = Annotated[datetime.datetime, BeforeValidator(_moment), AfterValidator(_utc)]
 Id = Annotated[str, _said(require_id)]
 Slug = Annotated[str, _said(require_slug)]
 Version = Annotated[str, _said(require_version)]
@@ -229,20 +222,16 @@ class _ToolFields(Record):
 
     def shared(self) -> dict[str, Any]:
         """`to_dict` with the record's own schemas in it: to be read or written, not to be given out."""
-        dumped = self.model_dump(mode="json", by_alias=True, exclude={"arg_schema", "output_schema"})
+        apart = {"arg_schema", "output_schema", "http", "limits"}
+        dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
+        limits = self.limits and self.limits.model_dump(mode="json", by_alias=True, exclude_none=True)
+        # Not by serializers of ours: pydantic would turn an interrupt inside one into an error of its own.
+        dumped |= {"http": self.http and self.http.wire(), "limits": limits}
         dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
         if self.output_schema_from == "author":  # as a record without the word
             dumped["outputSchemaFrom"] = None
         ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
         return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
-
-    @field_serializer("http")
-    def _http(self, http: HttpDefinition | None) -> dict[str, Any] | None:
-        return None if http is None else http.wire()
-
-    @field_serializer("limits")
-    def _limits(self, limits: Limits | None) -> dict[str, Any] | None:
-        return None if limits is None else limits.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class Tool(_ToolFields):
