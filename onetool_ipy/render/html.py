@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.core import values
 from onetool_ipy.core.printable import printable
 
-__all__ = ["Node", "escape", "is_numeric", "note", "numbered", "pre", "table", "tree"]
+__all__ = ["Node", "escape", "is_numeric", "marked_note", "note", "numbered", "pre", "table", "tree"]
 
 _MAX_CELL = 300
 _SHORT = 32
@@ -53,6 +53,11 @@ def numbered(lines: Iterable[tuple[int, str]]) -> str:
 def note(text: str) -> str:
     """A small line below an output."""
     return f'<div style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+
+
+def marked_note(mark: str, text: str) -> str:
+    """A note that a style sheet finds by its class."""
+    return f'<div class="{escape(mark)}">{note(text)}</div>'
 
 
 def table(

@@ -21,8 +21,11 @@ __all__ = ["Picture", "browser_picture", "result_picture", "usage_picture"]
 _MOST_TOOLS = 40
 _MOST_LINES = 20
 _COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
-_HINT = "Run this cell to use it."
-_ALONE = "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx)){display:none}</style>"
+_HINT = "Run this cell to use it. If it still is a picture then, anywidget is missing where JupyterLab runs."
+_ALONE = (
+    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-lack))"
+    "{display:none}</style>"
+)
 """The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
 
 

@@ -17,8 +17,9 @@ function render({ model, el }) {
   const stopWatching = watch(model, () => transport.lose(GONE));
   let isOver = false;
   let view = null;
-  const draw = ({ view: kind, options }) => {
+  const draw = ({ view: kind, options, picture }) => {
     if (isOver) return;
+    hide(picture);
     view = open(transport, kind, options);
     el.append(view.element);
   };
@@ -29,6 +30,15 @@ function render({ model, el }) {
     stopWatching();
     view?.close();
   };
+}
+
+/** Hide the static picture of this view by its id, wherever a front end has put it. */
+function hide(picture) {
+  if (!picture || document.getElementById(`${picture}-style`)) return;
+  const style = document.createElement('style');
+  style.id = `${picture}-style`;
+  style.textContent = `#${picture} { display: none; }`;
+  document.head.append(style);
 }
 
 function open(transport, kind, options) {

@@ -1,0 +1,43 @@
+// The widget itself, as anywidget draws it: the static picture goes, in any front end.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { ui, until } from './page.mjs';
+
+const { default: widget } = await ui('index');
+
+const TRUST = { how: 'no project', isTrusted: false, wouldRun: { servers: [] } };
+const ANSWERS = {
+  first: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
+  hello: { tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [], trust: TRUST },
+  entries: { items: [], isPartial: false }
+};
+
+/** A model whose kernel answers, or does not. */
+function modelOf(isAlive) {
+  const listeners = [];
+  return {
+    on: (_event, listener) => listeners.push(listener),
+    off: () => {},
+    send: ({ id, kind }) => isAlive && setTimeout(() => listeners[0]({ id, value: ANSWERS[kind] }), 0)
+  };
+}
+
+const hidden = element => window.getComputedStyle(element).display === 'none';
+
+test('the picture is hidden once the view lives, whatever its page names the places of outputs', async () => {
+  document.body.innerHTML = '<div class="output_a"><div id="otx-picture-1a2b"><div class="otx-picture">picture</div></div></div><div class="output_b"></div>';
+  const picture = document.getElementById('otx-picture-1a2b');
+  const close = widget.render({ model: modelOf(true), el: document.querySelector('.output_b') });
+  await until(() => document.querySelector('.otx-browser'));
+  assert.ok(hidden(picture));
+  close();
+});
+
+test('without a kernel the picture stays', async () => {
+  document.head.replaceChildren();
+  document.body.innerHTML = '<div><div id="otx-picture-1a2b">picture</div></div><div class="output_b"></div>';
+  const close = widget.render({ model: modelOf(false), el: document.querySelector('.output_b') });
+  await new Promise(resolve => setTimeout(resolve, 20)); // nothing comes, and nothing is to come
+  assert.ok(!hidden(document.getElementById('otx-picture-1a2b')));
+  close();
+});
