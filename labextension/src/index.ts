@@ -2,10 +2,9 @@
 
 import { ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
-import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { IStatusBar } from '@jupyterlab/statusbar';
+import type { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -26,34 +25,36 @@ const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
   description: 'The tools of the kernel of the notebook in front.',
   autoStart: true,
-  requires: [INotebookTracker],
-  optional: [ICommandPalette, ILauncher, IStatusBar, ISettingRegistry, ILabShell],
+  optional: [INotebookTracker, ICommandPalette, ISettingRegistry, ILabShell],
   activate
 };
 
 function activate(
   app: JupyterFrontEnd,
-  tracker: INotebookTracker,
+  tracker: INotebookTracker | null,
   palette: ICommandPalette | null,
-  launcher: ILauncher | null,
-  statusBar: IStatusBar | null,
   registry: ISettingRegistry | null,
   shell: ILabShell | null
 ): void {
+  if (!tracker) {
+    return; // a page without notebooks, such as Voila's
+  }
   const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings);
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
   addQuestions(tracker);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 });
   for (const command of ['onetool:open', 'onetool:browser', 'onetool:new-http', 'onetool:insert']) {
     palette?.addItem({ command, category: CATEGORY });
   }
   const choices = new Choices(panel, palette);
   panel.updated.connect(() => void choices.refresh());
   const status = new Status(panel, () => app.shell.activateById(PANEL_ID));
-  statusBar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed });
+  void service(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 }));
+  void service(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
+    bar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed })
+  );
   let isOpened = false;
   void follow(registry, settings => {
     choices.isOn = settings.palette;
@@ -65,6 +66,15 @@ function activate(
     }
     isOpened = true;
   });
+}
+
+/** A service that not every front end has: neither it nor its module is asked for before there is a notebook. */
+async function service<T>(app: JupyterFrontEnd, token: () => Promise<Token<T>>): Promise<T | null> {
+  try {
+    return await app.resolveOptionalService(await token());
+  } catch {
+    return null;
+  }
 }
 
 function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
