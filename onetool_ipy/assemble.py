@@ -167,9 +167,13 @@ def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], Bundle
 
 
 def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
-    """Put the project on the user's list, with its servers as they are now; or one server of it."""
+    """Put the project on the user's list, with its servers as they are now; or one server of it.
+
+    A server that is switched off was not shown, so the yes does not cover it.
+    """
     folder = config.paths.project
-    now = {name: pin_of(entry.written) for name, entry in config.settings.servers.items()}
+    shown = {name: entry for name, entry in config.settings.servers.items() if entry.data.get("enabled") is not False}
+    now = {name: pin_of(entry.written) for name, entry in shown.items()}
     known = _trust_list(env)
     before = known.get(folder) if server else None
     known.add(folder, now if before is None else {**before, server: now[server]})
@@ -233,8 +237,8 @@ def _pack_files(config: Config) -> PackFiles | None:
 
 
 def _require_trust(config: Config, file: Path) -> None:
-    """No code of a project is run before the user trusts it."""
-    if not config.trust.is_given:
+    """No code of a project is run before the user trusts it, nor after that ended in another process."""
+    if not config.trust.is_given or config.trust.has_changed():
         raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
 
 
@@ -286,9 +290,15 @@ def _registry(
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
         changed=box.tell_watchers,
         peek=lambda: bundles.refresh() or switched.refresh(),
-        before_list=box.servers.prepare,
+        before_list=partial(_before_list, box),
         explain=box.servers.explain,
     )
+
+
+def _before_list(box: Toolbox) -> None:
+    """Start the servers whose tools are not known yet, as far as the user trusts them now."""
+    box.heed_trust()
+    box.servers.prepare()
 
 
 def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleKit:

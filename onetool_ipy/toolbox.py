@@ -322,6 +322,7 @@ class Toolbox:
         """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
         from onetool_ipy.llm import open_model
 
+        self.heed_trust()
         config = self.config
         return open_model(
             which, config.settings.models, secrets=config.secrets, road=self.road, background=self.background
@@ -411,6 +412,7 @@ class Toolbox:
 
     def may_expand(self, snippet: str) -> bool:
         """Whether the template of a snippet may be filled without asking."""
+        self.heed_trust()
         return snippet in self._snippets or self._is_free()
 
     def require_trust(self) -> None:
@@ -427,12 +429,18 @@ class Toolbox:
         """What of the project a yes would let run, as far as it needs one."""
         return self.parts.inventory()
 
-    def trust(self, server: str = "") -> None:
+    def trust(self, server: str = "", *, shown: Inventory | None = None) -> None:
         """Trust the project from now on, with its servers as they are defined now; or say yes to one server alone.
 
-        Raises UsageProblem where there is nothing to trust.
+        `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
+        is nothing to trust.
         """
         self.follow_trust()
+        if shown is not None and self.would_run() != shown:
+            raise UsageProblem(
+                "The project has changed since you were shown what it holds; nothing was trusted.",
+                hint="Run it again to see what it holds now.",
+            )
         config = self.parts.config
         if config.trust.how == "no project":
             raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
@@ -474,14 +482,18 @@ class Toolbox:
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Look whether the user's trust changed meanwhile; let the face ask for what is missing."""
-        if self.parts.config.trust.has_changed():
-            self.follow_trust()
+        self.heed_trust()
         if self.on_untrusted is None or source not in _ASKED:
             return
         try:
             admit()
         except Untrusted as exc:
             self.on_untrusted(exc)
+
+    def heed_trust(self) -> None:
+        """Before something of the project may start: follow what the user said since, in whatever process."""
+        if self.parts.config.trust.has_changed() and not self._is_closed:
+            self.follow_trust()
 
     def follow_trust(self) -> None:
         """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""

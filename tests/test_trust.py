@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from onetool_ipy.assemble import open_leniently
-from onetool_ipy.core.errors import Untrusted
+from onetool_ipy.assemble import open_leniently, open_toolbox
+from onetool_ipy.core.errors import OneToolError, Untrusted, UsageProblem
+from onetool_ipy.faces.ipython.trust_question import question_lines
+from onetool_ipy.faces.trust_words import said_of, told_of_yes
 from onetool_ipy.toolbox import Toolbox
 
 _PACK = """\
@@ -278,3 +282,111 @@ def test_a_list_starts_servers_whose_tools_are_unknown(
     listing(box)
     assert clone.started.read_text() == "first "
     assert not clone.imported.exists()
+
+
+def test_a_yes_is_to_what_was_shown(clone: Clone, box: Toolbox) -> None:
+    """The files change while the person reads the question."""
+    shown = box.would_run()
+    clone.write_config(clone.server("second"))
+    with pytest.raises(UsageProblem, match="nothing was trusted"):
+        box.trust(shown=shown)
+    assert box.config.trust.how == "untrusted"
+    box.trust(shown=box.would_run())
+    assert box.config.trust.how == "listed"
+
+
+def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(clone: Clone, box: Toolbox) -> None:
+    on = clone.server("first")
+    clone.write_config(on.replace("srv: {", "srv: {enabled: false, "))
+    box.reload()
+    assert box.would_run().servers == ()
+    box.trust()
+    clone.write_config(on)
+    box.reload()
+    refused = box.call("srv.anything").error
+    assert refused is not None
+    assert refused.reason == "untrusted"
+    assert not clone.started.exists()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda box: box.ot.tools(),
+        lambda box: box.ot.health(),
+        lambda box: box.registry.list(),
+        lambda box: box.pack("mine").go(3),
+        lambda box: box.registry.load("mine.go"),
+        lambda box: box.call("srv.anything"),
+    ],
+)
+def test_the_end_of_trust_in_another_process_holds_at_once(
+    clone: Clone, box: Toolbox, start: Callable[[Toolbox], object]
+) -> None:
+    box.trust()
+    with clone.open() as other:
+        other.distrust()
+    with suppress(OneToolError):
+        start(box)
+    assert not clone.started.exists()
+    assert not clone.imported.exists()
+
+
+def test_models_end_with_the_trust(clone: Clone, box: Toolbox) -> None:
+    box.trust()
+    assert box.model("m") is not None
+    with clone.open() as other:
+        other.distrust()
+    with pytest.raises(UsageProblem):
+        box.model("m")
+
+
+def test_a_variable_that_the_project_sets_is_shown_with_its_value(clone: Clone, box: Toolbox) -> None:
+    clone.write_config("servers: {srv: {command: npx, env: {PATH: ./bin, T: '${TOKEN}'}}}\n")
+    box.reload()
+    assert "gets the variables TOKEN, PATH=./bin" in "\n".join(box.would_run().lines())
+
+
+def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "x\nNothing of it runs.\x1b[2J"
+    (folder / ".onetool" / "tools").mkdir(parents=True)
+    env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
+    with open_leniently(env=env, cwd=folder) as box:
+        said = [*question_lines(box), *told_of_yes(box), *said_of(box, was_listed=True)]
+        assert not [line for line in said if "\n" in line or "\x1b" in line]
+
+
+@pytest.mark.parametrize("way", ["nested", "moved", "parent's other folder", "link"])
+def test_trust_is_of_one_folder(clone: Clone, way: str) -> None:
+    """The yes to a project covers neither one inside it, nor one elsewhere, nor the same one under another path."""
+    with clone.open() as box:
+        box.trust()
+    place = {
+        "nested": clone.folder / "sub",
+        "moved": clone.home / "moved",
+        "parent's other folder": clone.home / "clone2",
+        "link": clone.home / "linked",
+    }[way]
+    if way == "link":
+        place.mkdir()
+        (place / ".onetool").symlink_to(clone.onetool)
+    elif way == "moved":
+        clone.folder.rename(place)
+    else:
+        shutil.copytree(clone.onetool, place / ".onetool")
+    with open_leniently(env=clone.env, cwd=place) as box:
+        assert box.config.trust.how == "untrusted"
+        assert not box.call("mine.go").ok
+    assert not clone.imported.exists()
+
+
+def test_a_project_named_outright_is_trusted_and_no_other(clone: Clone) -> None:
+    sub = clone.folder / "sub"
+    shutil.copytree(clone.onetool, sub / ".onetool")
+    with open_toolbox(sub, env=clone.env) as box:
+        assert box.config.trust.how == "named"
+        assert box.call("mine.go").ok
+    with clone.open() as box:
+        assert box.config.trust.how == "untrusted"
+    with open_leniently(env=clone.env, cwd=sub) as box:
+        assert box.config.trust.how == "untrusted", "it was trusted in that toolbox alone"

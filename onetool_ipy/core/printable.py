@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["json_printable", "printable"]
+__all__ = ["json_printable", "printable", "printable_line"]
 
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, DEL and C1 controls
@@ -22,6 +22,11 @@ _UNSAFE = re.compile(
 def printable(text: str) -> str:
     """Return the text with every character escaped that does something other than show itself."""
     return _UNSAFE.sub(_escape, text)
+
+
+def printable_line(text: str) -> str:
+    """Return the text on one line: newlines and tabs are escaped too."""
+    return printable(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def json_printable(text: str) -> str:

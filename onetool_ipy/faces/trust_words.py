@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.core.printable import printable_line
+
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
@@ -30,16 +32,17 @@ def trust_of(box: Toolbox) -> dict[str, Any]:
 def told_of_yes(box: Toolbox) -> list[str]:
     """What a yes is about to let run; or why there is nothing to say yes to."""
     trust, found = box.config.trust, box.would_run()
+    folder = printable_line(found.folder)
     if trust.how in _WHY:
-        return [f"{found.folder} is trusted already. {_WHY[trust.how]}"]
+        return [f"{folder} is trusted already. {_WHY[trust.how]}"]
     if trust.how == "listed" and not found.servers:
-        return [f"{found.folder} is trusted already."]
-    return [f"{found.folder} is trusted from now on. It may run:", *(f"  {line}" for line in found.lines())]
+        return [f"{folder} is trusted already."]
+    return [f"{folder} is trusted from now on. It may run:", *(f"  {line}" for line in found.lines())]
 
 
 def said_of(box: Toolbox, *, was_listed: bool) -> list[str]:
     """What `--remove` did."""
-    trust, folder = box.config.trust, box.config.paths.project
+    trust, folder = box.config.trust, printable_line(str(box.config.paths.project))
     if trust.how in _WHY:
         return [f"{folder} is still trusted. {_WHY[trust.how]}"]
     return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.config.trust import Trust, difference, drawn_names, pin_of
-from onetool_ipy.core.printable import printable
+from onetool_ipy.core.printable import printable_line
 
 __all__ = ["Inventory", "ServerEntry", "server_entries"]
 
@@ -20,7 +20,10 @@ _MOST_SHOWN = 20
 
 
 class ServerEntry(NamedTuple):
-    """One MCP server: what starts, and the variables and secrets that it would get, by name."""
+    """One MCP server: what starts, and the variables and secrets that it would get.
+
+    Those that come from the user are told by name, those that the project writes with their value: `PATH=./bin`.
+    """
 
     name: str
     runs: str
@@ -31,12 +34,12 @@ class ServerEntry(NamedTuple):
 
     def lines(self) -> list[str]:
         """The server as a question shows it."""
-        found = [f"server {_visible(self.name)}: {_visible(self.runs)}"]
+        found = [f"server {printable_line(self.name)}: {printable_line(self.runs)}"]
         if self.secrets:
             found.append(f"  gets the secrets {', '.join(self.secrets)}")
         if self.variables:
-            found.append(f"  gets the variables {', '.join(map(_visible, self.variables))}")
-        return found + [f"  {_visible(line)}" for line in self.changes]
+            found.append(f"  gets the variables {', '.join(map(printable_line, self.variables))}")
+        return found + [f"  {printable_line(line)}" for line in self.changes]
 
 
 class Inventory(NamedTuple):
@@ -51,7 +54,7 @@ class Inventory(NamedTuple):
 
     def lines(self) -> list[str]:
         """What would run, a line for each; a list that is cut says by how much."""
-        found = [f"pack file {_visible(file)}" for file in self.pack_files[:_MOST_SHOWN]]
+        found = [f"pack file {printable_line(file)}" for file in self.pack_files[:_MOST_SHOWN]]
         if len(self.pack_files) > _MOST_SHOWN:
             found.append(f"... and {len(self.pack_files) - _MOST_SHOWN} more pack files")
         for server in self.servers:
@@ -66,21 +69,21 @@ class Inventory(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON, for a form."""
         return {
-            "folder": _visible(self.folder),
-            "packFiles": [_visible(file) for file in self.pack_files],
+            "folder": printable_line(self.folder),
+            "packFiles": [printable_line(file) for file in self.pack_files],
             "servers": [
                 {
-                    "name": _visible(server.name),
-                    "runs": _visible(server.runs),
-                    "variables": [_visible(name) for name in server.variables],
+                    "name": printable_line(server.name),
+                    "runs": printable_line(server.runs),
+                    "variables": [printable_line(name) for name in server.variables],
                     "secrets": list(server.secrets),
-                    "changes": [_visible(line) for line in server.changes],
+                    "changes": [printable_line(line) for line in server.changes],
                 }
                 for server in self.servers
             ],
             "httpTools": self.http_tools,
-            "hosts": [_visible(host) for host in self.hosts],
-            "snippets": [_visible(name) for name in self.snippets],
+            "hosts": [printable_line(host) for host in self.hosts],
+            "snippets": [printable_line(name) for name in self.snippets],
         }
 
 
@@ -96,7 +99,7 @@ def server_entries(
             continue
         drawn = drawn_names(pin)
         inherited = [str(variable) for variable in pin.get("inherit") or ()]
-        given = [key for key, value in (pin.get("env") or {}).items() if not drawn_names(value)]
+        given = [f"{key}={value}" for key, value in (pin.get("env") or {}).items() if not drawn_names(value)]
         entry = ServerEntry(
             name,
             _runs(pin),
@@ -118,11 +121,6 @@ def _runs(pin: Mapping[str, Any]) -> str:
 
 
 def _joined(names: Sequence[str]) -> str:
-    shown = ", ".join(_visible(name) for name in names[:_MOST_SHOWN])
+    shown = ", ".join(printable_line(name) for name in names[:_MOST_SHOWN])
     more = len(names) - _MOST_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _visible(text: str) -> str:
-    """Text on one line, in which every character can be seen."""
-    return printable(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))

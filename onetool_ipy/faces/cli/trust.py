@@ -9,6 +9,7 @@ from typing import Any
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.config.trust import TrustList
+from onetool_ipy.core.printable import printable_line
 from onetool_ipy.faces.cli.say import FAILED, OK, say
 from onetool_ipy.faces.trust_words import said_of, told_of_yes
 
@@ -27,7 +28,7 @@ def add(commands: Any) -> None:
 def _trust(options: argparse.Namespace) -> int:
     if options.list:
         for folder in TrustList.of(os.environ, Path.home()).folders():
-            print(folder)
+            print(printable_line(str(folder)))
         return OK
     folder = Path(options.path).resolve()
     if not folder.is_dir():

@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from onetool_ipy.core.errors import Untrusted
+from onetool_ipy.core.printable import printable_line
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["MIME", "TrustQuestion", "is_yes", "question_lines"]
@@ -38,9 +39,9 @@ class TrustQuestion:
             data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
         if (answer := self._asked(lines, data)) is None:
             return
-        self._answered.add(about)
         if is_yes(answer):
-            self._box.trust(needed.server)
+            self._box.trust(needed.server, shown=found)
+        self._answered.add(about)
 
     def _asked(self, lines: list[str], data: dict[str, Any]) -> str | None:
         """What the person typed; None where nobody can be asked."""
@@ -63,7 +64,7 @@ def question_lines(box: Toolbox, server: str = "") -> list[str]:
         how = "has changed since you said yes to it" if any(e.changes for e in entries) else "is new"
         shown = [line for entry in entries for line in entry.lines()]
         return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
-    head = [f"This project is not trusted yet: {found.folder}", "If you trust it, it may run:"]
+    head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
     return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
 
 

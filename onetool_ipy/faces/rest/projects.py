@@ -106,8 +106,7 @@ class _Entry:
         elif seen != self._seen:
             with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
                 self.box.reload()
-        if self.box.config.trust.has_changed():
-            self.box.follow_trust()
+        self.box.heed_trust()
         self._seen = seen
         self._reap(self.box)
         return self.box

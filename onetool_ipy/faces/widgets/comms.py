@@ -108,8 +108,7 @@ class _Line:
     def _about(self, _payload: Json) -> Json:
         """How the project is, as far as it is known: no server is started for it."""
         box = self._box()
-        if box.config.trust.has_changed():
-            box.follow_trust()
+        box.heed_trust()
         box.registry.refresh()
         specs = box.registry.known()
         servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}

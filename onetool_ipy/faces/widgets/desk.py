@@ -27,6 +27,7 @@ from onetool_ipy.proxies import PackProxy
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
+    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Desk"]
@@ -95,6 +96,7 @@ class Desk:
             "usage": self._usage,
         }
         self._first: ToolResult | None = None
+        self._shown: Inventory | None = None
         box.watchers.append(self._changed)
 
     def show_first(self, result: ToolResult) -> None:
@@ -142,6 +144,7 @@ class Desk:
         return sorted(self._box.registry.known(), key=lambda spec: spec.name)
 
     def _hello(self, _payload: Json) -> Json:
+        self._box.heed_trust()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
         packs = self._box.registry.known_packs()
@@ -149,7 +152,7 @@ class Desk:
         known = {spec.name for spec in specs}
         return {
             "version": __version__,
-            "trust": trust_of(self._box),
+            "trust": self._standing(),
             "tools": len(specs),
             "packs": [{"name": name, "count": len(found)} for name, found in sorted(packs.items())],
             "sources": sorted({spec.source for spec in specs}),
@@ -161,7 +164,12 @@ class Desk:
     def _trust(self, payload: Json) -> Json:
         """Take the person's yes to the project, or to one server of it; without one, tell how it stands."""
         if payload.get("isTrusted") is True:
-            self._box.trust(str(payload.get("server") or ""))
+            self._box.trust(str(payload.get("server") or ""), shown=self._shown)
+        return self._standing()
+
+    def _standing(self) -> Json:
+        """How the project stands, to be shown; a yes is to what was shown last."""
+        self._shown = self._box.would_run()
         return trust_of(self._box)
 
     def _entries(self, _payload: Json) -> Json:

@@ -70,6 +70,9 @@ class Desk(Protocol):
     def servers(self) -> ServersDesk:
         """The MCP servers."""
 
+    def heed_trust(self) -> None:
+        """Follow what the user said of the project since."""
+
     def abandoned(self) -> int:
         """How many calls past their limit are still running."""
 

@@ -33,6 +33,7 @@ class State:
         Example:
             ot.health()
         """
+        self._desk.heed_trust()
         states = dict(self._desk.servers.check())
         proxy = {
             "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",

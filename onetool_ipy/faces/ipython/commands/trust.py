@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.core.printable import printable_line
 from onetool_ipy.faces.ipython import parse
 from onetool_ipy.faces.ipython.commands.group import Bench, Command, page
 from onetool_ipy.faces.trust_words import said_of, told_of_yes
@@ -33,13 +34,13 @@ class TrustCommands:
         asked = parse.read_options(rest, {"--remove": "switch"})
         if asked.words == ["list"] and not asked.given:
             folders = TrustList.of(os.environ, Path.home()).folders()
-            return page(self._box, [str(folder) for folder in folders] or ["You trust no project yet."])
+            return page(self._box, [printable_line(str(folder)) for folder in folders] or ["You trust no project yet."])
         if asked.words:
             raise UsageProblem(f"%tool trust does not know '{asked.words[0][:40]}'.", hint="It knows: list, --remove.")
         if asked.given:
             was_listed = self._box.distrust()
             return page(self._box, said_of(self._box, was_listed=was_listed))
         self._box.follow_trust()
-        lines = told_of_yes(self._box)
-        self._box.trust()
+        lines, shown = told_of_yes(self._box), self._box.would_run()
+        self._box.trust(shown=shown)
         return page(self._box, lines)
