@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,11 +90,10 @@ class Clone:
         self._write_bundles()
         self._write_shipped()
 
-    def env(self, before: Mapping[str, str]) -> dict[str, str]:
-        """The user's environment: no trust, and a token that is nobody's business."""
-        kept = {name: value for name, value in before.items() if name not in ("ONETOOL_STATE", "ONETOOL_CONFIG")}
-        state = {"XDG_STATE_HOME": str(self.state)}
-        return {**kept, **state, "HOME": str(self.home), "ONETOOL_TRUST": "", TOKEN_NAME: TOKEN}
+    def env(self) -> dict[str, str]:
+        """The user's variables, over those of the tests: nothing is trusted, and a token that is nobody's business."""
+        ours = dict.fromkeys(("ONETOOL_STATE", "ONETOOL_CONFIG", "ONETOOL_TRUST"), "")
+        return {**ours, "HOME": str(self.home), "XDG_STATE_HOME": str(self.state), TOKEN_NAME: TOKEN}
 
     def fired(self) -> set[str]:
         """The bad things that happened."""
@@ -102,7 +101,7 @@ class Clone:
 
     def files(self) -> dict[str, str]:
         """Every file of the repository and outside it, with what it holds."""
-        return dict(self._files(self.folder, self.outside))
+        return dict(_files(self.folder, self.outside))
 
     def kept(self) -> Iterator[tuple[Path, bytes]]:
         """Every file of the user's state."""
@@ -113,16 +112,6 @@ class Clone:
     def fire(self, name: str) -> str:
         """An expression of Python that writes a marker."""
         return f"__import__('pathlib').Path({str(self.markers)!r}, {name!r}).touch()"
-
-    def _files(self, *folders: Path) -> Iterator[tuple[str, str]]:
-        for folder in folders:
-            for path in folder.rglob("*"):
-                if path.is_symlink():
-                    yield str(path), f"-> {os.readlink(path)}"
-                elif path.is_file():
-                    yield str(path), str(path.read_bytes())
-                else:
-                    yield str(path), ""
 
     def _write_packs(self) -> None:
         fire = self.fire
@@ -262,3 +251,14 @@ class Clone:
         lines = ("%load_ext onetool_ipy", "$boom", "%tool g", "$jinja")
         cells = [{"cell_type": "code", "source": line} for line in lines]
         (self.folder / "hostile.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+
+
+def _files(*folders: Path) -> Iterator[tuple[str, str]]:
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_symlink():
+                yield str(path), f"-> {os.readlink(path)}"
+            elif path.is_file():
+                yield str(path), str(path.read_bytes())
+            else:
+                yield str(path), ""

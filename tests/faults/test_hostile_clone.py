@@ -1,0 +1,427 @@
+"""A cloned repository with every bad thing in it, through every face: nothing happens before the yes (contract 16).
+
+After the yes exactly what the question named happens; that is also the control that no marker is a dud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from onetool_ipy import Toolbox
+from onetool_ipy.assemble import open_leniently
+from onetool_ipy.faces.rest.routes import ROUTES
+from onetool_ipy.llm import ScriptedModel
+from tests.faces.rest.serving import Server
+from tests.faults.hostile_clone import ESCAPE, SECRET, TOKEN, Clone, Listener
+from tests.harness.kernel import Kernel, Outcome
+from tests.harness.patience import HANG_S
+
+PACKS = (
+    *("at_import", "in_annotation", "in_text", "in_returns", "in_default", "in_decorator", "in_all", "in_class"),
+    *("in_docstring", "in_requires", "in_literal", "linked", "globbed", "huge", "deep", "evil"),
+)
+TOOLS = (*(f"{pack}.go" for pack in PACKS), "shop.get", "shop.signed", "shop.go", "shop.get@1", "config.say", "say")
+SERVED = ("srv.anything", "web.anything", "off.anything")
+
+
+class Watch:
+    """What must not happen. `check` is asked after each thing that was done."""
+
+    def __init__(self, clone: Clone) -> None:
+        self._clone = clone
+        self._files = clone.files()
+
+    def check(self, done: str, said: str) -> None:
+        assert self._clone.fired() == set(), done
+        assert self._clone.listener.accepted == 0, f"{done}: {self._clone.listener.received}"
+        assert TOKEN not in said, done
+        assert SECRET not in said, done
+        assert ESCAPE not in said, f"{done}: {said!r}"
+
+    def finish(self) -> None:
+        """Nothing was written but to the user's state, and there is nothing private in that."""
+        assert self._clone.files() == self._files
+        for path, data in self._clone.kept():
+            assert TOKEN.encode() not in data, path
+            assert SECRET.encode() not in data, path
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """The repository that nobody says yes to."""
+    listener = Listener()
+    yield Clone(tmp_path_factory.mktemp("hostile"), listener)
+    listener.close()
+
+
+@pytest.fixture
+def watch(clone: Clone) -> Iterator[Watch]:
+    watching = Watch(clone)
+    yield watching
+    watching.finish()
+
+
+@pytest.fixture(scope="module")
+def notebook(clone: Clone) -> Iterator[Kernel]:
+    """A kernel in the repository with the extension loaded, for all tests here."""
+    with Kernel(clone.folder, env=clone.env()) as kernel:
+        loaded = kernel.execute("%load_ext onetool_ipy")
+        assert loaded.text == "", "loading says nothing"
+        yield kernel
+
+
+@pytest.fixture
+def box(clone: Clone) -> Iterator[Toolbox]:
+    with open_leniently(env={**os.environ, **clone.env()}, cwd=clone.folder) as opened:
+        yield opened
+
+
+def said_in(outcome: Outcome) -> str:
+    """All that a cell gave, of every kind."""
+    rich = [json.dumps(dict(shown.data)) for shown in outcome.displays] + [json.dumps(dict(outcome.result or {}))]
+    return "\n".join([outcome.text, *rich])
+
+
+LOOKS = (
+    *("%tool", "%tool list", "%tool list go", "%tool search go", "%tool health", "%tool why", "%tool help"),
+    *("%tool history", "%tool stats", "%tool results", "%tool jobs", "%tool usage", "%tool browse", "%tool reload"),
+    *("%tool bundle list", "%tool bundle show shop", "%tool bundle show shop.get", "%tool server", "%tool server list"),
+    *("%tool trust list", "%tool trust --remove", "%tool install", "%tool replay off", "%tool serve stop"),
+    *("%tool shop", "%tool srv", "%tool web", "%tool at_import", "%tool in_requires", "%tool evil"),
+    *(f"%tool info {name}" for name in TOOLS),
+    *(f"%tool {name} --help" for name in (*TOOLS, *SERVED)),
+    *(f"%tool {name} --dry" for name in (*TOOLS, *SERVED)),
+    *("%tool at_import.go?", "at_import?", "at_import.go?", "shop?", "srv?", "srv.anything?", "$boom?", "$g?"),
+    *("at_import", "at_import.go", "dir(at_import)", "shop", "srv", "dir(srv)", "srv.anything", "web.anything"),
+    *("%snippet", "%snippet boom --show", "%snippet jinja --show", "%snippet jinja n=3 --show"),
+    *(
+        "from onetool_ipy.live import at_import as live_pack",
+        "live_pack.go",
+        "@tool\ndef mine(x: int = 1):\n    'Mine.'",
+    ),
+    *("%tool server logs srv", "%tool server stop srv", "%tool server remove srv", "%tool server import missing.json"),
+)
+"""What only looks, or is about nothing of the project. Each may fail; none may do anything."""
+
+OT = (
+    *(
+        "tools()",
+        "tools(info='full')",
+        "packs()",
+        "packs(info='full')",
+        "aliases(info='full')",
+        "snippets(info='full')",
+    ),
+    *("help(query='go')", "help(query='$boom')", "help(query='at_import.go')", "help(query='shop')", "config()"),
+    *(
+        "health()",
+        "stats()",
+        "stats(period='day')",
+        "history()",
+        "results()",
+        "result(handle='x')",
+        "deps()",
+        "deps(tool='in_requires')",
+    ),
+    *("version()", "reload()", "notify(topic='out', message='m')", "notify(topic='link', message='m')", "browser()"),
+    *("browser('at_import.go')", "usage()", "view({'a': 1})", "run('boom')", "run('jinja')", "run('g')", "run('get')"),
+    *("map('at_import.go', [{'x': 1}])", "map('shop.get', [{}])", "replay('/nowhere/x.yaml')"),
+)
+"""Every function of `ot`."""
+
+CALLS = (
+    *(f"%tool {name}" for name in (*TOOLS, *SERVED)),
+    *(f"%tool {name} --unchecked" for name in ("at_import.go", "shop.get", "srv.anything")),
+    *(f"%tool {name} --bg" for name in ("at_import.go", "shop.get", "srv.anything")),
+    *(f"%tool check {name}" for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")),
+    *(f"%tool check {name} --call" for name in ("at_import.go", "in_docstring.go", "shop.get", "shop.signed")),
+    *("$boom", "$jinja", "$jinja n=1", "$g", "$get", "$at_import.go", "$shop.get", "%snippet boom", "%snippet jinja"),
+    *("at_import.go()", "at_import.go(1)", "in_default.go(1)", "shop.get()", "shop.signed()", "shop.go()"),
+    *("await at_import.go.aio()", "await shop.get.aio()", "srv.anything()", "srv.anything(1)", "web.anything()"),
+    *("live_pack.go()", "live_pack.go(2)", "await srv.anything.aio()"),
+    *(f"%tool server {verb} {name}" for verb in ("start", "restart", "test") for name in ("srv", "web", "off")),
+    *(
+        "%ask hello",
+        "%ask --model m hello",
+        "%%ask\ntool:at_import.go {}",
+        "%ask tool:shop.get {}",
+        "%ask tool:srv.x {}",
+    ),
+    *(
+        "%tool history rerun",
+        "%tool history rerun 1",
+        "%tool time.now",
+        "nb.mine()",
+        "%tool fs.read_file path=/etc/passwd",
+    ),
+    *("%tool fs.list_dir path=../outside", "%tool fs.read_file path=../outside/secrets.yaml"),
+    *("%tool fs.read_file path=.onetool/secrets.yaml", "%tool fs.search_text path=.. pattern=sec-"),
+    *("%tool serve", "%tool serve --allow *", "%tool serve stop", "%tool health", "%tool list"),
+)
+"""What would run something of the project. Nobody can be asked here, so each is refused."""
+
+
+def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> None:
+    for line in LOOKS:
+        watch.check(line, said_in(notebook.execute(line, allow_errors=True)))
+    offered = set(re.findall(r"^%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE))
+    tried = {line.split()[1] for line in (*LOOKS, *CALLS) if line.startswith("%tool ")}
+    assert offered - tried == {"new", "import", "view"}, "those write what a person asks for"
+
+
+def test_every_function_of_ot_does_nothing(notebook: Kernel, watch: Watch) -> None:
+    for call in OT:
+        watch.check(f"ot.{call}", said_in(notebook.execute(f"ot.{call}", allow_errors=True)))
+    known = json.loads(notebook.evaluate("__import__('json').dumps(dir(ot))")[1:-1])
+    assert set(known) == {call.partition("(")[0] for call in OT}
+
+
+def test_tab_and_shift_tab_do_nothing(notebook: Kernel, watch: Watch) -> None:
+    names = ("at_import", "in_requires", "shop", "srv")
+    places = [
+        *("%tool ", "%tool info ", "%tool check ", "%tool bundle show ", "%tool server start ", "$", "$b", "$boom "),
+        *("$jinja ", "$jinja n", "%snippet ", "%snippet jinja ", "%ask +", "%ask --model ", "ot.", "ot.run("),
+        *("from onetool_ipy.live import ", "%tool fs.read_file path=../", "%tool fs.read_file path="),
+        *(f"{head}{name}{tail}" for head in ("%tool ", "$", "") for name in names for tail in (".", ".go", ".go ")),
+        *(f"{name}.go(" for name in names),
+        *(f"%tool {name}.go x=" for name in names),
+    ]
+    for text in places:
+        found = notebook.complete(text)
+        watch.check(f"Tab at {text!r}", json.dumps(dict(found.reply), default=str, ensure_ascii=False))
+        watch.check(f"Shift-Tab at {text!r}", notebook.inspect(text, detail_level=1))
+
+
+def test_every_call_in_a_notebook_is_refused(notebook: Kernel, watch: Watch) -> None:
+    for line in CALLS:
+        outcome = notebook.execute(line, allow_errors=True)
+        watch.check(line, said_in(outcome))
+        if line.startswith(("%tool at_", "%tool in_", "%tool shop.", "%tool srv.", "%tool web.", "$")):
+            assert "%tool trust" in outcome.text or "--bg" in line, f"{line}: {outcome.text}"
+
+
+def test_a_no_is_a_no(notebook: Kernel, watch: Watch) -> None:
+    running = notebook.start_execute("%tool at_import.go", allow_stdin=True)
+    notebook.answer_input("n")
+    watch.check("no", said_in(running.wait(allow_errors=True)))
+    for line in ("at_import.go()", "$boom", "%tool shop.get", "srv.anything()", "%ask hello"):
+        watch.check(line, said_in(notebook.execute(line, allow_stdin=False, allow_errors=True)))
+
+
+DESK = """
+import json, queue
+from onetool_ipy.core import current
+from onetool_ipy.faces.widgets.desk import Desk
+said = queue.Queue()
+desk = Desk(current.toolbox(), send=said.put, namespace=lambda: get_ipython().user_ns, keep=lambda result: "")
+def asked(kind, payload):
+    desk.receive({"id": 7, "kind": kind, "payload": payload})
+    got = []
+    while not got or got[-1].get("id") != 7:
+        got.append(said.get(timeout=60))
+    while got[-1].get("id") == 7 and "job" in (got[-1].get("value") or {}) and kind == "run":
+        while got[-1].get("status") not in ("done", "failed", "cancelled"):
+            got.append(said.get(timeout=60))
+    return json.dumps(got, default=str)
+kinds = json.dumps([*desk._quick, *desk._slow])
+"""
+
+
+def test_the_screens_do_nothing(notebook: Kernel, watch: Watch) -> None:
+    notebook.execute(DESK)
+    payloads: list[dict[str, Any]] = [{}, {"query": "go"}, {"handle": "x", "offset": 0, "limit": 5}]
+    for name in ("at_import.go", "in_requires.go", "shop.get", "shop.signed", "shop.go", "srv.anything"):
+        payloads += [{"name": name, "args": {}, "isOn": False}]
+    for kind in json.loads(notebook.evaluate("kinds")[1:-1]):
+        for payload in payloads:
+            outcome = notebook.execute(f"asked({kind!r}, {payload!r})", allow_errors=True)
+            assert outcome.ok, outcome.text
+            watch.check(f"{kind} {payload}", said_in(outcome))
+
+
+def test_an_ask_calls_nothing_of_it(box: Toolbox, watch: Watch) -> None:
+    calls = [("at_import.go", {}), ("shop.get", {}), ("shop.go", {}), ("srv.anything", {}), ("config.say", {})]
+    for approve in (None, ["*"]):
+        model = ScriptedModel([[*calls], "Done."])
+        answer = box.ask("Go.", model=model, approve=approve)
+        watch.check("ask", str(answer.to_dict()))
+        refusals = [outcome.content["error"]["reason"] for outcome in model.requests[1].outcomes]
+        assert set(refusals) <= {"untrusted", "not_approved", None}, refusals
+    watch.check("tool:", str(box.ask("tool:at_import.go {}", model=ScriptedModel(["No."])).to_dict()))
+    watch.check("formats", str([box.formats(provider) for provider in ("openai", "gemini", "anthropic", "ollama")]))
+
+
+def test_rest_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
+    server = Server(tmp_path, env=clone.env())
+    try:
+        (server.root / "clone").symlink_to(clone.folder)
+        for route in ROUTES:
+            watch.check(f"{route.verb} {route.path}", "\n".join(_rest(server, route, clone, "clone")))
+    finally:
+        server.close()
+    watch.check("the log", server.log)
+
+
+def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[str]:
+    """Ask one route for each tool of the bundle. What writes is asked about a bundle that is not there."""
+    body = {"isTrusted": False} if route.operation == "setTrust" else route.example
+    is_write = route.verb in ("PUT", "PATCH", "DELETE")
+    bundle = "0190b5a0-0000-7000-8000-000000000000" if is_write else clone.bundle
+    for tool in ("get", "signed", "go"):
+        path = route.path.format(bundleID=bundle, toolSlug=tool, version="1").removeprefix("/")
+        if route.operation in ("putBundle", "importOpenapi"):
+            body = {"slug": "no good"}
+        query = {"project": project, "q": "go", "includeDisabled": "true"}
+        known = {param.name for param in route.query}
+        params = {name: value for name, value in query.items() if name == "project" or name in known}
+        options: dict[str, Any] = {"json": body} if body is not None else {}
+        answer = server.client.request(route.verb, path, params=params, **options)
+        assert answer.status_code < 500, answer.text
+        if route.operation == "invokeTool":
+            assert answer.status_code == 403, answer.text
+        yield answer.text
+
+
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("tools", "list"),
+    ("tools", "list", "--json"),
+    ("tools", "info", "at_import.go"),
+    ("tools", "info", "in_requires.go"),
+    ("tools", "invoke", "at_import.go"),
+    ("tools", "invoke", "shop.get"),
+    ("tools", "invoke", "srv.anything"),
+    ("tools", "invoke", "evil.go"),
+    ("health",),
+    ("stubs", "--output", "{out}/typings"),
+    ("export", "hostile.ipynb", "--output", "-"),
+    ("ask", "hello"),
+    ("ask", "tool:at_import.go {{}}", "--approve", "*"),
+    ("trust", "--list"),
+    ("trust", "--remove"),
+    ("init", "{out}/new"),
+    ("import", "openapi", "missing.json"),
+    ("mcp", "--help"),
+)
+
+
+def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
+    for words in COMMANDS:
+        line = [sys.executable, "-m", "onetool_ipy", *(word.format(out=tmp_path) for word in words)]
+        env = {**os.environ, **clone.env()}
+        done = subprocess.run(line, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
+        watch.check(" ".join(words), done.stdout + done.stderr)
+    shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^    (\w+) ", shown.stdout, re.MULTILINE)) == {words[0] for words in COMMANDS}
+
+
+def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:
+    async def drive() -> str:
+        words = ["-m", "onetool_ipy", "mcp", "--tool-allow", "*"]
+        process = StdioServerParameters(
+            command=sys.executable, args=words, cwd=str(clone.folder), env={**os.environ, **clone.env()}
+        )
+        mine = (*PACKS, "shop", "config", "srv", "web")
+        async with Client(stdio_client(process), mode="auto", read_timeout_seconds=HANG_S) as client:
+            listed = await client.list_tools()
+            wanted = [tool.name for tool in listed.tools if str(tool.title).partition(".")[0] in mine]
+            called = [str(await client.call_tool(name, {})) for name in wanted]
+        return "\n".join([str(listed), *called])
+
+    said = asyncio.run(drive())
+    assert "at_import" in said
+    watch.check("mcp", said)
+
+
+HAPPENS: tuple[tuple[str, set[str]], ...] = (
+    ("%tool in_annotation.go", {"annotation"}),
+    ("%tool in_text.go", {"text"}),
+    ("%tool in_returns.go", {"returns"}),
+    ("%tool in_default.go", {"default"}),
+    ("%tool in_decorator.go", {"decorator"}),
+    ("%tool in_all.go", {"all"}),
+    ("%tool in_class.go", {"class"}),
+    ("%tool check in_docstring.go", {"docstring"}),
+    ("ot.deps(tool='in_requires')", {"requires"}),
+    ("$boom", {"snippet"}),
+    ("$jinja", {"jinja"}),
+    ("%tool srv.anything", {"server"}),
+    ("%tool shop.get", {"/bundle"}),
+    ("%tool shop.signed", {"/token", "/signed"}),
+    ("%tool web.anything", {"/mcp"}),
+    ("%ask hello", {"/model/api/chat"}),
+)
+"""What a trusted project does, and the markers and paths that show it: each this one thing, and nothing else."""
+
+NEVER = {"entry-point": "evil_module.py", "huge": ".onetool/tools/huge.py", "linked": "../outside/packs/linked.py"}
+"""What does not even happen in a trusted project, and the file that would do it."""
+
+
+@pytest.fixture
+def trusted(tmp_path: Path) -> Iterator[tuple[Clone, Kernel, str]]:
+    """The same repository, a kernel in it, and the question that was answered with a yes."""
+    listener = Listener()
+    clone = Clone(tmp_path, listener)
+    with Kernel(clone.folder, env=clone.env()) as kernel:
+        kernel.execute("%load_ext onetool_ipy")
+        running = kernel.start_execute("%tool at_import.go", allow_stdin=True)
+        kernel.answer_input("yes")
+        yield clone, kernel, running.wait().text
+    listener.close()
+
+
+def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Clone, Kernel, str]) -> None:
+    clone, kernel, question = trusted
+    assert clone.fired() == {"import"}, "the call that was asked for, and nothing else"
+    assert clone.listener.accepted == 0
+    named = ("tools/at_import.py", "tools/in_requires.py", sys.executable, f"{clone.listener.url}/mcp", "HOSTILE_TOKEN")
+    for part in (*named, "2 HTTP tools to 127.0.0.1", "$boom", "$jinja"):
+        assert part in question, part
+    assert TOKEN not in question
+    seen = {"import"}
+    for line, expected in HAPPENS:
+        kernel.execute(line, allow_errors=True)
+        now = clone.fired() | clone.listener.paths()
+        assert now - seen == expected, line
+        seen = now
+    for line in ("%tool linked.go", "%tool globbed.go", "%tool huge.go", "%tool evil.go", "%tool off.anything"):
+        kernel.execute(line, allow_errors=True)
+    assert clone.fired() | clone.listener.paths() == seen, "what is outside, too large or switched off"
+    assert (clone.markers / "server").read_text() == TOKEN, "it got what the question named"
+    assert any(TOKEN.encode() in data for data in clone.listener.received if data.startswith(b"POST /mcp"))
+    assert (clone.outside / "state").is_dir(), "state_dir counts now"
+    assert kernel.execute("%tool fs.list_dir path=../outside").ok, "and fs.roots"
+    assert "ask.approve" in kernel.execute("%tool health").text, "which never counts from a project"
+
+
+def test_what_never_happens_is_no_dud(clone: Clone) -> None:
+    """The control of the markers that not even a trusted project sets off."""
+    for marker, file in NEVER.items():
+        code = f"import runpy; runpy.run_path({str(clone.folder / file)!r})"
+        assert marker not in clone.fired()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert marker in clone.fired()
+        (clone.markers / marker).unlink()
+
+
+def test_the_end_of_trust_ends_what_runs(trusted: tuple[Clone, Kernel, str]) -> None:
+    clone, kernel, _ = trusted
+    assert "no longer trusted" in kernel.execute("%tool trust --remove").text
+    before = clone.fired(), clone.listener.accepted
+    for line in ("%tool at_import.go", "at_import.go(1)", *(line for line, _ in HAPPENS)):
+        assert "%tool trust" in kernel.execute(line, allow_errors=True).text or line.startswith(
+            ("ot.", "%ask", "%tool check")
+        )
+    assert (clone.fired(), clone.listener.accepted) == before
