@@ -26,9 +26,7 @@ class MarimoScreens(Screens):
         super().__init__(box, _Notebook())
 
     def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
-        import marimo  # type: ignore[import-not-found,unused-ignore]  # there where it runs
-
-        return marimo.ui.anywidget(self._view(view, options, picture, result))
+        return sys.modules["marimo"].ui.anywidget(self._view(view, options, picture, result))
 
 
 class _Notebook:
