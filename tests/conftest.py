@@ -6,6 +6,7 @@ tests run last: Playwright's event loop stays alive in this thread, and async te
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import shutil
@@ -39,8 +40,26 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("shared")  # what is slow is the machine; before any test is read
+    config.stash[_STDERR] = os.dup(2)  # nothing is captured yet
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Past its limit a test ends its process, and stderr shows where each thread stood.
+
+    pytest-timeout would do so too, but not from a worker of a parallel run, whose output goes nowhere, nor where C code
+    lets no other thread run.
+    """
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
+    if limit_s and not item.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(0.99 * limit_s, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -156,5 +175,6 @@ def pytest_runtest_makereport(
 
 
 _HOME: pytest.StashKey[Path] = pytest.StashKey()
+_STDERR: pytest.StashKey[int] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 _MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
