@@ -176,7 +176,8 @@ def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
     now = {name: pin_of(entry.written) for name, entry in shown.items()}
     known = _trust_list(env)
     before = known.get(folder) if server else None
-    known.add(folder, now if before is None else {**before, server: now[server]})
+    wanted = {name: pin for name, pin in now.items() if server in ("", name)}
+    known.add(folder, now if before is None else {**before, **wanted})
 
 
 def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:

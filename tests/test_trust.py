@@ -301,6 +301,7 @@ def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(clone: C
     box.reload()
     assert box.would_run().servers == ()
     box.trust()
+    box.trust("srv")  # nor by a yes to it alone
     clone.write_config(on)
     box.reload()
     refused = box.call("srv.anything").error
