@@ -127,6 +127,6 @@ $(SERVERS): tests/servers.txt
 
 $(CLIENTS): tests/clients.txt
 	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
-	@echo "Installing the MCP clients that the tests serve into .venv-clients ..."
+	@echo "Installing the MCP client and Voila for the tests into .venv-clients ..."
 	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt
 	@touch $@
