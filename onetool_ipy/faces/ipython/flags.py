@@ -152,7 +152,7 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
         listed = f"An argument has no dashes: {word}=value. {listed}"
     raise UsageProblem(
         f"No flag {show(name)}." + (f" Did you mean '{near[0]}'?" if near else ""),
-        hint=f"{listed} After -- everything is an argument.",
+        hint=f"{listed} After -- come only arguments.",
     )
 
 
