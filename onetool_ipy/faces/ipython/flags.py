@@ -146,7 +146,7 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name[:40], known, n=1)
-    listed = f"There are: {', '.join(known)}." if known else "There are none here."
+    listed = f"Flags: {', '.join(known)}." if known else "There are none here."
     word = name.lstrip("-")[:40]
     if known is FLAGS and word.isidentifier() and not difflib.get_close_matches(word, [f.lstrip("-") for f in known]):
         listed = f"An argument has no dashes: {word}=value. {listed}"
