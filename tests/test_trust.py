@@ -381,6 +381,19 @@ def test_trust_is_of_one_folder(clone: Clone, way: str) -> None:
     assert not clone.imported.exists()
 
 
+def test_under_the_variable_nothing_is_asked_or_pinned(clone: Clone) -> None:
+    env = {**clone.env, "ONETOOL_TRUST": str(clone.home)}
+    with open_leniently(env=env, cwd=clone.folder) as box:
+        box.call("srv.anything")
+        clone.write_config(clone.server("second"))
+        box.reload()
+        box.call("srv.anything")
+        assert clone.started.read_text() == "first second "
+        assert box.would_run().servers == ()
+    with clone.open() as box:
+        assert box.config.trust.how == "untrusted", "nothing was recorded"
+
+
 def test_a_project_named_outright_is_trusted_and_no_other(clone: Clone) -> None:
     sub = clone.folder / "sub"
     shutil.copytree(clone.onetool, sub / ".onetool")

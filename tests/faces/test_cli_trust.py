@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 
@@ -68,6 +69,24 @@ def test_init_trusts_the_folder_that_it_makes(folder: Path, words: list[str]) ->
     new.mkdir()
     assert run(new, *words).returncode == 0
     assert run(new, "trust", "--list").stdout.split() == [str(new)]
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_the_token_of_our_mcp_server_comes_from_no_project_that_is_not_trusted(folder: Path, is_trusted: bool) -> None:
+    secrets = folder / ".onetool" / "secrets.yaml"
+    secrets.touch(mode=0o600)
+    secrets.write_text("ONETOOL_MCP_TOKEN: known-to-who-wrote-it\n", encoding="utf-8")
+    if is_trusted:
+        run(folder, "trust")
+    home = folder.parent
+    env = {**os.environ, "HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": ""}
+    command = [sys.executable, "-m", "onetool_ipy", "mcp", "--http"]
+    with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as serving:
+        assert serving.stderr is not None
+        said = next(line for line in serving.stderr if line.startswith("Serving on"))
+        answer = httpx.post(said.split()[-1], headers={"Authorization": "Bearer known-to-who-wrote-it"}, json={})
+        serving.terminate()
+    assert (answer.status_code != 401) is is_trusted
 
 
 def test_init_trusts_no_folder_that_was_there(folder: Path) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from onetool_ipy import open_toolbox
 
@@ -249,13 +250,18 @@ class Clone:
         (info / "entry_points.txt").write_text("[onetool_ipy.packs]\nevil = evil_module\n")
         (self.folder / "evil_module.py").write_text(f"{self.fire('entry-point')}\n{_FUNCTION}")
         lines = ("%load_ext onetool_ipy", "$boom", "%tool g", "$jinja")
-        cells = [{"cell_type": "code", "source": line} for line in lines]
-        (self.folder / "hostile.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+        empty: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        cells = [{**empty, "source": line} for line in lines]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+        notebook = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
+        (self.folder / "hostile.ipynb").write_text(json.dumps(notebook))
 
 
 def _files(*folders: Path) -> Iterator[tuple[str, str]]:
     for folder in folders:
         for path in folder.rglob("*"):
+            if ".ipynb_checkpoints" in path.parts:  # JupyterLab's own
+                continue
             if path.is_symlink():
                 yield str(path), f"-> {os.readlink(path)}"
             elif path.is_file():

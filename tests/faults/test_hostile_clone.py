@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -27,6 +27,12 @@ from tests.faces.rest.serving import Server
 from tests.faults.hostile_clone import ESCAPE, SECRET, TOKEN, Clone, Listener
 from tests.harness.kernel import Kernel, Outcome
 from tests.harness.patience import HANG_S
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+    from tests.harness.lab import Lab
+    from tests.harness.wheel import Installed
 
 PACKS = (
     *("at_import", "in_annotation", "in_text", "in_returns", "in_default", "in_decorator", "in_all", "in_class"),
@@ -264,9 +270,8 @@ def test_an_ask_calls_nothing_of_it(box: Toolbox, watch: Watch) -> None:
 
 
 def test_rest_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
-    server = Server(tmp_path, env=clone.env())
+    server = Server(tmp_path, env=clone.env(), root=clone.home)
     try:
-        (server.root / "clone").symlink_to(clone.folder)
         for route in ROUTES:
             watch.check(f"{route.verb} {route.path}", "\n".join(_rest(server, route, clone, "clone")))
     finally:
@@ -290,7 +295,8 @@ def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[st
         answer = server.client.request(route.verb, path, params=params, **options)
         assert answer.status_code < 500, answer.text
         if route.operation == "invokeTool":
-            assert answer.status_code == 403, answer.text
+            refused = (409, "unavailable") if tool == "go" else (403, "untrusted")
+            assert (answer.status_code, answer.json()["error"]["reason"]) == refused
         yield answer.text
 
 
@@ -425,3 +431,42 @@ def test_the_end_of_trust_ends_what_runs(trusted: tuple[Clone, Kernel, str]) -> 
             ("ot.", "%ask", "%tool check")
         )
     assert (clone.fired(), clone.listener.accepted) == before
+
+
+def shown(panel: Locator) -> str:
+    """What a page shows; there a control character does nothing."""
+    return panel.inner_text().replace(ESCAPE, "")
+
+
+@pytest.mark.browser
+def test_the_panel_in_a_browser_does_nothing(
+    tmp_path: Path, installed_wheel: Installed, shared_lab: Lab, clone: Clone, watch: Watch
+) -> None:
+    """A notebook of the repository is opened; each tool and each bundle is clicked in the panel; two are run."""
+    from playwright.sync_api import expect
+
+    from tests.harness.lab import Lab  # Playwright is only for those who need a browser
+
+    lab = Lab(installed_wheel, tmp_path, root=clone.home, env=clone.env(), browser=shared_lab.browser)
+    try:
+        notebook = lab.open_file(clone.folder / "hostile.ipynb")
+        panel = notebook.show_panel()
+        panel.get_by_role("button", name="Load it").click()
+        expect(panel.locator(".otx-trust")).to_contain_text("tools/at_import.py")
+        expect(notebook.page.locator(".onetool-Status")).to_contain_text("Untrusted")
+        watch.check("the panel", shown(panel))
+        for name in ("at_import.go", "in_requires.go", "in_default.go", "shop.get", "shop.signed", "shop.go"):
+            panel.get_by_label("Search tools").fill(name)
+            panel.locator(".otx-tool", has_text=name).first.click()
+            run = panel.get_by_role("button", name="Run", exact=True)
+            expect(run).to_be_visible()
+            run.click()
+            expect(panel.locator(".otx-result").first).to_contain_text("this project is not trusted")
+            watch.check(f"Run {name}", shown(panel))
+            panel.locator(".otx-back").click()
+        panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Bundles").click()
+        expect(panel).to_contain_text("shop")
+        watch.check("bundles", shown(panel))
+    finally:
+        lab.close()
+    watch.check("the log", lab.log)

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -145,14 +145,22 @@ class Lab:
     """A JupyterLab server run from a venv, and the browser that looks at it."""
 
     def __init__(
-        self, installed: Installed, folder: Path, *, flags: Sequence[str] = (), browser: Browser | None = None
+        self,
+        installed: Installed,
+        folder: Path,
+        *,
+        flags: Sequence[str] = (),
+        browser: Browser | None = None,
+        root: Path | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Start the server with every Jupyter folder below `folder`; `flags` are more of its options.
 
-        A `browser` of another Lab is borrowed: one thread can have one Playwright.
+        A `browser` of another Lab is borrowed: one thread can have one Playwright. `root` is the folder that is served,
+        by default a new one; `env` goes over the variables of the tests.
         """
-        self.root = folder / "root"
-        self.root.mkdir(parents=True)
+        self.root = root or folder / "root"
+        self.root.mkdir(parents=True, exist_ok=root is not None)
         self.token = secrets.token_hex(16)
         self.notebooks: list[Notebook] = []
         self._log: list[str] = []
@@ -170,7 +178,7 @@ class Lab:
                 *flags,
             ],
             cwd=folder,
-            env={**os.environ, **_private(folder / "home"), "PATH": installed.path},
+            env={**os.environ, **_private(folder / "home"), "PATH": installed.path, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -55,7 +56,8 @@ def _serve(options: argparse.Namespace) -> int:
 def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | None) -> int:
     from onetool_ipy.faces.mcp.http import serve_http
 
-    known = box.config.secrets.get(_TOKEN)
+    is_theirs = box.config.trust.how == "untrusted"  # then its secrets.yaml must not say who may come in
+    known = os.environ.get(_TOKEN) if is_theirs else box.config.secrets.get(_TOKEN)
     if known is not None and len(known) < 16:
         raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
     serving = serve_http(box, host=options.host, port=options.port, allow=allow, token=known, is_open=options.no_token)

@@ -28,9 +28,11 @@ HANG_S = 90.0
 class Server:
     """Jupyter Server as a process of its own; `client` is signed in by token, `browser` by cookie."""
 
-    def __init__(self, folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> None:
-        self.root = folder / "root"
-        self.root.mkdir(parents=True)
+    def __init__(
+        self, folder: Path, *flags: str, env: Mapping[str, str] | None = None, root: Path | None = None
+    ) -> None:
+        self.root = root or folder / "root"
+        self.root.mkdir(parents=True, exist_ok=root is not None)
         self.token = secrets.token_hex(16)
         self.base_url = "/some/base/"
         self._log: list[str] = []
