@@ -109,10 +109,12 @@ def test_proxies_complete_tools_and_arguments(loaded: Kernel) -> None:
 
 def test_two_thousand_tools_complete_like_two(kernel: Kernel) -> None:
     """All of a pack's matches come, at once; how fast is measured by `make bench`."""
-    names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(2000))
-    write_pack(kernel.cwd, names, "many.py")
+    names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(1000))
+    for file in ("many.py", "more.py"):  # a file has at most a thousand
+        write_pack(kernel.cwd, names, file)
     kernel.execute("%load_ext onetool_ipy")
-    assert len(kernel.complete("%tool many.tool_19").matches) == 111
+    assert len(kernel.complete("%tool many.tool_1").matches) == 111
+    assert len(kernel.complete("%tool more.tool_1").matches) == 111
 
 
 def test_shift_tab_shows_signature_and_docs(loaded: Kernel) -> None:
