@@ -137,7 +137,7 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
     grown = served / ".onetool" / "tools" / "grown.py"
     definition = {
         "command": sys.executable,
-        "args": ["-m", "onetool_ipy.faces.cli", "mcp"],
+        "args": ["-m", "onetool_ipy.faces.cli", "mcp", "--tool-allow", "*"],
         "cwd": str(served),
         "env": {"ONETOOL_STATE": str(tmp_path / "served-state"), "ONETOOL_TRUST": str(served)},
     }
@@ -259,7 +259,7 @@ def test_test_says_how_it_went(opened: Open) -> None:
 
     found = box.servers.test("srv")
     assert found.pop("ms") >= 0
-    assert found == {"server": "srv", "ok": True, "tools": 17, "about": "hostile 6.6.6", "protocol": "2025-11-25"}
+    assert found == {"server": "srv", "ok": True, "tools": 18, "about": "hostile 6.6.6", "protocol": "2025-11-25"}
     found = box.servers.test("bad")
     assert not found["ok"]
     assert "It ended with status 4. KeyError: 'the flux capacitor'" in found["reason"]
