@@ -235,11 +235,15 @@ desk = Desk(current.toolbox(), send=said.put, namespace=lambda: get_ipython().us
 def asked(kind, payload):
     desk.receive({"id": 7, "kind": kind, "payload": payload})
     got = []
-    while not got or got[-1].get("id") != 7:
+    def is_over():  # the end of a job may come before the reply that names it
+        reply = next((one for one in got if one.get("id") == 7), None)
+        if reply is None:
+            return False
+        job = (reply.get("value") or {}).get("job") if kind == "run" else None
+        ended = [one.get("job") for one in got if one.get("status") in ("done", "failed", "cancelled")]
+        return job is None or job in ended
+    while not is_over():
         got.append(said.get(timeout=60))
-    while got[-1].get("id") == 7 and "job" in (got[-1].get("value") or {}) and kind == "run":
-        while got[-1].get("status") not in ("done", "failed", "cancelled"):
-            got.append(said.get(timeout=60))
     return json.dumps(got, default=str)
 kinds = json.dumps([*desk._quick, *desk._slow])
 """

@@ -324,8 +324,8 @@ def test_stop_ends_the_batch_and_what_runs_in_it(box: Toolbox, tmp_path: Path) -
     assert running.stdout.readline() == "begun\n"
 
     running.send_signal(signal.SIGINT)
-    stopped = running.stdout.readline()
-    rest, _ = running.communicate(timeout=HANG_S)
+    stopped, rest = running.stdout.readline(), running.stdout.read()
+    running.wait(HANG_S)
 
     assert stopped == "stopped\n"
     assert rest == "2 []\n"

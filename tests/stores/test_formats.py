@@ -301,7 +301,7 @@ def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> N
     assert path.read_bytes() == NEWER
 
 
-@pytest.mark.parametrize("pattern", ["cache/config-*.2.json", "cache/packs.2.json"])
+@pytest.mark.parametrize("pattern", ["cache/config-*.[0-9].json", "cache/packs.[0-9].json"])
 def test_caches_of_other_formats_stand_beside_ours(home: Home, pattern: str) -> None:
     (home.folder / "tools").mkdir()
     pack = home.folder / "tools" / "geo.py"
@@ -309,7 +309,8 @@ def test_caches_of_other_formats_stand_beside_ours(home: Home, pattern: str) -> 
     _age(pack, 60)
     _until_trusted(lambda: home.open().close(), home, pattern)
     path = home.found(pattern)
-    beside = [path.with_name(path.name.replace(".2.json", f".{number}.json")) for number in (1, 3)]
+    head, own, _ = path.name.rsplit(".", 2)
+    beside = [path.with_name(f"{head}.{number}.json") for number in (int(own) - 1, int(own) + 1)]
     for other in beside:
         other.write_bytes(NEWER)
     path.write_bytes(NEWER)  # and in the place of our own it is as good as none
