@@ -25,6 +25,8 @@ from tests.harness import wheel as wheels
 from tests.harness.kernel import Kernel, private_kernel
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
     from tests.harness.lab import Lab
 
 FreshKernel = Callable[..., Kernel]
@@ -153,6 +155,14 @@ def shared_lab(installed_wheel: wheels.Installed, tmp_path_factory: pytest.TempP
     server = Lab(installed_wheel, tmp_path_factory.mktemp("lab"))
     yield server
     server.close()
+
+
+@pytest.fixture
+def page(shared_lab: Lab) -> Iterator[Page]:
+    """An empty page of the one browser, for pages that are no JupyterLab."""
+    context = shared_lab.browser.new_context()
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture

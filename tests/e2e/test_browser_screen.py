@@ -192,6 +192,7 @@ def test_history_favourites_and_stored_results(browser: Locator) -> None:
     browser.get_by_role("tab", name="History").click()
     past = browser.locator(".otx-past", has_text="for later").first
     past.get_by_role("button", name="Run nb.quick again").click()
+    past.get_by_role("alertdialog").get_by_role("button", name="Run again").click()
     expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
     past.get_by_role("button", name="Edit the call of nb.quick").click()
     expect(field(browser, "text")).to_have_value("for later")

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.harness import surroundings
-from tests.harness.lab import chromium
 
 pytestmark = pytest.mark.browser
 
@@ -84,18 +83,13 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"marimo did not start:\n{log.read_text(encoding='utf-8')}")
 
 
-def test_the_browser_is_a_widget_that_runs_tools(address: str) -> None:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.goto(address)
-        screen = page.locator(".otx-browser")
-        expect(screen).to_be_visible(timeout=START_S * 1000)
-        expect(screen.locator(".otx-signature")).to_contain_text("tools.echo(")
+def test_the_browser_is_a_widget_that_runs_tools(address: str, page: Page) -> None:
+    page.goto(address)
+    screen = page.locator(".otx-browser")
+    expect(screen).to_be_visible(timeout=START_S * 1000)
+    expect(screen.locator(".otx-signature")).to_contain_text("tools.echo(")
 
-        screen.get_by_label("message").first.fill("=word")
-        screen.get_by_role("button", name="Run", exact=True).click()
+    screen.get_by_label("message").first.fill("=word")
+    screen.get_by_role("button", name="Run", exact=True).click()
 
-        expect(screen.locator(".otx-result")).to_contain_text("from marimo")
-        page.screenshot(path=os.environ.get("ONETOOL_SHOT"))
-        browser.close()
+    expect(screen.locator(".otx-result")).to_contain_text("from marimo")

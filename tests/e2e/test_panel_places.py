@@ -239,7 +239,7 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
 def look_in_palette(page: Page, text: str) -> None:
     """Open the command palette, and type."""
     if not page.locator(".lm-CommandPalette-input").is_visible():
-        page.keyboard.press("Control+Shift+C")
+        page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
     page.locator(".lm-CommandPalette-input").fill(text)
 
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.harness import surroundings
-from tests.harness.lab import chromium
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import others_python
 
@@ -72,14 +71,6 @@ def _write_data(share: Path) -> None:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
-        yield browser.new_page()
-        browser.close()
 
 
 def test_the_browser_works_and_the_console_has_no_error_of_ours(address: str, page: Page) -> None:
