@@ -74,6 +74,9 @@ class TrustBody(Record):
     """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
 
     is_trusted: bool
+    would_run: Annotated[
+        Json | None, Field(description="With a yes: what the person was shown, as GET gave it in wouldRun.")
+    ] = None
     server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from onetool_ipy.bundles.faults import beneath, fault
 from onetool_ipy.bundles.model import BundleBody, Switch, Tool, read
-from onetool_ipy.core.errors import InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.core.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.core.model import Failure, ToolResult
 from onetool_ipy.faces import making
 from onetool_ipy.faces.rest.answers import Answer, invoked
@@ -174,12 +174,24 @@ def set_trust(asked: Request) -> Answer:
         raise NotFound(f"server: there is no server '{body.server}'.")
     try:
         if body.is_trusted:
+            _require_shown(asked.box, body)
             asked.box.trust(body.server)
         else:
             asked.box.distrust()
     except UsageProblem as exc:
         raise InvalidRequest(exc.message, hint=exc.hint) from exc
     return trust(asked)
+
+
+def _require_shown(box: Toolbox, body: TrustBody) -> None:
+    """A yes is to what the person was shown, and to nothing else."""
+    if body.would_run is None:
+        said = "A yes needs what the person was shown."
+        hint = "Send wouldRun back as GET /onetool/trust gave it."
+        raise InvalidRequest(f"wouldRun: {said}", hint=hint, details=[fault("/wouldRun", said, hint)])
+    box.follow_trust()
+    if body.would_run != box.would_run().to_dict():
+        raise Conflict("The project has changed since it was shown; nothing was trusted.", hint="Show it again.")
 
 
 def _outgoing(box: Toolbox, result: ToolResult, tool: Tool) -> Answer:

@@ -247,7 +247,7 @@ ROUTES: tuple[Route, ...] = (
         run=do.set_trust,
         success={200: TrustState},
         body=TrustBody,
-        failures=(404,),
+        failures=(404, 409),
         example={"isTrusted": False},
     ),
     Route(

@@ -36,7 +36,7 @@ def test_a_write_trusts_nothing_and_an_invoke_is_refused_until_the_yes(clone: Ap
     assert state["isTrusted"] is False
     assert state["how"] == "untrusted"
     assert state["wouldRun"]["hosts"] == [clone.upstream.host]
-    yes = clone.call("POST", "trust", json={"isTrusted": True})
+    yes = clone.call("POST", "trust", json={"isTrusted": True, "wouldRun": state["wouldRun"]})
     assert yes.status_code == 200, yes.text
     assert yes.json()["isTrusted"] is True
     assert clone.invoke(place).status_code == 200
@@ -59,6 +59,15 @@ def test_a_document_is_not_fetched(clone: Api) -> None:
     assert clone.upstream.seen == []
 
 
+def test_a_yes_is_to_what_was_shown(clone: Api) -> None:
+    shown = clone.call("GET", "trust").json()["wouldRun"]
+    (clone.folder / ".onetool" / "tools").mkdir()
+    (clone.folder / ".onetool" / "tools" / "late.py").write_text('def go() -> int:\n    "Go."\n    return 1\n')
+    late = clone.call("POST", "trust", json={"isTrusted": True, "wouldRun": shown})
+    assert late.status_code == 409, late.text
+    assert clone.call("GET", "trust").json()["isTrusted"] is False
+
+
 def test_built_ins_work(clone: Api) -> None:
     found = clone.call("GET", "tools/tools").json()["items"]
     now = next(tool for tool in found if tool["slug"] == "now")
@@ -76,7 +85,14 @@ def test_a_first_bundle_in_an_empty_folder_is_trusted(wary: Server, upstream: Up
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [({}, 400), ({"isTrusted": 1}, 400), ({"isTrusted": True, "server": "nope"}, 404), ([], 400), ({"x": 1}, 400)],
+    [
+        ({}, 400),
+        ({"isTrusted": 1}, 400),
+        ({"isTrusted": True}, 400),
+        ({"isTrusted": True, "server": "nope"}, 404),
+        ([], 400),
+        ({"x": 1}, 400),
+    ],
 )
 def test_a_wrong_body_is_refused(clone: Api, body: object, status: int) -> None:
     assert clone.call("POST", "trust", json=body).status_code == status
@@ -85,6 +101,7 @@ def test_a_wrong_body_is_refused(clone: Api, body: object, status: int) -> None:
 def test_nothing_to_trust_is_said(wary: Server, upstream: Upstream) -> None:
     (Path(wary.root) / "nothing").mkdir()
     api = Api(wary.client, Path(wary.root) / "nothing", "nothing", upstream)
-    answer = api.call("POST", "trust", json={"isTrusted": True})
+    shown = api.call("GET", "trust").json()["wouldRun"]
+    answer = api.call("POST", "trust", json={"isTrusted": True, "wouldRun": shown})
     assert answer.status_code == 400
     assert "There is no project" in answer.json()["error"]["message"]
