@@ -224,8 +224,14 @@ class Kernel:
         self.cwd = cwd
         cwd.mkdir(parents=True, exist_ok=True)
         self._env = {**os.environ, **(env or {})}
+        try:
+            self._start()
+        except RuntimeError:  # another process took one of its ports between their choice and their use
+            self._start()
+
+    def _start(self) -> None:
         self._manager = KernelManager()
-        self._manager.start_kernel(cwd=str(cwd), env=self._env)
+        self._manager.start_kernel(cwd=str(self.home), env=self._env)
         self._connect()
 
     def __enter__(self) -> Self:
