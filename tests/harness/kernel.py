@@ -226,7 +226,11 @@ class Kernel:
         self._env = {**os.environ, **(env or {})}
         try:
             self._start()
-        except RuntimeError:  # another process took one of its ports between their choice and their use
+        except RuntimeError:
+            if self._manager.is_alive():  # it hangs: that is a failure
+                raise
+            # Dead before any cell, so before anything of ours. Seen once; a port taken meanwhile is the likely cause.
+            self._client.stop_channels()
             self._start()
 
     def _start(self) -> None:
