@@ -76,11 +76,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--marked-to", type=Path, help="write the spec markers of all tests to a file")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m browser`, import only the files that have such tests."""
+    if config.getoption("markexpr") != "browser" or not collection_path.match("test_*.py"):
+        return None
+    return "mark.browser" not in collection_path.read_text(encoding="utf-8") or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Note the spec markers, leave `soak` tests to `make soak`, put the browser tests last, limit the long ones."""
-    config.stash[_MARKED] = specs.marked(items)
+    config.stash[MARKED] = specs.marked(items)
     if listing := config.getoption("--marked-to"):
-        listing.write_text(json.dumps(config.stash[_MARKED]), encoding="utf-8")
+        listing.write_text(json.dumps(config.stash[MARKED]), encoding="utf-8")
     if not os.environ.get("ONETOOL_SOAK"):
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
@@ -98,10 +105,10 @@ def _takes_long(item: pytest.Item) -> bool:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """After a run of everything, say how many scenarios have a test and where some have none."""
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if not is_whole or _MARKED not in config.stash:
+    if not is_whole or MARKED not in config.stash:
         return
     terminalreporter.section("scenarios")
-    found = specs.coverage(config.stash[_MARKED])
+    found = specs.coverage(config.stash[MARKED])
     for line in specs.report(found, is_verbose=terminalreporter.verbosity > 0):
         terminalreporter.write_line(line)
 
@@ -199,4 +206,5 @@ def pytest_runtest_makereport(
 _HOME: pytest.StashKey[Path] = pytest.StashKey()
 _STDERR: pytest.StashKey[int] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
-_MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
+MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
+"""The tests of each scenario, among those that were collected, also if this run leaves them out."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import MARKED
 from tests.harness import specs
 from tests.harness.surroundings import ROOT
 
@@ -19,27 +21,23 @@ pytestmark = pytest.mark.timeout(600)  # the first one collects all tests
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> specs.Coverage:
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> specs.Coverage:
     """Coverage by all tests of the repository, whichever were chosen for this run."""
-    listing = tmp_path_factory.mktemp("specs") / "marked.json"
+    collected = {(request.config.invocation_params.dir / arg).resolve() for arg in request.config.args}
+    if ROOT / "tests" in collected:
+        return specs.coverage(request.config.stash[MARKED])
+    return specs.coverage(_marked_in_all_tests(tmp_path_factory.mktemp("specs") / "marked.json"))
+
+
+def _marked_in_all_tests(listing: Path) -> dict[str, tuple[str, ...]]:
+    """Collect all tests in a process of its own."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--collect-only",
-            "-qq",
-            f"--marked-to={listing}",
-            "tests",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", "--collect-only", "-qq", f"--marked-to={listing}", "tests"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"some tests cannot be collected:\n{done.stdout}{done.stderr}"
     marked = json.loads(listing.read_text(encoding="utf-8"))
-    return specs.coverage({scenario: tuple(tests) for scenario, tests in marked.items()})
+    return {scenario: tuple(tests) for scenario, tests in marked.items()}
 
 
 def test_every_marker_names_a_listed_scenario(found: specs.Coverage) -> None:

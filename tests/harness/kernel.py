@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -224,18 +225,11 @@ class Kernel:
         self.cwd = cwd
         cwd.mkdir(parents=True, exist_ok=True)
         self._env = {**os.environ, **(env or {})}
-        try:
-            self._start()
-        except RuntimeError:
-            if self._manager.is_alive():  # it hangs: that is a failure
-                raise
-            # Dead before any cell, so before anything of ours. Seen once; a port taken meanwhile is the likely cause.
-            self._client.stop_channels()
-            self._start()
-
-    def _start(self) -> None:
-        self._manager = KernelManager()
-        self._manager.start_kernel(cwd=str(self.home), env=self._env)
+        # Unix sockets: a free TCP port may be taken by another process before the kernel listens on it. A socket's path
+        # has room for about a hundred characters, so its folder is no child of the test's own.
+        self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")
+        self._manager = KernelManager(transport="ipc", connection_file=str(Path(self._sockets.name, "k.json")))
+        self._manager.start_kernel(cwd=str(cwd), env=self._env)
         self._connect()
 
     def __enter__(self) -> Self:
@@ -345,6 +339,7 @@ class Kernel:
         self._client.stop_channels()
         if self._manager.has_kernel:
             self._manager.shutdown_kernel(now=True)
+        self._sockets.cleanup()
 
     def _connect(self) -> None:
         self._client = self._manager.client()

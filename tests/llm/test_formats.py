@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.types import ToolParam
-from google.genai import types as gemini_types
 from jsonschema_rs import Draft202012Validator
-from ollama import Tool as OllamaTool
-from openai.types.chat import ChatCompletionToolParam
-from pydantic import TypeAdapter
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.errors import UnknownProvider
@@ -21,6 +16,7 @@ from onetool_ipy.llm.formats import PROVIDERS, Offer, declare, offers
 from onetool_ipy.llm.models.gemini import Gemini
 from onetool_ipy.llm.models.wire import Ask
 from onetool_ipy.toolbox import Toolbox
+from tests.llm import provider_types
 
 SCHEMAS = Path(__file__).parents[1] / "data" / "mcp_schemas"
 REAL = [
@@ -127,7 +123,7 @@ def test_geminis_raw_schema_is_taken_too(name: str, schema: dict[str, Any]) -> N
     body = Gemini().body(Ask("https://x", "m", (), (_offer(name, schema),), None, is_streamed=False))
 
     (tool,) = body["tools"]
-    gemini_types.Tool.model_validate(tool)
+    provider_types.gemini().Tool.model_validate(tool)
 
 
 @pytest.mark.parametrize(("name", "schema"), REAL, ids=[name for name, _ in REAL])
@@ -291,17 +287,17 @@ def _name(tool: dict[str, Any]) -> str:
 
 
 def _judge_openai(tool: dict[str, Any]) -> None:
-    assert TypeAdapter(ChatCompletionToolParam).validate_python(tool) == tool
+    assert provider_types.openai_tool().validate_python(tool) == tool
     _judge_top(tool["function"]["parameters"])
 
 
 def _judge_anthropic(tool: dict[str, Any]) -> None:
-    TypeAdapter(ToolParam).validate_python(tool)
+    provider_types.anthropic_tool().validate_python(tool)
     _judge_top(tool["input_schema"])
 
 
 def _judge_ollama(tool: dict[str, Any]) -> None:
-    OllamaTool.model_validate(tool)
+    provider_types.ollama_tool().model_validate(tool)
     _judge_top(tool["function"]["parameters"])
 
 
@@ -328,7 +324,7 @@ def _judge_arrays(schema: Any) -> None:
 
 def _judge_gemini(tool: dict[str, Any]) -> None:
     """The type, and what the server is known to refuse: empty enums, arrays without items, unknown required ones."""
-    gemini_types.Tool.model_validate(tool)
+    provider_types.gemini().Tool.model_validate(tool)
     for declared in tool["functionDeclarations"]:
         top = declared["parameters"]
         assert top["type"] == "object"

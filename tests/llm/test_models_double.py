@@ -7,9 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from anthropic.types import message_create_params
-from google.genai import types as gemini_types
-from openai.types.chat import completion_create_params
 from pydantic import TypeAdapter
 
 from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput, RateLimited
@@ -17,6 +14,7 @@ from onetool_ipy.llm import Message, Outcome, Outcomes, System, Turn, Usage, Use
 from onetool_ipy.llm.formats import Offer
 from tests.harness.models import ModelDouble
 from tests.harness.patience import HANG_S
+from tests.llm import provider_types
 from tests.llm.conftest import KEY, MakeClient
 
 PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
@@ -243,39 +241,26 @@ def test_a_slow_server_is_waited_for(double: ModelDouble, make_client: MakeClien
 def _judge(provider: str, body: dict[str, Any], streamed: bool) -> None:
     """Raise where the provider's own types do not know what we sent."""
     if provider == "openai":
-        kind: Any = (
-            completion_create_params.CompletionCreateParamsStreaming
-            if streamed
-            else completion_create_params.CompletionCreateParamsNonStreaming
-        )
-        _strict(kind, body)
+        _strict(provider_types.openai_request(streamed=streamed), body)
     elif provider == "anthropic":
-        kind = (
-            message_create_params.MessageCreateParamsStreaming
-            if streamed
-            else message_create_params.MessageCreateParamsNonStreaming
-        )
-        _strict(kind, body)
+        _strict(provider_types.anthropic_request(streamed=streamed), body)
     elif provider == "gemini":
         for content in body["contents"]:
-            gemini_types.Content.model_validate(content)
+            provider_types.gemini().Content.model_validate(content)
         for tool in body.get("tools", ()):
-            gemini_types.Tool.model_validate(tool)
+            provider_types.gemini().Tool.model_validate(tool)
         if "systemInstruction" in body:
-            gemini_types.Content.model_validate(body["systemInstruction"])
+            provider_types.gemini().Content.model_validate(body["systemInstruction"])
     else:
         _judge_ollama(body)
 
 
-def _strict(kind: Any, body: dict[str, Any]) -> None:
-    adapter = TypeAdapter(kind)
-    made = adapter.validate_python(body)
+def _strict(kind: TypeAdapter[Any], body: dict[str, Any]) -> None:
+    made = kind.validate_python(body)
     assert set(made) == set(body)
 
 
 def _judge_ollama(body: dict[str, Any]) -> None:
-    from ollama._types import ChatRequest
-
-    request = ChatRequest.model_validate(body)
+    request = provider_types.ollama_request().model_validate(body)
     assert len(request.messages or ()) == len(body["messages"])
     assert len(request.tools or ()) == len(body.get("tools", ()))

@@ -6,14 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from anthropic.types import message_create_params
-from pydantic import TypeAdapter
 
 from onetool_ipy.llm import Call, Outcome, Outcomes, Turn, User
 from onetool_ipy.llm.ask import Watch
 from onetool_ipy.llm.models.anthropic import Anthropic
 from onetool_ipy.llm.models.wire import Ask
 from tests.harness.models import ModelDouble
+from tests.llm import provider_types
 from tests.llm.ask.conftest import MakeBox, Traces
 
 PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
@@ -98,7 +97,7 @@ def test_anthropic_is_told_of_the_tools_that_were_called_and_not_to_call_them() 
 
     assert [tool["name"] for tool in body["tools"]] == ["time_now"]
     assert body["tool_choice"] == {"type": "none"}
-    TypeAdapter(message_create_params.MessageCreateParamsNonStreaming).validate_python(body)
+    provider_types.anthropic_request(streamed=False).validate_python(body)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
