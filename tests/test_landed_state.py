@@ -101,13 +101,21 @@ def test_stored_results_are_found_by_their_handles(landed: Landed, box: Toolbox)
     found = state.results(box)
 
     assert found == landed.facts["results"]
-    assert len(found) == 8
+    assert len(found) == 12
+
+
+def test_handle_of_a_call_leads_to_its_result(landed: Landed, box: Toolbox) -> None:
+    """A notebook notes the handle after the call: of two calls before the log was folded, and of two after."""
+    rows = [row for row in state.history(box, tool="shop.rows") if row["handle"]]
+
+    assert [row["args"] for row in rows] == ['{"count":900}', '{"count":300}', '{"count":900}', '{"count":300}']
+    assert [box.ot.result(handle=row["handle"])["total_lines"] for row in rows] == [900, 300, 900, 300]
 
 
 def test_stored_result_can_be_searched(landed: Landed, box: Toolbox) -> None:
-    (text,) = (one["row"]["handle"] for one in landed.facts["results"] if one["row"]["lines"] == 300)
+    (text,) = (one for one in landed.facts["results"] if one["page"]["lines"][:1] == ["line 0 ü ***"])
 
-    found = box.ot.result(handle=text, search="^line 29[0-9] ")
+    found = box.ot.result(handle=text["row"]["handle"], search="^line 29[0-9] ")
 
     assert found["matched"] == 10
     assert found["lines"][0] == "line 290 ü ***"
