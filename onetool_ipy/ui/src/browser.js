@@ -29,7 +29,7 @@ class Browser {
     Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTER }, view: 'tools' });
     this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
     this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
-    this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: (query, filters) => this.ask(query, filters), onDrag });
+    this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: asked => transport.request('search', asked), onDrag });
     this.build();
     this.undo = [transport.on('lost', event => this.lost(event.reason)), transport.on('changed', debounced(300, () => this.load()))];
     this.watching = setInterval(() => this.watch(), 1000);
@@ -71,9 +71,9 @@ class Browser {
 
   async load() {
     try {
-      const [hello, entries] = await Promise.all([this.transport.request('hello'), this.transport.request('entries')]);
+      const hello = await this.transport.request('hello');
       this.hello = hello;
-      this.tools.load(entries, hello);
+      this.tools.favourites = new Set(hello.favourites);
       this.drawFilters();
       this.drawTrust(hello.trust);
       await this.refresh();
@@ -142,7 +142,12 @@ class Browser {
     return this.refresh();
   }
 
-  async refresh() {
+  refresh() {
+    this.searching = this.searchNow();
+    return this.searching;
+  }
+
+  async searchNow() {
     try {
       const shown = await this.tools.show(this.search.value, this.filters);
       const total = this.hello?.tools ?? 0;
@@ -162,10 +167,6 @@ class Browser {
     const said = query ? `No tool fits '${query}'${isFiltered ? ' here' : ''}.` : isFiltered ? 'No tool is left by these filters.' : 'There are no tools yet.';
     const all = h('button.otx-small', { type: 'button', onclick: () => this.filter(NO_FILTER) }, 'Look in all tools');
     show(fill(this.none, h('p', null, said), isFiltered ? all : null), this.view === 'tools' && this.isNone);
-  }
-
-  async ask(query, filters) {
-    return (await this.transport.request('search', { query, filters, limit: 500 })).items;
   }
 
   choose(item) {
@@ -189,7 +190,7 @@ class Browser {
   async star(name, isOn) {
     const { favourites } = await this.transport.request('favourite', { name, isOn });
     this.hello.favourites = favourites;
-    this.tools.mark({ favourites });
+    this.tools.favourites = new Set(favourites);
     this.drawFilters();
     await this.refresh();
   }
@@ -198,23 +199,13 @@ class Browser {
   told(run) {
     this.detail.told(run);
     if (run.result?.error?.reason === 'untrusted') this.refused();
-    if (run.result) this.ran();
+    if (run.result && this.view !== 'tools') this.look(this.view);
   }
 
   /** Look at a call: its arguments in the form, and how it stands. */
   async show(run) {
     await this.open(run.tool, run.args, false);
     if (this.detail.tool?.name === run.tool) this.detail.look(run);
-  }
-
-  async ran() {
-    try {
-      const hello = await this.transport.request('hello');
-      this.tools.mark({ recent: hello.recent });
-      if (this.view !== 'tools') this.look(this.view);
-    } catch {
-      // The list is only a little older for it.
-    }
   }
 
   look(view) {
@@ -296,12 +287,18 @@ class Browser {
     if (inSearch || this.tools.element.contains(event.target)) {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
       if (step) return () => this.step(step);
-      if (event.key === 'Enter') return () => this.tools.open();
+      if (event.key === 'Enter') return () => this.openChosen();
     }
     if (isTyping || (inSearch && this.search.value) || event.ctrlKey || event.metaKey || event.altKey) return null;
     if (event.key === '/') return () => this.search.focus();
     if (event.key === '?') return () => this.keys();
     return null;
+  }
+
+  /** Open the chosen tool; what was typed just now is searched first. */
+  async openChosen() {
+    await this.searching;
+    this.tools.open();
   }
 
   step(by) {

@@ -32,17 +32,16 @@ export function show(element, isShown) {
   return element;
 }
 
-/** A text with some of its letters marked; spans are [start, end] in order. */
+/** A text with some of its letters marked; spans are [start, end] in code points, in order. */
 export function marked(text, spans) {
+  const letters = [...text];
   const parts = [];
   let at = 0;
   for (const [start, end] of spans) {
-    if (start > at) parts.push(text.slice(at, start));
-    parts.push(h('mark', null, text.slice(start, end)));
+    parts.push(letters.slice(at, start).join(''), h('mark', null, letters.slice(start, end).join('')));
     at = end;
   }
-  parts.push(text.slice(at));
-  return parts;
+  return [...parts, letters.slice(at).join('')];
 }
 
 /** Call a function once things have been quiet for so many milliseconds. `.now()` does not wait, `.stop()` drops it. */

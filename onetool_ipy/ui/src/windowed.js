@@ -1,14 +1,13 @@
 // A list of any length of which only the rows in sight exist. Rows are asked for in pages and a few pages are kept.
 import { h } from './dom.js';
 
-const PAGE = 200;
 const KEPT = 20;
 const TALLEST = 8_000_000; // pixels; browsers give up somewhat above that
 
-/** `fetch(offset, limit)` gives rows (offset from 0), `draw(row, number)` an element of `rowHeight` pixels. */
+/** `fetch(offset, limit)` gives rows (offset from 0), `draw(row, number)` an element of `rowHeight` pixels. Rows are fetched by `pageSize`. */
 export class Windowed {
-  constructor({ rowHeight, fetch, draw, label, onMove = () => {} }) {
-    Object.assign(this, { rowHeight, fetch, draw, onMove });
+  constructor({ rowHeight, pageSize = 200, fetch, draw, label, onMove = () => {} }) {
+    Object.assign(this, { rowHeight, pageSize, fetch, draw, onMove });
     this.total = 0;
     this.tall = 0;
     this.pages = new Map();
@@ -26,9 +25,10 @@ export class Windowed {
     this.total = total;
     this.asked += 1;
     this.pages.clear();
-    for (let at = 0; at * PAGE < first.length; at += 1) {
-      const rows = first.slice(at * PAGE, (at + 1) * PAGE);
-      if (rows.length === PAGE || (at * PAGE) + rows.length === total) this.pages.set(at, rows);
+    const { pageSize } = this;
+    for (let at = 0; at * pageSize < first.length; at += 1) {
+      const rows = first.slice(at * pageSize, (at + 1) * pageSize);
+      if (rows.length === pageSize || (at * pageSize) + rows.length === total) this.pages.set(at, rows);
     }
     this.tall = Math.min(total * this.rowHeight, TALLEST);
     this.exact = undefined;
@@ -68,7 +68,7 @@ export class Windowed {
     this.onMove(from, to);
     this.place(from, to);
     const missing = [];
-    for (let at = Math.floor(from / PAGE); at * PAGE < to; at += 1) if (!this.pages.has(at)) missing.push(at);
+    for (let at = Math.floor(from / this.pageSize); at * this.pageSize < to; at += 1) if (!this.pages.has(at)) missing.push(at);
     if (!missing.length) return;
     await Promise.all(missing.map(at => this.load(at, turn)));
     if (turn === this.asked) this.place(this.top, Math.min(this.total, this.top + this.visible + 1));
@@ -77,7 +77,7 @@ export class Windowed {
   async load(at, turn) {
     this.pages.set(at, null);
     try {
-      const rows = await this.fetch(at * PAGE, PAGE);
+      const rows = await this.fetch(at * this.pageSize, this.pageSize);
       if (turn !== this.asked) return;
       this.pages.delete(at);
       this.pages.set(at, rows);
@@ -88,10 +88,15 @@ export class Windowed {
     }
   }
 
+  /** The row of this number, or undefined if its page is not here. */
+  known(row) {
+    return this.pages.get(Math.floor(row / this.pageSize))?.[row % this.pageSize];
+  }
+
   place(from, to) {
     const rows = [];
     for (let row = from; row < to; row += 1) {
-      const known = this.pages.get(Math.floor(row / PAGE))?.[row % PAGE];
+      const known = this.known(row);
       const element = known === undefined ? h('div.otx-wait', null, '…') : this.draw(known, row);
       element.style.height = `${this.rowHeight}px`;
       rows.push(element);

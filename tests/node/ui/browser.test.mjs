@@ -6,16 +6,26 @@ import { press, transportOf, type, ui, until } from './page.mjs';
 const { createBrowser } = await ui('browser');
 
 const TOOLS = [
-  ['brave.search', 'Search the web.', ['query', 'count'], ['web']],
-  ['fs.read_file', 'Read a text file.', ['path'], []],
-  ['nb.slow', 'Count slowly.', ['n'], []]
-].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, disabled: false }));
+  ['brave.search', 'Search the web.', ['web']],
+  ['fs.read_file', 'Read a text file.', []],
+  ['nb.slow', 'Count slowly.', []]
+].map(([name, summary, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary, disabled: false, spans: [] }));
+
+/** What the kernel finds: without a query what was used lately comes first. */
+function searched(tools, stars = []) {
+  return ({ query, filters, offset, limit }) => {
+    const fits = each => each.name.includes(query) && ['pack', 'source'].every(key => !filters[key] || each[key] === filters[key]);
+    const place = each => (stars.includes(each.name) ? 0 : each.name === 'nb.slow' ? 1 : 2);
+    const items = tools.filter(fits).sort((a, b) => place(a) - place(b));
+    return { items: items.slice(offset, offset + limit).map(each => (query ? { ...each, spans: [[each.name.indexOf(query), each.name.indexOf(query) + query.length]] } : each)), total: items.length };
+  };
+}
 
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
-    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
-    entries: () => ({ items: TOOLS, isPartial: false }),
+    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars] }),
+    search: searched(TOOLS, stars),
     tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
@@ -34,14 +44,15 @@ async function open(more = {}) {
   await until(() => names(browser).length > 0);
   return { browser, transport, asked, search: browser.element.querySelector('.otx-search') };
 }
-const names = browser => browser.tools.items.map(item => item.name);
+const names = browser => Array.from({ length: browser.tools.total }, (_, at) => browser.tools.list.known(at)?.name);
 const $ = (browser, selector) => browser.element.querySelector(selector);
 
-test('what was used lately comes first; a typo finds its tool; matched letters are marked', async () => {
+test('the tools come as the kernel ranks them, with the matched letters marked; an empty list says so', async () => {
   const { browser, search } = await open();
   assert.equal(names(browser)[0], 'nb.slow');
-  type(search, 'brave.serach');
+  type(search, 'search');
   await until(() => names(browser)[0] === 'brave.search');
+  assert.equal($(browser, '.otx-tool mark').textContent, 'search');
   type(search, 'xyzzy');
   await until(() => names(browser).length === 0);
   assert.match($(browser, '.otx-total').textContent, /no tool/);
@@ -69,7 +80,7 @@ test('filters hold together with the search', async () => {
 
 test('tools of another source are found by it', async () => {
   const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
-  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
+  const { browser } = await open({ search: searched([...TOOLS, other]), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [] }) });
   const select = $(browser, 'select[aria-label="Source"]');
   assert.ok(!select.hidden);
   type(select, 'mcp');
@@ -299,13 +310,14 @@ test('a kernel that went away is said, and a run under way ends', async () => {
   browser.close();
 });
 
-test('over 2,000 tools Python is asked', async () => {
-  const { browser, search, asked } = await open({
-    entries: () => ({ items: [], isPartial: true }),
-    search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, total: 1 })
-  });
-  type(search, 'anything');
-  await until(() => names(browser).length === 1);
-  assert.deepEqual(asked.findLast(message => message.kind === 'search').payload.query, 'anything');
+test('of 10,000 tools only the pages in sight are asked for', async () => {
+  const many = Array.from({ length: 10_000 }, (_, at) => ({ ...TOOLS[0], name: `many.tool_${at}` }));
+  const { browser, asked } = await open({ search: searched(many) });
+  const pages = () => asked.filter(message => message.kind === 'search').map(message => message.payload);
+  assert.ok(pages().every(page => page.limit <= 50));
+  browser.tools.choose(9000, false);
+  await until(() => names(browser)[9000] === 'many.tool_9000');
+  assert.deepEqual(pages().at(-1), { query: '', filters: pages()[0].filters, offset: 9000, limit: 50 });
+  assert.ok(pages().length <= 4);
   browser.close();
 });
