@@ -9,9 +9,11 @@
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
+#   make map        figures of the source tree: modules, lines, modules per call, class names defined twice, ...
 #
-# Options: ARGS="..." goes to pytest or jupyter lab, PYTHON=... chooses the interpreter. `make soak PART=full` does one
-# part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see .ci/soak).
+# Options: ARGS="..." goes to pytest, jupyter lab or map (ARGS=-v names what it counts), PYTHON=... chooses the
+# interpreter. `make soak PART=full` does one part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see
+# .ci/soak).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -42,7 +44,7 @@ SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS) $(CLIENTS)
 
-.PHONY: help lab test check soak soak-load bench shots build-lab docs browser node strace
+.PHONY: help lab test check soak soak-load bench shots build-lab docs map browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -78,6 +80,9 @@ build-lab: $(NODE_MODULES)
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/make_reference.py
+
+map: $(VENV)/.test
+	$(BIN)/python -m tests.code_map $(ARGS)
 
 # --- environments ---------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import onetool_ipy
+from tests.code_map import source
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 MAX_FUNCTION_LINES = 60
@@ -56,6 +57,16 @@ def test_no_function_of_the_package_is_longer_than_it_should_be() -> None:
     }
 
     assert long == set(), "split the function"
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    """The list holds the names that are still defined twice. It may only get shorter."""
+    known = (ROOT / "tests" / "data" / "class_names_defined_twice.txt").read_text(encoding="utf-8").split()
+
+    found = source.class_names_defined_twice(source.read_package(ROOT / "onetool_ipy"))
+
+    assert {name: places for name, places in found.items() if name not in known} == {}, "choose another name"
+    assert [name for name in known if name not in found] == [], "take it off the list: it is defined once now"
 
 
 def test_no_tracked_file_names_this_machine_or_a_registry() -> None:

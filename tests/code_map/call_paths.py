@@ -1,0 +1,151 @@
+"""Count the modules that run code during a call, by running five calls in a real IPython shell.
+
+Each line runs until it is warm, then once more while a profile function notes the file of every Python function that is
+entered, in every thread. Code that only an import runs is not counted. The HTTP tool asks a server on the loopback
+address, the MCP tool a server of the SDK on stdio, and `%ask` a scripted model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tests.harness import surroundings
+
+__all__ = ["LINES", "measure"]
+
+LINES = {
+    "%tool fs.read_file": "%tool fs.read_file path=notes.txt",
+    "ot.stats()": "ot.stats()",
+    "HTTP tool": "%tool demo.get id=3",
+    "MCP tool": "%tool calc.add a=1 b=2",
+    "%ask with one call": "%ask --model model What time is it?",
+}
+"""The measured lines, by the names under which their figures are printed."""
+
+_WARM = 3
+_SERVER = """\
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("calc")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+
+server.run()
+"""
+
+
+def measure(package: Path) -> dict[str, list[str]]:
+    """The modules that each line of LINES passes through. Call it once, before a thread of the package is started."""
+    with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
+        recorder = _Recorder(package)
+        threading.setprofile(recorder)  # threads cannot be given one later before Python 3.12, so it is always there
+        sys.setprofile(recorder)
+        try:
+            return _run(Path(folder).resolve(), port, recorder)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+
+class _Recorder:
+    """A profile function that notes the files of the functions that are entered, while it is switched on."""
+
+    def __init__(self, package: Path) -> None:
+        self.is_on = False
+        self.files: set[str] = set()
+        self._root = str(package.resolve()) + os.sep
+
+    def __call__(self, frame: FrameType, event: str, _arg: object) -> None:
+        if self.is_on and event == "call":
+            code = frame.f_code
+            if code.co_filename.startswith(self._root) and code.co_name != "<module>":
+                self.files.add(code.co_filename[len(self._root) :])
+
+
+def _run(folder: Path, port: int, recorder: _Recorder) -> dict[str, list[str]]:
+    surroundings.enter(folder / "home")
+    _write_project(folder / "project", port)
+    os.chdir(folder / "project")
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from onetool_ipy.llm import ScriptedModel
+
+    shell: Any = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    shell.user_ns["model"] = ScriptedModel([("time.now", {}), "It is noon."] * (_WARM + 1))
+    _cell(shell, "%load_ext onetool_ipy")
+    _cell(shell, f"%tool new http demo.get --url http://127.0.0.1:{port}/users/${{id}} --arg id:integer")
+    found = {}
+    try:
+        for name, line in LINES.items():
+            for _ in range(_WARM):
+                _cell(shell, line)
+            recorder.files = set()
+            recorder.is_on = True
+            _cell(shell, line)
+            recorder.is_on = False
+            found[name] = sorted(recorder.files)
+    finally:
+        _cell(shell, "%unload_ext onetool_ipy")
+        InteractiveShell.clear_instance()
+        os.chdir(surroundings.ROOT)
+        surroundings.leave()
+    return found
+
+
+def _cell(shell: Any, code: str) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        result = shell.run_cell(code)
+    if not result.success:
+        raise RuntimeError(f"'{code}' failed:\n{shown.getvalue()}")
+
+
+def _write_project(project: Path, port: int) -> None:
+    (project / ".onetool").mkdir(parents=True)
+    (project / "notes.txt").write_text("some notes\n", encoding="utf-8")
+    (project / "server.py").write_text(_SERVER, encoding="utf-8")
+    (project / ".onetool" / "onetool.yaml").write_text(
+        f'http: {{allowed_hosts: ["127.0.0.1:{port}"]}}\n'
+        f'servers: {{calc: {{command: "{sys.executable}", args: [server.py]}}}}\n',
+        encoding="utf-8",
+    )
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b'{"name": "Ada"}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Print nothing."""
+
+
+@contextlib.contextmanager
+def _http_server() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
