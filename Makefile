@@ -9,11 +9,15 @@
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
+#   make lock       write constraints.txt anew: the newest versions that fit pyproject.toml
 #   make map        figures of the source tree: modules, lines, modules per call, class names defined twice, ...
 #
 # Options: ARGS="..." goes to pytest, jupyter lab or map (ARGS=-v names what it counts), PYTHON=... chooses the
 # interpreter. `make soak PART=full` does one part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see
 # .ci/soak).
+#
+# `make lab` and `make test` install the versions in constraints.txt. `make test LATEST=1` installs the newest ones that
+# pyproject.toml allows, into an environment of its own, .venv-latest.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,7 +30,8 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-VENV := .venv
+LATEST ?=
+VENV := $(if $(LATEST),.venv-latest,.venv)
 BIN := $(CURDIR)/$(VENV)/bin
 export PATH := $(BIN):$(PATH)
 ARGS ?=
@@ -36,15 +41,17 @@ QUICKSTART := notebooks/quickstart.ipynb
 
 # What decides whether an installed environment is still right. The built panel is in the list
 # because an editable install copies it.
-MADE_FROM := pyproject.toml onetool_ipy/_version.py onetool_ipy/labextension/package.json
-PIP := $(BIN)/python -m pip install --quiet
+MADE_FROM := pyproject.toml constraints.txt onetool_ipy/_version.py onetool_ipy/labextension/package.json
+# $(call PIN,FILE): the variables that let pip, also where it builds our own package, take the versions in a file.
+PIN = $(if $(LATEST),,PIP_CONSTRAINT=$(1) PIP_BUILD_CONSTRAINT=$(1))
+PIP := $(call PIN,constraints.txt) $(BIN)/python -m pip install --quiet $(if $(LATEST),--upgrade --upgrade-strategy eager)
 NODE_MODULES := labextension/node_modules/.package-lock.json
 NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS) $(CLIENTS)
 
-.PHONY: help lab test check soak soak-load bench shots build-lab docs map browser node strace
+.PHONY: help lab test check soak soak-load bench shots build-lab docs map lock latest browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -84,17 +91,20 @@ docs: $(VENV)/.test
 map: $(VENV)/.test
 	$(BIN)/python -m tests.code_map $(ARGS)
 
+lock: .venv-lock/bin/uv
+	.ci/lock .venv-lock/bin/uv
+
 # --- environments ---------------------------------------------------------------------------------
 
 $(VENV)/bin/python:
 	.ci/venv $(VENV) $(PYTHON)
 
-$(VENV)/.lab: $(MADE_FROM) | $(VENV)/bin/python
+$(VENV)/.lab: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python
 	@echo "Installing onetool-ipy into $(VENV) (a few minutes the first time) ..."
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.test: $(MADE_FROM) | $(VENV)/bin/python
+$(VENV)/.test: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python
 	@echo "Installing onetool-ipy and its test tools into $(VENV) (a few minutes the first time) ..."
 	$(PIP) --editable '.[test]'
 	@touch $@ $(VENV)/.lab
@@ -105,6 +115,10 @@ $(VENV)/.test: $(MADE_FROM) | $(VENV)/bin/python
 	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]' || { echo "LEFT OUT: the peers, since they could not be installed."; .venv-bench/bin/python -m pip install --quiet --editable .; }
 	@touch $@
 
+.venv-lock/bin/uv:
+	.ci/venv .venv-lock $(PYTHON)
+	.venv-lock/bin/python -m pip install --quiet 'uv>=0.9'
+
 # --- what pip cannot bring -----------------------------------------------------------------------
 
 browser:
@@ -114,7 +128,7 @@ strace:
 	@.ci/need strace
 
 node: $(VENV)/.test
-	@.ci/need node
+	@$(call PIN,constraints.txt) .ci/need node
 
 $(NODE_MODULES): labextension/package-lock.json | node
 	cd labextension && npm ci --ignore-scripts --no-audit --no-fund
@@ -124,14 +138,14 @@ $(NODE_PROGRAMS): tests/node/package-lock.json | node
 	cd tests/node && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-$(SERVERS): tests/servers.txt
+$(SERVERS): tests/servers.txt tests/constraints-servers.txt
 	[ -x .venv-servers/bin/python ] || .ci/venv .venv-servers $(PYTHON)
 	@echo "Installing the MCP servers that the tests talk to into .venv-servers ..."
-	.venv-servers/bin/python -m pip install --quiet --requirement tests/servers.txt
+	.venv-servers/bin/python -m pip install --quiet --requirement tests/servers.txt --constraint tests/constraints-servers.txt
 	@touch $@
 
-$(CLIENTS): tests/clients.txt
+$(CLIENTS): tests/clients.txt tests/constraints-clients.txt
 	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
 	@echo "Installing the MCP client and Voila for the tests into .venv-clients ..."
-	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt
+	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt --constraint tests/constraints-clients.txt
 	@touch $@
