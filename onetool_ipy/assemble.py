@@ -209,7 +209,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
         config=config,
         build_registry=partial(_registry, config, files, kit, partial(_builtins, config, env, clock, cwd), box),
         build_executor=partial(_executor, config, box),
-        build_stores=partial(_stores, config, clock),
+        build_stores=partial(_stores, config, clock, box),
         build_bundles=partial(_bundles, config, clock, kit, box),
         pack_names=_pack_names(config, files),
         adopt_servers=partial(_adopt_servers, config),
@@ -411,8 +411,8 @@ def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
     }
 
 
-def _stores(config: Config, clock: Clock) -> Stores:
-    from onetool_ipy.stores.calls import Calls
+def _stores(config: Config, clock: Clock, box: Toolbox) -> Stores:
+    from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
@@ -422,11 +422,12 @@ def _stores(config: Config, clock: Clock) -> Stores:
         results=Results(
             state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
         ),
-        log=Calls(
+        log=CallLog(
             state / "calls",
             clock=None if clock is _utc_now else clock,  # its own is cheaper
             mask=mask,
             enabled=settings.stats.enabled,
+            run_later=box.workers.submit,
         ),
         topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
         clock=clock,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.mcp import Servers
-    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
@@ -32,7 +32,7 @@ class Stores(NamedTuple):
     """What a toolbox keeps on disk, and the clock it keeps it by."""
 
     results: Results
-    log: Calls
+    log: CallLog
     topics: Topics
     clock: Callable[[], datetime.datetime]
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from onetool_ipy.net import Road
     from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.mcp import Servers
-    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
@@ -132,7 +132,7 @@ class Toolbox:
         return self.parts.stores.results
 
     @property
-    def log(self) -> Calls:
+    def log(self) -> CallLog:
         """The call log of the project."""
         return self.parts.stores.log
 

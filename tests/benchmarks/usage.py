@@ -1,7 +1,7 @@
 """Rows 2 and 3: what a usage record costs its caller, and what usage costs after a million calls.
 
-The million calls are made by `Calls.record` itself, over sixty days and forty tools, with every fold on the way. Beside
-it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked the same.
+The million calls are made by `CallLog.record` itself, over sixty days and forty tools, and folded. Beside it stand the
+same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import orjson
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import ToolCall
-from onetool_ipy.stores.calls import Calls, recorder
+from onetool_ipy.stores.calls import CallLog, recorder
 from tests.benchmarks.timing import Contender, Rounds, line, note, once, race, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT
@@ -60,7 +60,7 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     note("  the call log around a call ...")
     box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "state")}))
     box.adopt(add)
-    log = Calls(folder / "step", fold_bytes=_NEVER)
+    log = CallLog(folder / "step", fold_bytes=_NEVER)
     contenders = []
     for name, record in (("bare", None), ("logged", recorder(log))):
         executor = Executor(box.registry, record=record, background=box.background, workers=box.workers)
@@ -74,9 +74,9 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
     code = "record('673a1b2cdeadbeef000001', 'brave.web_search', 'python', args, ok=True, ms=0.012, size=10)"
-    log = Calls(folder / "record", fold_bytes=_NEVER)
+    log = CallLog(folder / "record", fold_bytes=_NEVER)
     yield statement(_OURS, code, record=log.record, args=ARGS)
-    with_clock = Calls(folder / "clock", clock=_now, fold_bytes=_NEVER)
+    with_clock = CallLog(folder / "clock", clock=_now, fold_bytes=_NEVER)
     yield statement("ours with a clock of one's own", code, record=with_clock.record, args=ARGS)
     row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
@@ -161,13 +161,13 @@ def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     yield from _frame_lines(log, folder)
 
 
-def _million(folder: Path) -> tuple[Calls, tuple[float, float]]:
+def _million(folder: Path) -> tuple[CallLog, tuple[float, float]]:
     note("  a million calls ...")
     chance, start = random.Random(1), _now() - datetime.timedelta(days=60)
     pause = datetime.timedelta(days=60) / _MILLION
     tools = [f"pack{number // 5}.tool{number}" for number in range(40)]
     moment = [start]
-    log = Calls(folder, clock=lambda: moment[0])
+    log = CallLog(folder, clock=lambda: moment[0])
     rows = [(tools[int(chance.random() ** 2 * 40)], round(chance.lognormvariate(2, 1), 3)) for _ in range(10_000)]
     began, began_cpu = time.perf_counter(), time.process_time()
     for number in range(_MILLION):
@@ -183,7 +183,7 @@ def _million(folder: Path) -> tuple[Calls, tuple[float, float]]:
     return log, (wall / _MILLION, cpu / _MILLION)
 
 
-def _peer_database(path: Path, log: Calls) -> sqlite3.Connection:
+def _peer_database(path: Path, log: CallLog) -> sqlite3.Connection:
     note("  the same in a plain table ...")
     connection = sqlite3.connect(path)
     frame = log.frame()
@@ -201,7 +201,7 @@ def _grouped(connection: sqlite3.Connection) -> list[Any]:
     ).fetchall()
 
 
-def _with_tail(log: Calls) -> dict[str, Any]:
+def _with_tail(log: CallLog) -> dict[str, Any]:
     """The worst a reader meets: a file that is just short of being folded by its owner."""
     spent = []
     for _ in range(5):
@@ -214,7 +214,7 @@ def _with_tail(log: Calls) -> dict[str, Any]:
     return line(3, "usage(), 1,500 calls not folded yet", ours, target="<= 20 ms", met=ours <= 0.02)
 
 
-def _frame_lines(log: Calls, folder: Path) -> Iterator[dict[str, Any]]:
+def _frame_lines(log: CallLog, folder: Path) -> Iterator[dict[str, Any]]:
     import pandas as pd
 
     note("  tables ...")

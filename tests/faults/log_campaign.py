@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.topics import Topics
 
 Ack = Callable[[str], object]
@@ -42,7 +42,7 @@ def record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 
 def _record_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     def work(ack: Ack, busy: mmap.mmap) -> None:
-        log = Calls(Path(folder), clock=clock)
+        log = CallLog(Path(folder), clock=clock)
         text = "x" * 3900
         for number in range(10**9):
             call_id = f"{os.getpid()}-{number}"
@@ -59,7 +59,7 @@ def fold_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     """Workers that record a little and fold; only a kill inside the fold counts as landed."""
 
     def work(ack: Ack, busy: mmap.mmap) -> None:
-        log = Calls(Path(folder), clock=clock)
+        log = CallLog(Path(folder), clock=clock)
         for number in range(10**9):
             call_id = f"{os.getpid()}-{number}"
             log.record(call_id, f"a.t{number % 5}", "python", {"n": number}, ok=True, ms=1.0, size=1)
@@ -75,7 +75,7 @@ def fold_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 
 def mend_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     """Workers that find the database damaged and mend it."""
-    log = Calls(Path(folder), clock=clock)
+    log = CallLog(Path(folder), clock=clock)
     for number in range(3000):
         log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0)
     log.fold()
@@ -86,8 +86,8 @@ def mend_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     def work(ack: Ack, busy: mmap.mmap) -> None:
         busy[0] = 1
         ack("begun")
-        Calls(Path(folder), clock=clock).usage()
-        Calls(Path(folder), clock=clock).history(limit=None)
+        CallLog(Path(folder), clock=clock).usage()
+        CallLog(Path(folder), clock=clock).history(limit=None)
         busy[0] = 0
         ack("mended")
         signal.pause()
@@ -172,7 +172,7 @@ def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
     """Many processes record and fold at once; some look at the same time."""
 
     def work(worker: int) -> None:
-        log = Calls(Path(folder), clock=clock, fold_bytes=20_000)
+        log = CallLog(Path(folder), clock=clock, fold_bytes=20_000)
         for number in range(each):
             log.record(
                 f"{worker}-{number}", f"w.t{worker}", "python", {"n": number}, ok=number % 4 != 0, ms=1.0, size=3
@@ -183,8 +183,8 @@ def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
                 assert own == number + 1, f"{own} of {number + 1}"
 
     codes = together(work, processes)
-    usage = Calls(Path(folder), clock=clock).usage()
-    rows = Calls(Path(folder), clock=clock).history(limit=None)
+    usage = CallLog(Path(folder), clock=clock).usage()
+    rows = CallLog(Path(folder), clock=clock).history(limit=None)
     return {
         "codes": codes,
         "total": usage.total_calls,
@@ -194,7 +194,7 @@ def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
         "tools": len(usage.tools),
         "rows": len(rows),
         "distinct": len({row.call_id for row in rows}),
-        "problems": [str(one) for one in Calls(Path(folder), clock=clock).problems()],
+        "problems": [str(one) for one in CallLog(Path(folder), clock=clock).problems()],
         "files": len(list(Path(folder).glob("*.jsonl"))),
     }
 
@@ -240,7 +240,7 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
                 raise KeyboardInterrupt
 
         signal.signal(signal.SIGINT, interrupt)
-        log = Calls(Path(folder) / "calls", clock=clock, fold_bytes=3000)
+        log = CallLog(Path(folder) / "calls", clock=clock, fold_bytes=3000)
         number = 0
         while True:
             try:
@@ -345,7 +345,7 @@ def _topics(folder: str) -> Topics:
 
 def _checked(folder: str, acked: list[str]) -> dict[str, Any]:
     """What the log holds, seen twice: as it was left, and after one more fold."""
-    log = Calls(Path(folder), clock=clock)
+    log = CallLog(Path(folder), clock=clock)
     before = log.usage().total_calls
     log.fold()
     names = [row.call_id for row in log.history(limit=None)]

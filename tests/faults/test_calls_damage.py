@@ -14,16 +14,17 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.journal import FIELDS
 
 GOOD = '[1772619630123456,"c%d","a.b","python","{}",true,true,"","",1.5,7,""]\n'
 
 
-def log_in(folder: Path) -> Calls:
-    return Calls(folder, clock=lambda: datetime.datetime(2026, 3, 4, 12, tzinfo=datetime.UTC))
+def log_in(folder: Path) -> CallLog:
+    return CallLog(folder, clock=lambda: datetime.datetime(2026, 3, 4, 12, tzinfo=datetime.UTC))
 
 
-def filled(folder: Path, count: int = 3000) -> Calls:
+def filled(folder: Path, count: int = 3000) -> CallLog:
     log = log_in(folder)
     for number in range(count):
         log.record(f"id{number}", f"a.t{number % 7}", "python", {"n": number}, ok=True, ms=1.0, size=1)
@@ -31,7 +32,7 @@ def filled(folder: Path, count: int = 3000) -> Calls:
     return log
 
 
-def look_everywhere(log: Calls) -> int:
+def look_everywhere(log: CallLog) -> int:
     """Ask all there is to ask; the number of calls counted."""
     for period in ("day", "week", "month"):
         log.usage(period=period)  # type: ignore[arg-type]  # a Period
@@ -152,14 +153,12 @@ def test_a_database_damaged_anywhere_never_raises(tmp_path: Path, seed: int) -> 
 
 
 CELLS = [
-    *(("words", name) for name in ("id", "text")),
-    *(("files", name) for name in ("name", "offset", "damaged", "at")),
-    *(("tallies", name) for name in ("level", "start", "tool", "calls", "failures", "ms_sum", "ms_min", "ms_max")),
-    *(("tallies", name) for name in ("size", "last_ts", "histogram")),
-    *(("chunks", name) for name in ("id", "rows", "bytes", "first_ts", "last_ts")),
-    *(("columns", name) for name in ("ts", "tool", "flags", "ms", "size", "source", "call_id", "handle", "args")),
-    *(("handles", name) for name in ("call_id", "handle", "chunk")),
-    ("marks", "value"),
+    *(("calls", name) for name in ("id", *FIELDS)),
+    *(("rollups", name) for name in ("span", "start", "tool", "calls", "failures", "ms_sum", "ms_min", "ms_max")),
+    *(("rollups", name) for name in ("size", "last_ts", "durations")),
+    *(("files", name) for name in ("name", "offset", "mark", "damaged", "at")),
+    *(("handles", name) for name in ("call_id", "handle", "last_id")),
+    ("state", "value"),
 ]
 JUNK: list[Any] = [None, b"\x00\xff\x07", 1 << 62]
 MORE_JUNK: list[Any] = ["text", 1.5, b"", -1, 70_000]
@@ -174,7 +173,7 @@ def test_a_value_that_we_never_wrote_raises_nothing(tmp_path: Path, table: str, 
     log.attach("id3", "r_3")
     log.fold()
     with sqlite3.connect(good / "calls.db") as connection:
-        connection.execute("INSERT OR IGNORE INTO marks VALUES ('dropped_until', 5)")
+        connection.execute("INSERT OR IGNORE INTO state VALUES ('dropped_until', 5)")
     connection.close()
     for number, junk in enumerate(values):
         folder = tmp_path / str(number)
@@ -200,7 +199,7 @@ def test_a_value_that_we_never_wrote_raises_nothing(tmp_path: Path, table: str, 
 def test_a_newer_database_is_left_alone_and_said(tmp_path: Path) -> None:
     log = filled(tmp_path, 50)
     with sqlite3.connect(tmp_path / "calls.db") as connection:
-        connection.execute("PRAGMA user_version=2")
+        connection.execute("PRAGMA user_version=4")
     connection.close()
     before = (tmp_path / "calls.db").read_bytes()
 

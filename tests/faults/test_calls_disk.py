@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
 
@@ -25,11 +25,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def log_in(folder: Path, **options: Any) -> Calls:
-    return Calls(folder, clock=lambda: datetime.datetime.now(datetime.UTC), **options)
+def log_in(folder: Path, **options: Any) -> CallLog:
+    return CallLog(folder, clock=lambda: datetime.datetime.now(datetime.UTC), **options)
 
 
-def note(log: Calls, number: int, size: int = 100) -> None:
+def note(log: CallLog, number: int, size: int = 100) -> None:
     log.record(f"id{number}", "a.b", "python", {"q": "x" * size}, ok=True, ms=1.0, size=1)
 
 
@@ -128,9 +128,9 @@ def test_a_read_only_disk_is_read_and_fails_no_call(disk: Path) -> None:
 CHILD = """
 import datetime, json, os, sys
 from pathlib import Path
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
 folder, out, action = sys.argv[1:]
-log = Calls(Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))
+log = CallLog(Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))
 if action == "record":
     for number in range(10):
         log.record(f"id{number}", "a.b", "python", {"n": number}, ok=True, ms=1.0, size=1)

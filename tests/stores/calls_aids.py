@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
 
 START = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 DAY = datetime.timedelta(days=1)
 
-Settle = Callable[[Calls], None]
+Settle = Callable[[CallLog], None]
 
 
 class Clock:
@@ -34,8 +34,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def calls(tmp_path: Path, clock: Clock) -> Iterator[Calls]:
-    log = Calls(tmp_path / "calls", clock=clock)
+def calls(tmp_path: Path, clock: Clock) -> Iterator[CallLog]:
+    log = CallLog(tmp_path / "calls", clock=clock)
     yield log
     log.close()
 
@@ -45,7 +45,7 @@ def settle(request: pytest.FixtureRequest) -> Settle:
     """The same calls in the append file, in the database, and in both: no answer may differ."""
     state = {"notes": 0}
 
-    def settled(log: Calls) -> None:
+    def settled(log: CallLog) -> None:
         state["notes"] += 1
         if request.param == "folded" or (request.param == "half" and state["notes"] % 2):
             log.fold()
@@ -53,7 +53,7 @@ def settle(request: pytest.FixtureRequest) -> Settle:
     return settled
 
 
-def note(log: Calls, tool: str = "a.b", number: int = 0, **changes: Any) -> None:
+def note(log: CallLog, tool: str = "a.b", number: int = 0, **changes: Any) -> None:
     """Record a call."""
     given: dict[str, Any] = {"ok": True, "ms": 0.0, "size": 0, **changes}
     log.record(f"id{number}", tool, "python", {"n": number}, **given)

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from onetool_ipy.config.settings import Stats
-from onetool_ipy.stores.calls import Calls, StatsDisabled
-from onetool_ipy.stores.calls.usage import PERIODS, InvalidPeriod, Savings, savings
+from onetool_ipy.stores.calls import CallLog, StatsDisabled
+from onetool_ipy.stores.calls.query import PERIODS, InvalidPeriod, Savings, savings
 from tests.stores.calls_aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
 
 
 @pytest.mark.spec("001/Runtime Statistics/Get all-time stats")
-def test_usage_adds_up_all_calls(calls: Calls, settle: Any) -> None:
+def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     """Every field of the scenario: total, success rate, both estimates, and the breakdown by tool."""
     for number in range(10):
         note(calls, "geo.code" if number < 7 else "web.find", number, ms=2.0, size=100, ok=number != 3)
@@ -33,14 +33,14 @@ def test_usage_adds_up_all_calls(calls: Calls, settle: Any) -> None:
     assert savings(usage, Stats()) == Savings(context_saved=10 * 30_000 - 250, time_saved_ms=40_000)
 
 
-def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: Calls) -> None:
+def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
     usage = calls.usage()
 
     assert (usage.total_calls, usage.failures, usage.success_rate, usage.tools) == (0, 0, None, ())
     assert not calls.folder.exists(), "looking must not make a folder"
 
 
-def test_savings_are_never_negative(calls: Calls) -> None:
+def test_savings_are_never_negative(calls: CallLog) -> None:
     note(calls, size=10_000_000)
 
     assert savings(calls.usage(), Stats()).context_saved == 0
@@ -49,7 +49,9 @@ def test_savings_are_never_negative(calls: Calls) -> None:
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")
 @pytest.mark.parametrize(("period", "days"), [("day", 1), ("week", 7), ("month", 30)])
-def test_a_period_is_exact_to_the_microsecond(calls: Calls, clock: Clock, settle: Any, period: Any, days: int) -> None:
+def test_a_period_is_exact_to_the_microsecond(
+    calls: CallLog, clock: Clock, settle: Any, period: Any, days: int
+) -> None:
     """One call right before the edge, one on it, one right after, and some in every bucket up to now."""
     edge = START - days * DAY
     step = datetime.timedelta(microseconds=1)
@@ -75,7 +77,7 @@ def test_periods_are_those_of_the_spec() -> None:
 @pytest.mark.parametrize("minute", range(0, 60, 7))
 def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, minute: int) -> None:
     """Calls every 37 minutes over 40 days, edges at many places within the hour, and on full hours and days."""
-    log = Calls(tmp_path / "calls", clock=clock)
+    log = CallLog(tmp_path / "calls", clock=clock)
     moments = [START - 40 * DAY + number * datetime.timedelta(minutes=37) for number in range(1557)]
     for number, clock.now in enumerate(moments):
         note(log, number=number)
@@ -88,7 +90,7 @@ def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, 
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by tool")
-def test_a_tool_filters_everything(calls: Calls, settle: Any) -> None:
+def test_a_tool_filters_everything(calls: CallLog, settle: Any) -> None:
     for number in range(6):
         note(calls, ("brave.search", "geo.code")[number % 2], number, ok=number > 1, size=10, ms=float(number))
         settle(calls)
@@ -104,7 +106,7 @@ def test_a_tool_filters_everything(calls: Calls, settle: Any) -> None:
 
 @pytest.mark.spec("001/Runtime Statistics/Stats disabled")
 def test_disabled_statistics_record_nothing_and_say_so(tmp_path: Path, clock: Clock) -> None:
-    log = Calls(tmp_path / "calls", clock=clock, enabled=False)
+    log = CallLog(tmp_path / "calls", clock=clock, enabled=False)
     note(log)
     log.attach("id0", "r_1")
 
@@ -117,7 +119,7 @@ def test_disabled_statistics_record_nothing_and_say_so(tmp_path: Path, clock: Cl
 
 @pytest.mark.spec("001/Runtime Statistics/Invalid period")
 @pytest.mark.parametrize("period", ["invalid", "", "Day", "year"])
-def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: Calls, period: Any) -> None:
+def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: CallLog, period: Any) -> None:
     for question in (calls.usage, calls.series):
         with pytest.raises(InvalidPeriod) as caught:
             question(period=period)
@@ -127,7 +129,7 @@ def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: Calls, per
         )
 
 
-def test_a_clock_set_back_loses_nothing(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_a_clock_set_back_loses_nothing(calls: CallLog, clock: Clock, settle: Any) -> None:
     """Calls from before the clock was set back are dated in the future; they count in every period."""
     note(calls, number=1)
     settle(calls)
@@ -141,7 +143,7 @@ def test_a_clock_set_back_loses_nothing(calls: Calls, clock: Clock, settle: Any)
 
 
 @pytest.mark.parametrize("year", [1, 1969, 9999])
-def test_a_clock_far_off_breaks_nothing(calls: Calls, clock: Clock, settle: Any, year: int) -> None:
+def test_a_clock_far_off_breaks_nothing(calls: CallLog, clock: Clock, settle: Any, year: int) -> None:
     clock.now = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
     note(calls)
     settle(calls)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import datetime
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from onetool_ipy.stores.calls import Calls
-from onetool_ipy.stores.calls.fold import Keep
+from onetool_ipy.core.workers import Task, Workers
+from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.database import Keep
 from tests.stores.calls_aids import DAY, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
 
 
-def test_folding_twice_changes_nothing(calls: Calls) -> None:
+def stored_calls(folder: Path) -> int:
+    with sqlite3.connect(folder / "calls.db") as connection:
+        found: int = connection.execute("SELECT count(*) FROM calls").fetchone()[0]
+    connection.close()
+    return found
+
+
+def test_folding_twice_changes_nothing(calls: CallLog) -> None:
     for number in range(100):
         note(calls, number=number)
     calls.fold()
@@ -27,31 +36,71 @@ def test_folding_twice_changes_nothing(calls: Calls) -> None:
     assert (calls.usage(), calls.history(limit=None)) == before
 
 
-def test_a_process_folds_by_itself_and_keeps_one_short_file(tmp_path: Path, clock: Clock) -> None:
-    log = Calls(tmp_path / "calls", clock=clock, fold_bytes=10_000)
+def test_recording_never_folds_in_the_caller_s_thread(tmp_path: Path, clock: Clock) -> None:
+    log = CallLog(tmp_path / "calls", clock=clock, fold_bytes=10_000)
     for number in range(1000):
         note(log, number=number)
 
-    files = list(log.folder.glob("*.jsonl"))
+    assert not (log.folder / "calls.db").exists()
+    assert len(list(log.folder.glob("*.jsonl"))) == 1
+    log.close()
+    assert stored_calls(log.folder) == 1000, "what is due is folded at the end"
+    assert not list(log.folder.glob("*.jsonl"))
 
-    assert len(files) == 1
-    assert files[0].stat().st_size <= 10_000
-    assert log.usage().total_calls == 1000
+
+def test_a_process_folds_in_the_background_once_its_calls_pause(tmp_path: Path, clock: Clock) -> None:
+    workers, tasks = Workers(), list[Task]()
+    log = CallLog(
+        tmp_path / "calls",
+        clock=clock,
+        fold_bytes=10_000,
+        run_later=lambda work: tasks.append(workers.submit(work)),
+    )
+    for number in range(1000):
+        note(log, number=number)
+    note(log, number=1000)
+    for task in tasks:
+        task.future.result(timeout=60)
+
+    assert len(tasks) == 1
+    assert stored_calls(log.folder) == 1001
+    assert not list(log.folder.glob("*.jsonl")), "what was folded is deleted, and the next call begins a new file"
+    note(log, number=1001)
+    assert log.usage().total_calls == 1002
+    workers.close()
+
+
+def test_calls_without_a_pause_are_folded_when_the_journal_has_become_long(tmp_path: Path, clock: Clock) -> None:
+    workers, tasks = Workers(), list[Task]()
+    log = CallLog(
+        tmp_path / "calls",
+        clock=clock,
+        fold_bytes=1000,
+        run_later=lambda work: tasks.append(workers.submit(work)),
+    )
+    while len(tasks) < 3:
+        note(log)
+    for task in tasks[:2]:
+        task.future.result(timeout=60)
+
+    assert stored_calls(log.folder) > 0
+    log.close()
+    workers.close()
 
 
 def test_many_short_processes_leave_few_files(tmp_path: Path, clock: Clock) -> None:
     """Each command of the command line is a process of its own, with one call."""
     for number in range(200):
-        log = Calls(tmp_path / "calls", clock=clock)
+        log = CallLog(tmp_path / "calls", clock=clock)
         note(log, number=number)
         log.close()
 
     assert len(os.listdir(tmp_path / "calls")) < 80
-    assert Calls(tmp_path / "calls", clock=clock).usage().total_calls == 200
+    assert CallLog(tmp_path / "calls", clock=clock).usage().total_calls == 200
 
 
 def test_the_newest_calls_are_kept_and_the_sums_for_ever(tmp_path: Path, clock: Clock) -> None:
-    log = Calls(tmp_path / "calls", clock=clock, keep=Keep(calls=3000))
+    log = CallLog(tmp_path / "calls", clock=clock, keep=Keep(calls=3000))
     for number in range(12_000):
         note(log, number=number, size=1)
         if number % 1000 == 999:
@@ -60,12 +109,12 @@ def test_the_newest_calls_are_kept_and_the_sums_for_ever(tmp_path: Path, clock: 
     rows = log.history(limit=None)
 
     assert log.usage().total_calls == log.usage().output_chars == 12_000
-    assert 3000 <= len(rows) <= 3000 + 2 * 2048
+    assert len(rows) == 3000
     assert {row.call_id for row in rows} >= {f"id{number}" for number in range(9000, 12_000)}
 
 
 def test_where_rows_were_dropped_the_hour_at_the_edge_counts_whole(tmp_path: Path, clock: Clock) -> None:
-    log = Calls(tmp_path / "calls", clock=clock, keep=Keep(calls=1))
+    log = CallLog(tmp_path / "calls", clock=clock, keep=Keep(calls=1))
     edge = START - DAY
     for number in range(4200):
         clock.now = edge + (number - 100) * datetime.timedelta(milliseconds=1)
@@ -80,7 +129,7 @@ def test_where_rows_were_dropped_the_hour_at_the_edge_counts_whole(tmp_path: Pat
 
 def test_names_without_end_are_counted_together(tmp_path: Path, clock: Clock) -> None:
     """A model that asks for a new wrong name each time must not make the log grow for ever."""
-    log = Calls(tmp_path / "calls", clock=clock)
+    log = CallLog(tmp_path / "calls", clock=clock)
     for number in range(3000):
         note(log, f"wrong.name{number}", number, ok=False, code="tool_not_found")
     log.fold()
@@ -96,7 +145,7 @@ def test_names_without_end_are_counted_together(tmp_path: Path, clock: Clock) ->
 
 
 def test_threads_share_one_log(tmp_path: Path, clock: Clock) -> None:
-    log = Calls(tmp_path / "calls", clock=clock, fold_bytes=20_000)
+    log = CallLog(tmp_path / "calls", clock=clock, fold_bytes=20_000)
 
     def work(thread: int) -> None:
         for number in range(500):
@@ -117,8 +166,8 @@ def test_a_forked_child_writes_a_file_of_its_own(tmp_path: Path) -> None:
     code = """
 import datetime, os, sys
 from pathlib import Path
-from onetool_ipy.stores.calls import Calls
-log = Calls(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
+from onetool_ipy.stores.calls import CallLog
+log = CallLog(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
 log.record("parent", "a.b", "python", {}, ok=True, ms=0.0)
 pid = os.fork()
 log.record("child" if pid == 0 else "parent2", "a.b", "python", {}, ok=True, ms=0.0)
@@ -134,7 +183,7 @@ print(len(list(log.folder.glob("*.jsonl"))), sorted(row.call_id for row in log.h
     assert done.stdout.split(maxsplit=1) == ["2", "['child', 'parent', 'parent2']\n"], done.stderr
 
 
-def test_files_are_for_their_owner_alone(calls: Calls) -> None:
+def test_files_are_for_their_owner_alone(calls: CallLog) -> None:
     note(calls)
     calls.fold()
     note(calls)
@@ -145,7 +194,7 @@ def test_files_are_for_their_owner_alone(calls: Calls) -> None:
     assert calls.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_deleted_under_a_running_process_is_made_again(calls: Calls, tmp_path: Path) -> None:
+def test_a_folder_deleted_under_a_running_process_is_made_again(calls: CallLog, tmp_path: Path) -> None:
     note(calls, number=1)
     for path in calls.folder.iterdir():
         path.unlink()
@@ -162,7 +211,7 @@ import datetime, sys
 from pathlib import Path
 import onetool_ipy.stores.calls as calls, onetool_ipy.stores.topics
 early = [name for name in ("orjson", "sqlite3", "pandas", "yaml") if name in sys.modules]
-log = calls.Calls(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
+log = calls.CallLog(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
 log.record("id", "a.b", "python", {}, ok=True, ms=0.0)
 print(early, [name for name in ("sqlite3", "pandas", "yaml", "numpy") if name in sys.modules])
 """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from onetool_ipy.stores.calls import Calls
+from onetool_ipy.stores.calls import CallLog
 from tests.stores.calls_aids import HOUR, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
 
 
-def test_rows_come_newest_first_with_all_their_fields(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_rows_come_newest_first_with_all_their_fields(calls: CallLog, clock: Clock, settle: Any) -> None:
     calls.record("c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, size=7, handle="r_9")
     settle(calls)
     clock.now = START + HOUR
@@ -26,7 +26,7 @@ def test_rows_come_newest_first_with_all_their_fields(calls: Calls, clock: Clock
     assert (oldest.handle, newest.handle, oldest.code, oldest.reason) == ("r_9", None, None, None)
 
 
-def test_history_filters_and_limits(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_history_filters_and_limits(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number in range(20):
         clock.now = START + number * HOUR
         note(calls, ("a.b", "c.d")[number % 2], number, ok=number % 5 != 0)
@@ -40,7 +40,7 @@ def test_history_filters_and_limits(calls: Calls, clock: Clock, settle: Any) -> 
     assert calls.history(tool="no.such") == []
 
 
-def test_a_frame_has_the_same_rows_as_history(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number in range(30):
         clock.now = START - number % 7 * HOUR
         changes = {"ok": False, "code": "invalid_args", "reason": "schema"} if number % 4 == 0 else {}
@@ -79,7 +79,7 @@ def test_a_frame_has_the_same_rows_as_history(calls: Calls, clock: Clock, settle
     assert str(calls.frame()["ts"].dtype) == "datetime64[us, UTC]"
 
 
-def test_a_frame_of_an_empty_log_has_its_columns(calls: Calls) -> None:
+def test_a_frame_of_an_empty_log_has_its_columns(calls: CallLog) -> None:
     frame = calls.frame()
 
     assert len(frame) == 0
@@ -87,7 +87,7 @@ def test_a_frame_of_an_empty_log_has_its_columns(calls: Calls) -> None:
     assert "tool" in frame
 
 
-def test_a_handle_that_comes_later_belongs_to_its_call(calls: Calls, settle: Any) -> None:
+def test_a_handle_that_comes_later_belongs_to_its_call(calls: CallLog, settle: Any) -> None:
     note(calls, number=1)
     settle(calls)
     calls.attach("id1", "r_42")
@@ -98,7 +98,7 @@ def test_a_handle_that_comes_later_belongs_to_its_call(calls: Calls, settle: Any
     assert calls.usage().total_calls == 1
 
 
-def test_counts_and_recent_tools(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_counts_and_recent_tools(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number, tool in enumerate(["a.a", "b.b", "a.a", "c.c", "a.a", "b.b"]):
         clock.now = START + number * HOUR
         note(calls, tool, number)
@@ -110,7 +110,7 @@ def test_counts_and_recent_tools(calls: Calls, clock: Clock, settle: Any) -> Non
     assert calls.recent_tools(1) == ["b.b"]
 
 
-def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: Calls, clock: Clock, settle: Any) -> None:
+def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, clock: Clock, settle: Any) -> None:
     for hours in (1, 2, 2, 30, 30, 30):
         clock.now = START - hours * HOUR
         note(calls, ok=hours != 1, ms=10.0)

@@ -14,7 +14,7 @@ import onetool_ipy
 from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.model import ToolCall, ToolResult, Trip
-from onetool_ipy.stores.calls import Calls, recorder
+from onetool_ipy.stores.calls import CallLog, recorder
 
 KEY = "s3cr3t-of-the-house"
 
@@ -24,7 +24,7 @@ class Bench:
 
     def __init__(self, folder: Path, *, enabled: bool = True, more: Any = ()) -> None:
         self.box = onetool_ipy.open_toolbox(env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
-        self.log = Calls(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
+        self.log = CallLog(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
         self.executor = Executor(
             self.box.registry,
             steps=more,

@@ -20,7 +20,7 @@ _HOURS = {"day": 24, "week": 168}
 
 def usage_shown(box: Toolbox, payload: Json) -> Json:
     """Totals, one step per hour or day, and the tools of a period."""
-    from onetool_ipy.stores.calls.usage import savings
+    from onetool_ipy.stores.calls.query import savings
 
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")

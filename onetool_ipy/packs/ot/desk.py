@@ -12,7 +12,7 @@ from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.shortcuts import Shortcuts
 
 if TYPE_CHECKING:
-    from onetool_ipy.stores.calls import Calls
+    from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
 
@@ -49,7 +49,7 @@ class Desk(Protocol):
         """The stored results."""
 
     @property
-    def log(self) -> Calls:
+    def log(self) -> CallLog:
         """The call log."""
 
     @property

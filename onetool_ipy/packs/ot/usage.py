@@ -97,7 +97,7 @@ class UsageTools:
         Example:
             ot.stats(period='day')
         """
-        from onetool_ipy.stores.calls.usage import Period, savings
+        from onetool_ipy.stores.calls.query import Period, savings
 
         log, settings = self._desk.log, self._desk.config.settings
         chosen: Any = period

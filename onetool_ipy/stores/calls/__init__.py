@@ -1,10 +1,11 @@
-"""The one call log: `Calls`, and the recorder of every trip. See `log` for how it is kept.
+"""The call log: `CallLog`, and the recorder of every call.
 
-log        Calls: what the outside uses          line, excerpt, append   the caller's side: one line per call
-fold, database, chunk, tally, mend               the lines in one SQLite file, with rollups
-snapshot, ask, usage, rows                       reading: usage, series, history, frames
+log        CallLog, what the rest of the package uses      record    what of a call is recorded
+journal    append files, one line per call                 database  rows and rollups in SQLite, the fold
+snapshot   one moment of the log, and questions to it      query     usage, series, history, DataFrames
+rollup     sums and percentiles                            repair    damaged files; landed: the earlier format
 """
 
-from onetool_ipy.stores.calls.log import Calls, StatsDisabled, recorder
+from onetool_ipy.stores.calls.log import CallLog, StatsDisabled, recorder
 
-__all__ = ["Calls", "StatsDisabled", "recorder"]
+__all__ = ["CallLog", "StatsDisabled", "recorder"]

@@ -1,9 +1,9 @@
-"""Calls: the one call log. It feeds usage, history, recents, provenance and the bundles' counters.
+"""CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of bundles.
 
-The caller's side is one line appended to this process's own file: no lock, no thread, no flush, some microseconds; the
-line is in the system's hands when `record` returns, so a killed process loses nothing. Reading adds up the database
-and the lines that are not in it yet, and folds them in where they have become many. Recording never raises: what cannot
-be kept is counted and is a problem.
+A caller pays for one line appended to this process's journal: no lock, no thread, no flush, some microseconds. The
+system has the line when `record` returns, so a killed process loses nothing. The journals are folded into the database
+in the background once callers pause, when a view reads, or at close. Recording never raises: a call that cannot be
+written is counted and reported.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ import datetime
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.core.model import Problem, Record, ToolResult, Trip
-from onetool_ipy.stores.calls.append import FOLD_BYTES, Appender
-from onetool_ipy.stores.calls.excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
-from onetool_ipy.stores.calls.line import FIELDS
+from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
+from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-    from onetool_ipy.stores.calls.fold import Keep
-    from onetool_ipy.stores.calls.rows import CallRow
-    from onetool_ipy.stores.calls.snapshot import Snapshot
-    from onetool_ipy.stores.calls.usage import Period, Span, Usage
+    from onetool_ipy.stores.calls.database import Keep
+    from onetool_ipy.stores.calls.query import CallRow, Period, UsagePeriod, UsageSpan
+    from onetool_ipy.stores.calls.snapshot import Answer, CallSnapshot
 
-__all__ = ["Calls", "StatsDisabled", "recorder"]
+__all__ = ["CallLog", "StatsDisabled", "recorder"]
 
 _MAX_NAME = 200
-_AT_ONCE = 2 << 20
 _LONGEST = 3 * MAX_ARGS_BYTES
 _ARGS = FIELDS.index("args")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
-Answer = TypeVar("Answer")
+_PAUSE_S = 0.05
+_PATIENCE = 64
+"""A fold in the background waits for a pause of the callers, but for no more than so many times `fold_bytes`."""
+
+_AT_CLOSE = 2 << 20
 
 
 class StatsDisabled(OneToolError):
@@ -47,10 +48,11 @@ class StatsDisabled(OneToolError):
         super().__init__("Statistics are disabled.", hint="Set `stats: {enabled: true}` in onetool.yaml.")
 
 
-class Calls:
+class CallLog:
     """The log of one project. Threads and forked children may share it; `close` may be called twice.
 
-    Without a `clock` the system's time is taken by a shorter way.
+    Without a `clock` the system's time is taken in a cheaper way. `run_later` runs a function in another thread;
+    without it nothing is folded in the background.
     """
 
     def __init__(
@@ -62,14 +64,17 @@ class Calls:
         enabled: bool = True,
         keep: Keep | None = None,
         fold_bytes: int = FOLD_BYTES,
+        run_later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.folder = folder
         self.enabled = enabled
         self.mask = mask
         self._clock = clock
-        self._now = clock or _now
         self._keep = keep
-        self._file = Appender(folder, fold_bytes=fold_bytes)
+        self._fold_bytes = fold_bytes
+        self._journal = Journal(folder, fold_bytes=fold_bytes)
+        self._run_later = run_later
+        self._is_fold_due = False
         self._fault: OneToolError | None = None
         self._dumps: Callable[..., bytes] | None = None
         self._newline = 0
@@ -87,40 +92,38 @@ class Calls:
         size: int = 0,
         handle: str = "",
     ) -> None:
-        """Note a call that ended now. It is on disk when this returns; never raises for a disk."""
+        """Record a call that ended now. It is on disk when this returns; never raises for a disk."""
         if not self.enabled:
             return
         text, is_whole = excerpt(args, self.mask, self._dumps or self._load())
         clock = self._clock
         ts = time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
         self._append((ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle))
-        if self._file.left < 0:
-            self._fold_own()
+        if self._journal.left < 0:
+            self._fold_later()
 
     def attach(self, call_id: str, handle: str) -> None:
-        """Note that the result of a recorded call was stored after all."""
+        """Record that the result of a recorded call was stored after all."""
         if self.enabled:
             self._append((call_id, handle))
 
-    def usage(self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None) -> Usage:
-        """What the calls of a period add up to. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import usage as calls_usage
+    def usage(
+        self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
+    ) -> UsagePeriod:
+        """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
+        from onetool_ipy.stores.calls import query
 
-        moment = now or self._now()
-        calls_usage.since(period, moment)
-        self._require_enabled()
-        return self._ask(lambda found: calls_usage.usage_of(found, period=period, tool=tool, now=moment))
+        moment = self._require_period(period, now)
+        return self._ask(lambda found: query.usage_of(found, period=period, tool=tool, now=moment))
 
     def series(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
-    ) -> tuple[Span, ...]:
-        """The calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import usage as calls_usage
+    ) -> tuple[UsageSpan, ...]:
+        """Give the calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
+        from onetool_ipy.stores.calls import query
 
-        moment = now or self._now()
-        calls_usage.since(period, moment)
-        self._require_enabled()
-        return self._ask(lambda found: calls_usage.series_of(found, period=period, tool=tool, now=moment))
+        moment = self._require_period(period, now)
+        return self._ask(lambda found: query.series_of(found, period=period, tool=tool, now=moment))
 
     def history(
         self,
@@ -130,11 +133,11 @@ class Calls:
         ok: bool | None = None,
         since: datetime.datetime | None = None,
     ) -> list[CallRow]:
-        """The newest calls, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls.rows import Wanted, history_of
+        """Give the newest calls, newest first. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls import query
 
         self._require_enabled()
-        return self._ask(lambda found: history_of(found, Wanted(limit, tool, ok, since)))
+        return self._ask(lambda found: query.history_of(found, query.CallFilter(limit, tool, ok, since)))
 
     def frame(
         self,
@@ -144,43 +147,48 @@ class Calls:
         ok: bool | None = None,
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
-        """The calls as a DataFrame, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls.rows import Wanted, frame_of
+        """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls import query
 
         self._require_enabled()
-        return self._ask(lambda found: frame_of(found, Wanted(limit, tool, ok, since)))
+        return self._ask(lambda found: query.frame_of(found, query.CallFilter(limit, tool, ok, since)))
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
-        """How often each tool was ever called, and when last."""
-        from onetool_ipy.stores.calls.usage import counts_of
+        """Give how often each tool was ever called, and when last."""
+        from onetool_ipy.stores.calls import query
 
-        return self._ask(counts_of)
+        return self._ask(query.counts_of)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
-        """How often a tool was ever called, and when last."""
+        """Give how often a tool was ever called, and when last."""
         return self.counts().get(tool, (0, None))
 
     def recent_tools(self, limit: int = 10) -> list[str]:
-        """The tools called last, the newest first."""
+        """Give the tools called last, the newest first."""
         last = self.counts()
         return sorted(last, key=lambda tool: last[tool][1], reverse=True)[:limit]
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the log now."""
-        found = list(self._file.problems())
+        """Report what is wrong with the log now."""
+        found = list(self._journal.problems())
         if not self.enabled or not self.folder.exists():
             return found
-        from onetool_ipy.stores.calls import ask as calls_ask
+        from onetool_ipy.stores.calls import snapshot
 
-        return [*found, *calls_ask.faults(self.folder, self._fault)]
+        return [*found, *snapshot.problems(self.folder, self._fault)]
 
-    def fold(self) -> None:
-        """Bring what was appended into the database now; that also happens by itself. Never raises for a disk."""
-        self._fold(at_most=None)
+    def fold(self, *, at_most: int | None = None) -> None:
+        """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
+        from onetool_ipy.stores.calls import database, snapshot
+
+        self._is_fold_due = False
+        self._fault = snapshot.try_fold(self.folder, keep=self._keep or database.KEEP, at_most=at_most)
 
     def close(self) -> None:
-        """Let go of this process's file."""
-        self._file.release()
+        """Leave this process's journal, and fold it if a fold is due."""
+        self._journal.release()
+        if self._is_fold_due:
+            self.fold(at_most=_AT_CLOSE)
 
     def _append(self, row: tuple[Any, ...]) -> None:
         dumps = self._dumps or self._load()
@@ -191,7 +199,7 @@ class Calls:
         if not line or len(line) > _LONGEST:
             cut = [_short(cell) if isinstance(cell, str) and place != _ARGS else cell for place, cell in enumerate(row)]
             line = dumps(cut, option=self._newline)
-        self._file.append(line)
+        self._journal.append(line)
 
     def _load(self) -> Callable[..., bytes]:
         import orjson
@@ -204,32 +212,44 @@ class Calls:
         if not self.enabled:
             raise StatsDisabled
 
-    def _ask(self, question: Callable[[Snapshot], Answer]) -> Answer:
-        from onetool_ipy.stores.calls import ask as calls_ask
+    def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
+        from onetool_ipy.stores.calls import query
 
-        if self._file.is_gone():
-            self._file.release()
-        return calls_ask.ask(self.folder, question, keep=self._kept())
+        moment = now or (self._clock or _now)()
+        query.since(period, moment)
+        self._require_enabled()
+        return moment
 
-    def _fold_own(self) -> None:
-        """Leave the file of this process, which nobody writes to from now on, and fold it."""
-        self._file.release()
-        self._fold(at_most=_AT_ONCE)
+    def _ask(self, question: Callable[[CallSnapshot], Answer]) -> Answer:
+        from onetool_ipy.stores.calls import database, snapshot
 
-    def _fold(self, *, at_most: int | None) -> None:
-        from onetool_ipy.stores.calls import ask as calls_ask
+        if self._journal.is_deleted():
+            self._journal.release()
+        return snapshot.ask(self.folder, question, keep=self._keep or database.KEEP)
 
-        self._fault = calls_ask.try_fold(self.folder, keep=self._kept(), at_most=at_most)
+    def _fold_later(self) -> None:
+        """Ask for a fold in the background, and not again before the journal is much longer."""
+        self._is_fold_due = True
+        self._journal.left += _PATIENCE * self._fold_bytes
+        if self._run_later is not None:
+            try:
+                self._run_later(self._fold_at_pause)
+            except OneToolError:  # no worker is free: it is asked for again when the journal is longer
+                return
 
-    def _kept(self) -> Keep:
-        from onetool_ipy.stores.calls.fold import KEEP
+    def _fold_at_pause(self) -> None:
+        """Fold once no call was recorded for a moment, or the journal has become very long. Runs in another thread."""
+        left = self._journal.left + 1
+        while 0 <= self._journal.left < left:
+            left = self._journal.left
+            time.sleep(_PAUSE_S)
+        self._journal.release()
+        self.fold()
 
-        return self._keep or KEEP
 
-
-def recorder(calls: Calls) -> Record | None:
-    """Record every trip in the log: also those that were refused, failed to find their tool, or were stopped."""
-    record, mask = calls.record, calls.mask
+def recorder(log: CallLog) -> Record | None:
+    """Give the function that records every call: also those that were refused, not found, or stopped."""
+    record, mask = log.record, log.mask
 
     def note(trip: Trip, result: ToolResult) -> None:
         call_id, _, args, source = trip.call
@@ -241,7 +261,7 @@ def recorder(calls: Calls) -> Record | None:
         else:
             record(call_id, tool, source, args, False, ms, error.code, error.reason or "", len(error.message))
 
-    return note if calls.enabled else None
+    return note if log.enabled else None
 
 
 def _now() -> datetime.datetime:

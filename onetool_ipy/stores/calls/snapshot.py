@@ -1,177 +1,216 @@
-"""One moment of the call log: the database as it stands, and the lines of the append files that are not in it yet.
+"""One moment of the call log: the database, and the calls of the journals that are not in it yet.
 
-Reading changes nothing on disk. The append files are opened before the database is looked at, so whatever another
-process folds or deletes meanwhile, each call is seen exactly once.
+`ask` answers a question from such a moment. Reading changes nothing on disk, unless the database must be repaired or
+converted first, or much is not folded yet. The journals are opened before the database: whatever another process folds
+or deletes meanwhile, each call is seen exactly once. If the database cannot be repaired (on a disk that cannot be
+written), the answer comes from a copy in memory, and `problems` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from onetool_ipy.core.once import once
-from onetool_ipy.stores.calls.append import End, Reader, open_readers
-from onetool_ipy.stores.calls.chunk import COLUMNS, UNKNOWN, decode
-from onetool_ipy.stores.calls.database import KINDS, Unusable, database_path, ends, reading, rows, words
-from onetool_ipy.stores.calls.fold import histogram_of
-from onetool_ipy.stores.calls.line import Batch, parse
-from onetool_ipy.stores.calls.tally import Tally
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.core.model import Problem
+from onetool_ipy.stores.calls.database import (
+    KEEP,
+    Keep,
+    LogUnusable,
+    creating,
+    database_path,
+    ends,
+    fold,
+    identity,
+    reading,
+    rows,
+    salvaging,
+)
+from onetool_ipy.stores.calls.journal import (
+    JournalEnd,
+    JournalLines,
+    JournalReader,
+    newer_journals,
+    open_journals,
+    parse,
+)
+from onetool_ipy.stores.calls.repair import repair, salvage, set_aside
+from onetool_ipy.stores.files import StoreError
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Chunk", "Range", "Snapshot", "snapshot", "tails_only"]
+__all__ = ["Answer", "CallSnapshot", "ask", "problems", "try_fold"]
 
-_SUMS = "sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)"
+_UNFOLDED_BYTES = 128 << 10
+"""How much may be unfolded before a reader folds it, so that the next one has less to do."""
 
-
-class Range(NamedTuple):
-    """Which tallies: those that start in a range of time, of a tool; None means any."""
-
-    start: int | None = None
-    stop: int | None = None
-    tool: str | None = None
+Answer = TypeVar("Answer")
 
 
-class Chunk(NamedTuple):
-    """Some thousand calls in the database: how many, and the times of the first and the last of them."""
+class CallSnapshot:
+    """What is on disk. `fault` says why the database is not part of it.
 
-    number: int
-    rows: int
-    first_ts: int
-    last_ts: int
-
-
-class Snapshot:
-    """What is on disk. `fault` says why the database is not part of it, where it is not.
-
-    `is_torn` says that an append file was cut or changed after it was read; a fold finds out what is new in it.
+    `is_changed` says that a journal was cut or changed after it was read; a fold finds out what is new in it.
     """
 
     def __init__(
         self,
         connection: sqlite3.Connection | None,
-        tails: Sequence[tuple[Reader, int]],
-        fault: Unusable | None,
-        *,
-        is_torn: bool = False,
+        journals: Sequence[JournalReader],
+        fault: LogUnusable | None = None,
     ) -> None:
+        known = {} if connection is None else ends(connection)
+        found = [(journal, known.get(journal.name, JournalEnd())) for journal in journals]
         self.fault = fault
-        self.is_torn = is_torn
+        self.is_changed = not all(journal.still_has(end) for journal, end in found)
         self._connection = connection
-        self._tails = tails
+        self._tail: JournalLines | None = None
+        self._tails = [(journal, max(0, end.offset)) for journal, end in found]
 
     @property
     def unfolded_bytes(self) -> int:
-        return sum(max(0, reader.size() - offset) for reader, offset in self._tails)
-
-    def tails(self) -> Iterator[Batch]:
-        """The calls that are in append files only, some thousand at a time."""
-        for reader, offset in self._tails:
-            for data, _ in reader.blocks(offset):
-                yield parse(data)
-
-    @once
-    def words(self) -> dict[int, str]:
-        return {} if self._connection is None else words(self._connection)
-
-    def by_tool(self, level: int, wanted: Range) -> Iterator[tuple[str, Tally]]:
-        """What the tallies of a level add up to for each tool."""
-        for number, part in self._summed("tool", level, wanted):
-            yield self.words.get(number, UNKNOWN), part
-
-    def by_start(self, level: int, wanted: Range) -> Iterator[tuple[int, Tally]]:
-        """What the tallies of a level add up to for each hour or day, by its start."""
-        return self._summed("start", level, wanted)
-
-    def _summed(self, key: str, level: int, wanted: Range) -> Iterator[tuple[int, Tally]]:
-        """SQLite adds up the numbers, we the histograms."""
-        where, values = "level = ?", [level]
-        if wanted.start is not None:
-            where, values = f"{where} AND start >= ?", [*values, wanted.start]
-        if wanted.stop is not None:
-            where, values = f"{where} AND start < ?", [*values, wanted.stop]
-        if wanted.tool is not None:
-            where, values = f"{where} AND tool = ?", [*values, self.number_of(wanted.tool)]
-        histograms: dict[int, int] = {}
-        for name, blob in self._query((int, bytes), f"SELECT {key}, histogram FROM tallies WHERE {where}", values):
-            histograms[name] = histograms.get(name, 0) + histogram_of(blob)
-        sums = f"SELECT {key}, {_SUMS} FROM tallies WHERE {where} GROUP BY {key}"
-        for name, *row in self._query((int, *KINDS["tallies"][3:-1]), sums, values):
-            found = Tally._make((*row, histograms.get(name, 0)))
-            if not found.is_sound:
-                raise Unusable(Path("calls.db"), "damaged")
-            yield name, found
-
-    def number_of(self, word: str) -> int:
-        """The number that stands for a word, or -1."""
-        return next((number for number, known in self.words.items() if known == word), -1)
-
-    def counts(self) -> Iterator[tuple[str, int, int]]:
-        """Each tool's calls and the time of its last one, without the tail."""
-        counted = "SELECT tool, calls, last_ts FROM tallies WHERE level = 0"
-        for number, calls, last_ts in self._query((int, int, int), counted):
-            yield self.words.get(number, UNKNOWN), calls, last_ts
-
-    def chunks(self, *, first: int | None = None, before: int | None = None) -> list[Chunk]:
-        """The chunks that may hold calls in a range of time, newest first."""
-        listed = "SELECT id, rows, first_ts, last_ts FROM chunks ORDER BY last_ts DESC, id DESC"
-        chunks = map(Chunk._make, self._query((int, int, int, int), listed))
-        return [
-            chunk
-            for chunk in chunks
-            if (first is None or chunk.last_ts >= first) and (before is None or chunk.first_ts < before)
-        ]
-
-    def chunk(self, number: int, names: Sequence[str] = COLUMNS) -> Batch | None:
-        """The calls of a chunk, with these columns; None where it is damaged."""
-        return decode(self.columns(number, names), self.words)
-
-    def columns(self, number: int, names: Sequence[str]) -> dict[str, bytes]:
-        """Some columns of a chunk as they are stored."""
-        kinds = (bytes,) * len(names)
-        found = self._query(kinds, f"SELECT {', '.join(names)} FROM columns WHERE id = ?", [number])
-        return dict(zip(names, found[0], strict=True)) if found else dict.fromkeys(names, b"")
-
-    def handles(self) -> dict[str, str]:
-        """The handles that came after their calls, by call id, without the tail."""
-        return dict(self._query((str, str), "SELECT call_id, handle FROM handles"))
+        return sum(max(0, journal.size() - offset) for journal, offset in self._tails)
 
     @property
-    def dropped_until(self) -> int | None:
-        """The time of the newest call whose row was dropped to make room."""
-        found = self._query((int,), "SELECT value FROM marks WHERE name = 'dropped_until'")
-        return found[0][0] if found else None
+    def tail(self) -> JournalLines:
+        """What is in journals only."""
+        if self._tail is not None:
+            return self._tail
+        calls: list[Any] = []
+        handles: dict[str, str] = {}
+        damaged = 0
+        for journal, offset in self._tails:
+            for data, _ in journal.blocks(offset):
+                lines = parse(data)
+                calls += lines.calls
+                handles |= lines.handles
+                damaged += lines.damaged
+        self._tail = JournalLines(calls, handles, damaged)
+        return self._tail
 
-    @property
-    def damaged_files(self) -> list[tuple[str, int]]:
-        """Append files with lines that could not be read, and how many."""
-        return self._query((str, int), "SELECT name, damaged FROM files WHERE damaged > 0 ORDER BY name")
+    def rows(self, types: tuple[type, ...], statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Query the database; no rows if there is none. Raises LogUnusable for a value of another type."""
+        return [] if self._connection is None else rows(self._connection, types, statement, values)
 
-    def _query(self, kinds: tuple[type, ...], statement: str, values: Sequence[object] = ()) -> list[Any]:
-        return [] if self._connection is None else rows(self._connection, kinds, statement, values)
+    def parts(self, statement: str, values: Sequence[object], size: int) -> Iterator[list[Any]]:
+        """Query the database, and give the rows so many at a time."""
+        if self._connection is not None:
+            cursor = self._connection.execute(statement, values)
+            while part := cursor.fetchmany(size):
+                yield part
+
+
+def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep = KEEP) -> Answer:
+    """Answer a question about the log. Raises LogUnusable if the database is busy or its disk fails."""
+    is_folded = False
+    for _ in range(3):
+        seen = identity(database_path(folder))
+        try:
+            with _snapshot(folder) as found:
+                if is_folded or (found.unfolded_bytes <= _UNFOLDED_BYTES and not found.is_changed):
+                    return question(found)
+            try_fold(folder, keep=keep)
+            is_folded = True
+        except LogUnusable as exc:
+            if exc.fault not in ("damaged", "landed"):
+                raise
+            fault = exc
+            try:
+                repair(folder, seen)
+            except StoreError:
+                break
+        except OSError as exc:
+            raise StoreError.of(folder, exc, doing="read") from exc
+    with _snapshot_in_memory(folder, fault) as found:
+        return question(found)
+
+
+def try_fold(folder: Path, *, keep: Keep = KEEP, at_most: int | None = None) -> OneToolError | None:
+    """Fold everything, or at most so many bytes; give what went wrong, since no caller depends on it."""
+    for _ in range(2):
+        seen = identity(database_path(folder))
+        try:
+            if at_most is not None:
+                fold(folder, keep=keep, at_most=at_most)
+                return None
+            while fold(folder, keep=keep):
+                pass
+            return None
+        except OSError as exc:
+            return StoreError.of(folder, exc)
+        except LogUnusable as exc:
+            problem: OneToolError = exc
+            if exc.fault not in ("damaged", "landed"):
+                break
+            try:
+                repair(folder, seen)
+            except StoreError as failed:
+                return failed
+    return problem
+
+
+def problems(folder: Path, last: OneToolError | None) -> list[Problem]:
+    """Report what is wrong with the log now, and what went wrong with the `last` fold."""
+    found = list(_problems(folder))
+    if isinstance(last, LogUnusable):
+        found = [*filter(None, [last.problem()]), *found]
+    elif last is not None:
+        found.insert(0, Problem(str(folder), last.message, last.hint))
+    return list({str(problem): problem for problem in found}.values())
+
+
+def _problems(folder: Path) -> Iterator[Problem]:
+    try:
+        with _snapshot(folder) as found:
+            if found.fault is not None and (problem := found.fault.problem()) is not None:
+                yield problem
+            damaged = "SELECT name, damaged FROM files WHERE damaged > 0 ORDER BY name"
+            for name, lines in found.rows((str, int), damaged):
+                yield _unread(folder / name, lines)
+            if found.tail.damaged:
+                yield _unread(folder, found.tail.damaged)
+    except LogUnusable as exc:
+        if (problem := exc.problem()) is not None:
+            yield problem
+    except OSError as exc:
+        failed = StoreError.of(folder, exc, doing="read")
+        yield Problem(str(folder), f"the call log cannot be read: {failed.reason}.", failed.hint)
+    for name in newer_journals(folder):
+        said = "a later version wrote this part of the call log; its calls are not counted here."
+        yield Problem(str(folder / name), said, "Use that version to see them.")
+    yield from set_aside(folder)
+
+
+def _unread(where: Path, lines: int) -> Problem:
+    said = f"{lines} lines could not be read and are left out of the call log."
+    return Problem(str(where), said, "Nothing is to be done: all others are counted.")
 
 
 @contextmanager
-def snapshot(folder: Path) -> Iterator[Snapshot]:
-    """Look at the log. Raises Unusable where the database is damaged or busy, or its disk fails."""
-    readers = open_readers(folder)
+def _snapshot(folder: Path) -> Iterator[CallSnapshot]:
+    """Look at the log. Raises LogUnusable if the database is damaged, landed or busy, or its disk fails."""
+    journals = open_journals(folder)
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(reading(database_path(folder)))
-        except Unusable as exc:
+        except LogUnusable as exc:
             if exc.fault not in ("absent", "newer", "foreign"):
                 raise
-            yield Snapshot(None, [(reader, 0) for reader in readers], exc)
+            yield CallSnapshot(None, journals, exc)
             return
-        known = ends(connection)
-        read = [(reader, known.get(reader.name, End())) for reader in readers]
-        is_torn = not all(reader.still_has(end) for reader, end in read)
-        yield Snapshot(connection, [(reader, max(0, end.offset)) for reader, end in read], None, is_torn=is_torn)
+        yield CallSnapshot(connection, journals)
 
 
-def tails_only(folder: Path, fault: Unusable) -> Snapshot:
-    """The log without its database: what the append files hold."""
-    return Snapshot(None, [(reader, 0) for reader in open_readers(folder)], fault)
+@contextmanager
+def _snapshot_in_memory(folder: Path, fault: LogUnusable) -> Iterator[CallSnapshot]:
+    """Look at a database that cannot be repaired on its disk: what can be read of it is copied into memory."""
+    journals = open_journals(folder)
+    path = database_path(folder)
+    with creating(None) as new:
+        with salvaging(path) as old:
+            old.execute("BEGIN")
+            salvage(old, new, path)
+        yield CallSnapshot(new, journals, fault)

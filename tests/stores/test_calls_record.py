@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.config.secrets import Secrets
-from onetool_ipy.stores.calls import Calls
-from onetool_ipy.stores.calls.excerpt import MAX_ARGS_BYTES, excerpt, measure, short_text
+from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 SECRET = "hunter2-correct-horse"
 
@@ -206,7 +206,7 @@ def test_a_huge_value_costs_no_time_and_no_memory(tmp_path: Path) -> None:
     """A gigabyte in name: the same list a thousand times over, a text of 50 MB, also as a key."""
     huge = [["x" * 1000] * 1000] * 1000
     text = "y" * 50_000_000
-    log = Calls(tmp_path / "calls", clock=lambda: datetime.datetime.now(datetime.UTC))
+    log = CallLog(tmp_path / "calls", clock=lambda: datetime.datetime.now(datetime.UTC))
     log.record("first", "a.b", "python", {}, ok=True, ms=0.0)
     values = (huge, text, {"deep": {"deeper": huge}}, {text[:-1]: 1})
     tracemalloc.start()

@@ -1,0 +1,407 @@
+"""The views of the call log: usage, calls over time, history and DataFrames. Each is computed from one snapshot.
+
+Periods are the last 24 hours, 7 days and 30 days, to the microsecond: whole days and hours come from the rollups, the
+part of an hour at the edge from the rows. Only if those were dropped (the newest million are kept) does the whole of
+that hour count. A period has no end: after a clock was set back, calls dated in the future still count. Days are UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from onetool_ipy.config.settings import Stats
+from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
+from onetool_ipy.stores.calls.journal import FIELDS
+from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool
+from onetool_ipy.stores.calls.snapshot import CallSnapshot
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+
+__all__ = [
+    "PERIODS",
+    "CallFilter",
+    "CallRow",
+    "InvalidPeriod",
+    "Period",
+    "Savings",
+    "ToolUsage",
+    "UsagePeriod",
+    "UsageSpan",
+    "counts_of",
+    "frame_of",
+    "history_of",
+    "savings",
+    "series_of",
+    "since",
+    "usage_of",
+]
+
+Period = Literal["day", "week", "month", "all"]
+PERIODS: tuple[Period, ...] = get_args(Period)
+
+_DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_COUNTED = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
+_TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool", "ok", "handle"))
+_PART = 50_000
+_TYPES = dict(zip(FIELDS, COLUMNS["calls"][1:], strict=True))
+
+
+class InvalidPeriod(OneToolError, ValueError):
+    """A period that is not one of PERIODS."""
+
+    def __init__(self, period: object) -> None:
+        valid = ", ".join(PERIODS)
+        super().__init__(f"Invalid period '{period}'. Valid: {valid}. Example: ot.stats(period='day')")
+        self.period = period
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUsage:
+    """One tool's row. `p95_ms` is within 3.2 % of the true one."""
+
+    tool: str
+    calls: int
+    failures: int
+    success_rate: float
+    avg_ms: float
+    p95_ms: float
+    last_called: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePeriod:
+    """What the calls of a period add up to; the tools called most come first."""
+
+    period: Period
+    tool: str | None
+    since: datetime.datetime | None
+    total_calls: int
+    failures: int
+    success_rate: float | None
+    output_chars: int
+    tools: tuple[ToolUsage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """Estimates, not measurements: what the calls saved a model in tokens and a person in time."""
+
+    context_saved: int
+    time_saved_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSpan:
+    """One hour or day of a series; the edge of the period may cut the first one."""
+
+    start: datetime.datetime
+    calls: int
+    failures: int
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any."""
+
+    limit: int | None = None
+    tool: str | None = None
+    ok: bool | None = None
+    since: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is neither.
+
+    `bytes` is the size of the output: characters of text, bytes of binary data, an estimate for anything else.
+    """
+
+    ts: datetime.datetime
+    call_id: str
+    tool: str
+    source: str
+    args: str
+    is_whole: bool
+    ok: bool
+    code: str | None
+    reason: str | None
+    ms: float
+    bytes: int
+    handle: str | None
+
+    @property
+    def arguments(self) -> Any | None:
+        """The arguments as they were given, to call again with; None if the record does not have all of them."""
+        if not self.is_whole:
+            return None
+        from orjson import loads
+
+        return loads(self.args)
+
+
+def savings(usage: UsagePeriod, stats: Stats) -> Savings:
+    """Estimate what was saved, by the assumptions in the settings."""
+    spent = usage.output_chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
+    return Savings(
+        context_saved=max(0, round(usage.total_calls * stats.context_per_call - spent)),
+        time_saved_ms=usage.total_calls * stats.time_overhead_per_call_ms,
+    )
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> UsagePeriod:
+    """Add up a period. Raises InvalidPeriod."""
+    edge = since(period, now)
+    by_tool: dict[str, Rollup] = {}
+    whole = Rollup()
+    for _, name, cell in chain(_stored(found, edge, tool, "all" if edge is None else "day"), _tail(found, edge, tool)):
+        by_tool.setdefault(name, Rollup()).add(cell)
+        whole.add(cell)
+    return UsagePeriod(
+        period=period,
+        tool=tool,
+        since=None if edge is None else _to_time(edge),
+        total_calls=whole.calls,
+        failures=whole.failures,
+        success_rate=None if whole.success_rate is None else round(whole.success_rate, 2),
+        output_chars=whole.size,
+        tools=tuple(sorted((_tool_usage(*item) for item in by_tool.items()), key=lambda row: (-row.calls, row.tool))),
+    )
+
+
+def series_of(
+    found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
+) -> tuple[UsageSpan, ...]:
+    """Give the calls over time: by the hour for a day or a week, else by the day; spans without calls are left out."""
+    edge = since(period, now)
+    span, width = ("hour", HOUR_US) if period in ("day", "week") else ("day", DAY_US)
+    spans: dict[int, Rollup] = {}
+    for start, _, cell in chain(_stored(found, edge, tool or "", span), _tail(found, edge, tool)):
+        spans.setdefault(start - start % width, Rollup()).add(cell)
+    return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
+
+
+def counts_of(found: CallSnapshot) -> dict[str, tuple[int, datetime.datetime]]:
+    """Give how often each tool was ever called, and when last."""
+    stored = "SELECT tool, calls, last_ts FROM rollups WHERE span = 'all' AND tool <> ''"
+    out = {tool: (calls, last_ts) for tool, calls, last_ts in found.rows((str, int, int), stored)}
+    for call in found.tail.calls:
+        calls, last_ts = out.get(call[_TOOL], (0, call[_TS]))
+        out[call[_TOOL]] = calls + 1, max(last_ts, call[_TS])
+    return {tool: (calls, _to_time(last_ts)) for tool, (calls, last_ts) in out.items()}
+
+
+def since(period: Period, now: datetime.datetime) -> int | None:
+    """Give the start of a period in microseconds since 1970; None for all time. Raises InvalidPeriod."""
+    if period not in PERIODS:
+        raise InvalidPeriod(period)
+    return None if period == "all" else _to_us(now) - _DAYS[period] * DAY_US
+
+
+def _stored(found: CallSnapshot, edge: int | None, tool: str | None, span: str) -> Iterator[tuple[int, str, Rollup]]:
+    """Give the start, tool and rollup of the folded calls from an edge on, each call once.
+
+    Tool "" is all tools together, None each of them. With span "hour" all is by the hour; with "day" a part of an hour
+    comes first, then hours, then days.
+    """
+    if edge is None:
+        yield from _rollups(found, span, tool)
+        return
+    hour, day = -(-edge // HOUR_US) * HOUR_US, -(-edge // DAY_US) * DAY_US
+    dropped = found.rows((int,), "SELECT value FROM state WHERE name = 'dropped_until'")
+    if dropped and edge <= dropped[0][0]:
+        hour = edge - edge % HOUR_US
+    else:
+        yield from _edge(found, edge, hour, tool)
+    if span == "hour":
+        yield from _rollups(found, "hour", tool, hour)
+    else:
+        yield from _rollups(found, "hour", tool, hour, day)
+        yield from _rollups(found, "day", tool, day)
+
+
+def _rollups(
+    found: CallSnapshot, span: str, tool: str | None, start: int | None = None, stop: int | None = None
+) -> Iterator[tuple[int, str, Rollup]]:
+    where = "span = ?"
+    values: list[object] = [span]
+    for term, value in (("start >= ?", start), ("start < ?", stop), ("tool = ?", tool)):
+        if value is not None:
+            where = f"{where} AND {term}"
+            values.append(value)
+    if tool is None:
+        where = f"{where} AND tool <> ''"
+    for row in found.rows(COLUMNS["rollups"], f"SELECT * FROM rollups WHERE {where}", values):
+        yield row[1], row[2], to_rollup(row)
+
+
+def _edge(found: CallSnapshot, edge: int, hour: int, tool: str | None) -> Iterator[tuple[int, str, Rollup]]:
+    """Add up the calls between the edge and the full hour."""
+    select = "SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?"
+    values = (edge, hour, tool) if tool else (edge, hour)
+    calls = found.rows((int, str, int, float, int), f"{select} AND tool = ?" if tool else select, values)
+    for (start, name), cell in by_hour_and_tool(calls).items():
+        yield start, name, cell
+
+
+def _tail(found: CallSnapshot, edge: int | None, tool: str | None) -> Iterator[tuple[int, str, Rollup]]:
+    """Add up the calls that are not folded yet."""
+    calls = map(_COUNTED, found.tail.calls)
+    wanted = (call for call in calls if (edge is None or call[0] >= edge) and (tool is None or call[1] == tool))
+    for (start, name), cell in by_hour_and_tool(wanted).items():
+        yield start, name, cell
+
+
+def _tool_usage(name: str, found: Rollup) -> ToolUsage:
+    return ToolUsage(
+        tool=name,
+        calls=found.calls,
+        failures=found.failures,
+        success_rate=round(found.success_rate or 0.0, 2),
+        avg_ms=round(found.avg_ms, 3),
+        p95_ms=_percentile(found, 0.95),
+        last_called=_to_time(found.last_ts),
+    )
+
+
+def _usage_span(start: int, found: Rollup) -> UsageSpan:
+    return UsageSpan(_to_time(start), found.calls, found.failures, _percentile(found, 0.5), _percentile(found, 0.95))
+
+
+def _percentile(found: Rollup, share: float) -> float:
+    try:
+        return round(found.percentile(share) or 0.0, 3)
+    except ValueError as exc:
+        raise LogUnusable(Path("calls.db"), "damaged") from exc
+
+
+# --- single calls ---------------------------------------------------------------------------------
+
+
+def history_of(found: CallSnapshot, wanted: CallFilter) -> list[CallRow]:
+    """Give the newest calls that are wanted, newest first; of two at the same time the one recorded later."""
+    stored = chain.from_iterable(_parts(found, wanted))
+    newest = sorted(chain(_tail_rows(found, wanted), stored), key=itemgetter(_TS), reverse=True)
+    rows = newest if wanted.limit is None else newest[: max(0, wanted.limit)]
+    _require_types({name: [row[place] for row in rows] for place, name in enumerate(FIELDS)})
+    handles = found.tail.handles
+    return [
+        CallRow(
+            _to_time(ts),
+            call_id,
+            tool,
+            source,
+            args,
+            bool(args_whole),
+            bool(ok),
+            code or None,
+            reason or None,
+            ms,
+            size,
+            handles.get(call_id) or handle or None,
+        )
+        for ts, call_id, tool, source, args, args_whole, ok, code, reason, ms, size, handle in rows
+    ]
+
+
+def frame_of(found: CallSnapshot, wanted: CallFilter) -> pd.DataFrame:
+    """Give the calls as a DataFrame, newest first. Names are categories; `ts` is a time in UTC."""
+    import numpy as np
+    import pandas as pd
+
+    columns: dict[str, list[Any]] = {name: [] for name in FIELDS}
+    for part in chain([_tail_rows(found, wanted)], _parts(found, wanted)):
+        for column, values in zip(columns.values(), zip(*part, strict=True), strict=False):
+            column.extend(values)
+    _require_types(columns)
+    if handles := found.tail.handles:
+        columns["handle"] = [handles.get(*pair) for pair in zip(columns["call_id"], columns["handle"], strict=True)]
+    ts = np.array(columns["ts"], dtype="i8")
+    frame = pd.DataFrame(
+        {
+            "ts": pd.DatetimeIndex(ts.view("M8[us]")).tz_localize("UTC"),
+            "call_id": _texts(columns["call_id"]),
+            "tool": pd.Categorical(columns["tool"]),
+            "source": pd.Categorical(columns["source"]),
+            "args": _texts(columns["args"]),
+            "ok": np.array(columns["ok"], dtype=bool),
+            "code": pd.Categorical(columns["code"]),
+            "reason": pd.Categorical(columns["reason"]),
+            "ms": np.array(columns["ms"], dtype="f8"),
+            "bytes": np.array(columns["size"], dtype="i8"),
+            "handle": _texts(columns["handle"]),
+        },
+        copy=False,
+    )
+    if (ts[1:] > ts[:-1]).any():
+        frame = frame.take(np.argsort(-ts, kind="stable")).reset_index(drop=True)
+    return frame if wanted.limit is None else frame.head(max(0, wanted.limit))
+
+
+def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:
+    """Give the folded calls that are wanted, newest first."""
+    terms = {"tool = ?": wanted.tool, "ok = ?": wanted.ok, "ts >= ?": wanted.since and _to_us(wanted.since)}
+    where = " AND ".join(term for term, value in terms.items() if value is not None)
+    values = [value for value in terms.values() if value is not None]
+    yield from found.parts(
+        f"SELECT {', '.join(FIELDS[:_HANDLE])}, coalesce(later.handle, calls.handle) FROM calls"
+        f" LEFT JOIN handles AS later USING (call_id) {where and 'WHERE'} {where}"
+        " ORDER BY ts DESC, id DESC LIMIT ?",
+        [*values, -1 if wanted.limit is None else max(0, wanted.limit)],
+        _PART,
+    )
+
+
+def _tail_rows(found: CallSnapshot, wanted: CallFilter) -> list[Any]:
+    """Give the wanted calls that are not folded yet, as rows of the database, newest first."""
+    first = None if wanted.since is None else _to_us(wanted.since)
+    rows = [
+        [*call[:7], call[7] or None, call[8] or None, float(call[9]), call[10], call[11] or None]
+        for call in found.tail.calls
+        if (wanted.tool in (None, call[_TOOL]) and wanted.ok in (None, call[_OK]))
+        if first is None or call[_TS] >= first
+    ]
+    rows.reverse()  # of two at the same time the one recorded later comes first
+    return sorted(rows, key=itemgetter(_TS), reverse=True)
+
+
+def _require_types(columns: dict[str, list[Any]]) -> None:
+    """Raise LogUnusable for a value of a type that we never wrote."""
+    for name, column in columns.items():
+        types = {_TYPES[name], type(None)} if name in ("code", "reason", "handle") else {_TYPES[name], bool}
+        if not types.issuperset(map(type, column)):
+            raise LogUnusable(Path("calls.db"), "damaged")
+
+
+def _texts(column: list[str | None]) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    return pd.array(np.array(column, dtype=object), dtype="str", copy=False)
+
+
+def _to_us(time: datetime.datetime) -> int:
+    """Give an aware time as microseconds since 1970."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def _to_time(us: int) -> datetime.datetime:
+    """Give the time of so many microseconds since 1970, or the nearest that the calendar has."""
+    try:
+        return _EPOCH + datetime.timedelta(microseconds=us)
+    except OverflowError:
+        return datetime.datetime.max.replace(tzinfo=datetime.UTC) if us > 0 else _EPOCH
