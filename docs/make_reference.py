@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import onetool_ipy
-from onetool_ipy.config import entries, settings
-from onetool_ipy.config.value import Value
-from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.records import Value
+from onetool_ipy.config import settings
+from onetool_ipy.config.check import MODEL_KEYS, SERVER_KEYS, SNIPPET_KEYS
 from onetool_ipy.faces.cli import make_parser
-from onetool_ipy.faces.ipython import commands
-from onetool_ipy.faces.ipython.ask import USAGE as ASK_USAGE
-from onetool_ipy.faces.ipython.commands.pages import FLAGS, USAGE
-from onetool_ipy.faces.ipython.magics import OneTool
+from onetool_ipy.faces.notebook import commands
+from onetool_ipy.faces.notebook.ask import USAGE as ASK_USAGE
+from onetool_ipy.faces.notebook.commands.catalog import FLAGS, USAGE
+from onetool_ipy.faces.notebook.magics import OneTool
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from onetool_ipy.proxies import OtProxy
 from onetool_ipy.toolbox import Toolbox
@@ -69,9 +70,9 @@ def _configuration() -> Iterator[str]:
             yield f"### `{name}`\n\n{_paragraph(kind.__doc__)}"
             yield _table(("key", "default"), rows)
     for title, keys in (
-        ("servers", sorted({key for each in entries.SERVER_KEYS.values() for key in each})),
-        ("models", entries.MODEL_KEYS),
-        ("snippets", entries.SNIPPET_KEYS),
+        ("servers", sorted({key for each in SERVER_KEYS.values() for key in each})),
+        ("models", MODEL_KEYS),
+        ("snippets", SNIPPET_KEYS),
     ):
         yield f"### An entry of `{title}`\n\nKeys: {', '.join(f'`{key}`' for key in keys)}."
 

@@ -11,8 +11,7 @@ from onetool_ipy._version import __version__
 
 if TYPE_CHECKING:
     from onetool_ipy.assemble import open_toolbox
-    from onetool_ipy.core.decorate import tool
-    from onetool_ipy.core.errors import (
+    from onetool_ipy.base.errors import (
         DuplicateTool,
         InvalidConfig,
         InvalidTool,
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
         UnknownProvider,
         UsageProblem,
     )
-    from onetool_ipy.core.model import Failure, ToolCall, ToolResult, ToolSpec
+    from onetool_ipy.core.decorate import tool
+    from onetool_ipy.core.tool import Failure, ToolCall, ToolResult, ToolSpec
     from onetool_ipy.toolbox import PackProxy, Toolbox
 
 __all__ = [
@@ -48,17 +48,17 @@ _HOMES = {
     "Toolbox": "toolbox",
     "PackProxy": "toolbox",
     "tool": "core.decorate",
-    "ToolSpec": "core.model",
-    "ToolCall": "core.model",
-    "ToolResult": "core.model",
-    "Failure": "core.model",
-    "OneToolError": "core.errors",
-    "ToolCallError": "core.errors",
-    "UsageProblem": "core.errors",
-    "InvalidConfig": "core.errors",
-    "InvalidTool": "core.errors",
-    "DuplicateTool": "core.errors",
-    "UnknownProvider": "core.errors",
+    "ToolSpec": "core.tool",
+    "ToolCall": "core.tool",
+    "ToolResult": "core.tool",
+    "Failure": "core.tool",
+    "OneToolError": "base.errors",
+    "ToolCallError": "base.errors",
+    "UsageProblem": "base.errors",
+    "InvalidConfig": "base.errors",
+    "InvalidTool": "base.errors",
+    "DuplicateTool": "base.errors",
+    "UnknownProvider": "base.errors",
 }
 
 
@@ -77,14 +77,14 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ip: Any) -> None:
     """`%load_ext onetool_ipy`."""
-    from onetool_ipy.faces.ipython import extension
+    from onetool_ipy.faces.notebook import extension
 
     extension.load(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
     """`%unload_ext onetool_ipy`."""
-    from onetool_ipy.faces.ipython import extension
+    from onetool_ipy.faces.notebook import extension
 
     extension.unload(ip)
 

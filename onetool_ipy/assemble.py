@@ -14,25 +14,25 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base.errors import TRUST_IT, Unavailable, Untrusted
 from onetool_ipy.config import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
-from onetool_ipy.core.errors import TRUST_IT, Unavailable, Untrusted
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.model import Source, Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.tool import Source, Step, ToolResult, ToolSpec, Trip
 from onetool_ipy.parts import Parts, Stores
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.kit import BundleKit
+    from onetool_ipy.bundles.context import BundleKit
     from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.mcp import ServerDefinition, Servers
     from onetool_ipy.net import Road, Rules
     from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
     from onetool_ipy.sources.inventory import Inventory
-    from onetool_ipy.sources.mcp import ServerDefinition, Servers
     from onetool_ipy.sources.pack_files import PackFiles
 
 __all__ = ["open_toolbox"]
@@ -111,7 +111,7 @@ def _road(transport: Any, box: Toolbox) -> Road:
 
 def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
     """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
-    from onetool_ipy.sources.mcp import Servers
+    from onetool_ipy.mcp import Servers
 
     def changed() -> None:
         box.parts.expire()
@@ -135,7 +135,7 @@ def _adopt_servers(config: Config, servers: Servers) -> None:
 
 
 def _server_definitions(config: Config) -> list[ServerDefinition]:
-    from onetool_ipy.sources.mcp import read_server
+    from onetool_ipy.mcp import read_server
 
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
     found = []
@@ -229,7 +229,7 @@ def _working_directory() -> Path:
 def _pack_files(config: Config) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
-    from onetool_ipy.sources.outline_cache import FILE, OutlineCache
+    from onetool_ipy.sources.outline import FILE, OutlineCache
     from onetool_ipy.sources.pack_files import PackFiles
 
     cache = OutlineCache(config.paths.state / "cache" / FILE)
@@ -252,7 +252,7 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
             found.append(name.partition(".")[0] if "." in name else "config")
     found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
     if config.paths.onetool_dir is not None:
-        from onetool_ipy.bundles.peek import stored_slugs
+        from onetool_ipy.bundles.store import stored_slugs
 
         found += stored_slugs(config.paths.onetool_dir / "bundles")
     return tuple(dict.fromkeys(found))
@@ -265,11 +265,10 @@ def _registry(
     build_builtins: Callable[[Toolbox], Functions],
     box: Toolbox,
 ) -> Registry:
+    from onetool_ipy.mcp import ServerTools
     from onetool_ipy.sources.bundles import BundleTools, Switched
-    from onetool_ipy.sources.declared import Declared, read_definition
+    from onetool_ipy.sources.declared import FILE, Declared, Verdict, read_definition
     from onetool_ipy.sources.entry_points import EntryPoints
-    from onetool_ipy.sources.mcp import ServerTools
-    from onetool_ipy.sources.verdict import FILE, Verdict
 
     builtins = build_builtins(box)
     handlers = partial(_handlers, builtins)
@@ -304,7 +303,7 @@ def _before_list(box: Toolbox) -> None:
 
 def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleKit:
     """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one, which is trusted."""
-    from onetool_ipy.bundles.kit import BundleKit, Outside
+    from onetool_ipy.bundles.context import BundleKit, Outside
 
     found = config.paths.onetool_dir
     outside = Outside(
@@ -321,8 +320,7 @@ def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolb
 
 
 def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleKit], box: Toolbox) -> Bundles:
-    from onetool_ipy.bundles.records import Surroundings
-    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.bundles.service import Bundles, Surroundings
 
     shelf = kit()
     around = Surroundings(
@@ -435,14 +433,14 @@ def _stores(config: Config, clock: Clock, box: Toolbox) -> Stores:
 
 
 def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
-    from onetool_ipy.core import steps
+    from onetool_ipy.core.executor import span
     from onetool_ipy.sdk.deps import require_deps
     from onetool_ipy.stores import calls
 
     return Executor(
         registry,
         owner=box,
-        steps=[steps.span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
+        steps=[span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
         record=calls.recorder(box.log),
         admit=None if config.trust.record is None else box.admit,
         background=box.background,
@@ -460,7 +458,7 @@ def _replay(box: Toolbox, mask: Callable[[str], str]) -> Step:
         cassette = replays.active
         if cassette is None:
             return None
-        from onetool_ipy.stores.cassette_step import around
+        from onetool_ipy.stores.cassettes import around
 
         return around(cassette, trip, mask)
 

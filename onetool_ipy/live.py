@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onetool_ipy.core import current, match
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.core import current
 
 __all__: list[str] = []
 
@@ -16,7 +17,7 @@ def __getattr__(name: str) -> Any:
     pack = box.pack(name)
     if pack is None:
         known = box.registry.known_packs()
-        near = match.did_you_mean(name, known) or f"There are: {', '.join(known)}"
+        near = did_you_mean(name, known) or f"There are: {', '.join(known)}"
         raise AttributeError(f"No pack '{name}'. {near}")
     return pack
 

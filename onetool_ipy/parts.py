@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base.records import once
 from onetool_ipy.config import Config
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.locks import ForkLock
-from onetool_ipy.core.once import once
 from onetool_ipy.core.registry import Registry
 
 if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.mcp import Servers
     from onetool_ipy.sources.inventory import Inventory
-    from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics

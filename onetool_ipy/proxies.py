@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from onetool_ipy.core import current, schema
-from onetool_ipy.core.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.printable import printable
+from onetool_ipy.core import current
 from onetool_ipy.core.executor import own_frames
-from onetool_ipy.core.model import CallSource, ToolResult, ToolSpec
-from onetool_ipy.core.printable import printable
+from onetool_ipy.core.tool import CallSource, ToolResult, ToolSpec
+from onetool_ipy.schema.read import identifier
 
 if TYPE_CHECKING:
     import datetime
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from onetool_ipy.core.registry import Registry
-    from onetool_ipy.core.shortcuts import Shortcuts
-    from onetool_ipy.stores.cassettes import Replaying
-    from onetool_ipy.stores.replays import Replays
+    from onetool_ipy.snippets.definition import Shortcuts
+    from onetool_ipy.stores.cassettes import Replaying, Replays
 
 __all__ = ["OtProxy", "PackProxy", "Screens", "ToolProxy", "file_of", "raise_failure", "run_source"]
 
@@ -95,7 +95,7 @@ class PackProxy:
         return found
 
     def __dir__(self) -> list[str]:
-        return sorted({schema.identifier(spec.short_name) for spec in self._specs()})
+        return sorted({identifier(spec.short_name) for spec in self._specs()})
 
     def __repr__(self) -> str:
         return f"<pack {self._name}: {', '.join(self.__dir__())}>"
@@ -115,7 +115,7 @@ class PackProxy:
     def _find(self, tool: str) -> ToolProxy | None:
         spec = self._box.registry.find(f"{self._name}.{tool}")
         if spec is None:
-            spelled = (s for s in self._specs() if schema.identifier(s.short_name) == tool)
+            spelled = (s for s in self._specs() if identifier(s.short_name) == tool)
             spec = next(spelled, None)
         if spec is not None:
             return ToolProxy(self._box, spec)
@@ -141,7 +141,7 @@ class ToolProxy:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        from onetool_ipy.core.signatures import signature_of
+        from onetool_ipy.schema.read import signature_of
 
         return signature_of(self._spec.parameters)
 
@@ -223,7 +223,7 @@ class OtProxy(PackProxy):
 
         A snippet runs in the notebook's namespace, outside a notebook in that of the caller's module.
         """
-        from onetool_ipy.core.shortcuts import Snippet, expand
+        from onetool_ipy.snippets.definition import Snippet, expand
 
         found = self._box.shortcuts.find(name.removeprefix("$"))
         if not isinstance(found, Snippet):
@@ -280,8 +280,8 @@ class OtTool(ToolProxy):
         return {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in bound.items()}
 
     def _failed(self, result: ToolResult) -> Any:
-        from onetool_ipy.packs.ot.edge import Returned
-        from onetool_ipy.render.shown import ErrorText
+        from onetool_ipy.packs.ot.context import Returned
+        from onetool_ipy.render.views import ErrorText
 
         if result.error is not None and isinstance(result.error.exception, Returned):
             return ErrorText(result.error.message)

@@ -13,43 +13,32 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Background, ForkLock, GivenUp, Workers
+from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, Untrusted, UsageProblem
 from onetool_ipy.config import Config
 from onetool_ipy.config.paths import FOLDER
-from onetool_ipy.core import current, values
-from onetool_ipy.core import watch as watched
-from onetool_ipy.core.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, Untrusted, UsageProblem
-from onetool_ipy.core.executor import CallIds, Executor
-from onetool_ipy.core.locks import ForkLock
-from onetool_ipy.core.loop import Background, GivenUp
-from onetool_ipy.core.model import (
-    PROJECT_ORIGINS,
-    CallSource,
-    Problem,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    UncheckedCall,
-)
+from onetool_ipy.core import current
+from onetool_ipy.core.executor import CallIds, Executor, acall_watched, call_watched
 from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.core.schema import identifier
-from onetool_ipy.core.workers import Workers
+from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, Problem, ToolCall, ToolResult, ToolSpec, UncheckedCall
 from onetool_ipy.parts import Parts
 from onetool_ipy.proxies import OtProxy, PackProxy, Screens, ToolProxy
-from onetool_ipy.stores.replays import Replays
+from onetool_ipy.schema.read import identifier
+from onetool_ipy.stores.cassettes import Replays
 
 if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.core.executor import Watcher
     from onetool_ipy.core.jobs import Job, Jobs
-    from onetool_ipy.core.shortcuts import Shortcuts
-    from onetool_ipy.core.snippets import Snippet
-    from onetool_ipy.core.watch import Watcher
     from onetool_ipy.llm import ModelClient
     from onetool_ipy.llm.ask import Asker
+    from onetool_ipy.mcp import Servers
     from onetool_ipy.net import Road
+    from onetool_ipy.snippets.definition import Shortcuts, Snippet
     from onetool_ipy.sources.inventory import Inventory
-    from onetool_ipy.sources.mcp import Servers
     from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
@@ -177,7 +166,7 @@ class Toolbox:
         """Aliases and snippets: those of the files, and those of this session over them."""
         known = self._shortcuts
         if known is None or known[0] is not self.config:
-            from onetool_ipy.core.shortcuts import read_shortcuts
+            from onetool_ipy.snippets.definition import read_shortcuts
 
             settings = self.config.settings
             found = read_shortcuts(settings.aliases, settings.snippets)
@@ -215,7 +204,7 @@ class Toolbox:
         watch = watcher(made) if watcher is not None and current.scope() is None else None
         if watch is None:
             return self.parts.executor.call(made, timeout_s=timeout, allow=allow)
-        return watched.call(watch, self.parts.executor, made, timeout, allow)
+        return call_watched(watch, self.parts.executor, made, timeout, allow)
 
     async def acall(
         self,
@@ -233,7 +222,7 @@ class Toolbox:
         watch = watcher(made) if watcher is not None and current.scope() is None else None
         if watch is None:
             return await self.parts.executor.acall(made, timeout_s=timeout, allow=allow)
-        return await watched.acall(watch, self.parts.executor, made, timeout, allow)
+        return await acall_watched(watch, self.parts.executor, made, timeout, allow)
 
     def run(
         self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None, check: bool = True

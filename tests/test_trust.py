@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
-from onetool_ipy.core.errors import OneToolError, Untrusted, UsageProblem
-from onetool_ipy.faces.ipython.trust_question import question_lines
-from onetool_ipy.faces.trust_words import said_of, told_of_yes
+from onetool_ipy.base.errors import OneToolError, Untrusted, UsageProblem
+from onetool_ipy.faces.notebook.trust import question_lines
+from onetool_ipy.faces.trust_text import said_of, told_of_yes
 from onetool_ipy.toolbox import Toolbox
 
 _PACK = """\

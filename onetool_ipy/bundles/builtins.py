@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onetool_ipy.core.errors import Conflict
-from onetool_ipy.core.model import Problem, ToolSpec
-from onetool_ipy.stores.files import write_whole
-from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
+from onetool_ipy.base.errors import Conflict
+from onetool_ipy.base.files import Stamp, is_young, stamp_of, write_whole
+from onetool_ipy.core.tool import Problem, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle, Tool

@@ -9,15 +9,18 @@ import re
 import unicodedata
 from typing import Any
 
-from onetool_ipy.bundles.faults import fault
-from onetool_ipy.core import values
-from onetool_ipy.core.errors import InvalidRequest
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.bundles.problems import fault
 
 __all__ = ["MAX_RUNES", "is_id", "new_id", "require_id", "require_slug", "require_version"]
 
 MAX_RUNES = 64
+
 _MAX_SHOWN = 80
+
 _SIMPLE = re.compile(r"[A-Za-z0-9-]+")
+
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 

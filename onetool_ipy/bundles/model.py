@@ -1,4 +1,8 @@
-"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
+"""What may name a bundle, a tool and a version: UUIDv7, slug, version label. Pure.
+
+Slugs and versions are compared in Unicode's NFC form, case-sensitive; a version is an opaque label without any order.
+
+Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
 
 Owns which fields there are and what each may hold. A record is frozen; its fields are reached as attributes and by
 their wire names (`tool.is_enabled`, `tool["isEnabled"]`). What is wrong with data becomes one InvalidRequest that names
@@ -24,11 +28,12 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from onetool_ipy.bundles.faults import fault, of_validation, whole
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidRequest, OneToolError
 from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
 from onetool_ipy.bundles.ids import require_id, require_slug, require_version
-from onetool_ipy.core import names, values
-from onetool_ipy.core.errors import InvalidRequest, OneToolError
+from onetool_ipy.bundles.problems import fault, of_validation, whole
+from onetool_ipy.core import names
 
 __all__ = [
     "NO_ARGUMENTS",
@@ -43,6 +48,7 @@ __all__ = [
     "ToolType",
     "read",
 ]
+
 
 ToolType = Literal["go", "python", "http"]
 """`go` is 002's word for a local function, `python` means the same."""

@@ -1,4 +1,8 @@
-"""Runners: what makes a stored tool callable, an HTTP request or a local function; made at its first call, then kept.
+"""BundleKit: what the registry and the service of one project share, so that both see the same files and runners.
+
+Light: it loads no pydantic. The runners, which do, are made when something is called.
+
+Runners: what makes a stored tool callable, an HTTP request or a local function; made at its first call, then kept.
 
 A runner counts the calls of this minute and holds tokens, so it lives as long as what it was made from stays the same,
 whatever switches are turned meanwhile. It knows no bundle and no registry: a local function is called by its name.
@@ -9,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.bundles.kit import Outside
+from onetool_ipy.base import values
+from onetool_ipy.bundles.context import Outside
 from onetool_ipy.bundles.model import Tool, ToolBody
-from onetool_ipy.core import values
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.http import HttpRunner
 
 __all__ = ["GoRunner", "Runners"]
+
 
 Note = Callable[[dict[str, Any]], None]
 
@@ -25,8 +30,7 @@ class GoRunner:
     """A local function under the limits and the outputSchema of its record."""
 
     def __init__(self, tool: Tool | ToolBody, name: str, outside: Outside) -> None:
-        from onetool_ipy.bundles.http.answer import Output
-        from onetool_ipy.bundles.http.rate import PerMinute
+        from onetool_ipy.bundles.http.runner import Output, PerMinute
 
         assert tool.go_tool is not None
         self._func = tool.go_tool.func

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onetool_ipy.base.masking import Secrets
     from onetool_ipy.config.load import Config, load_config
     from onetool_ipy.config.paths import Paths
-    from onetool_ipy.config.secrets import Secrets
     from onetool_ipy.config.settings import Definition, Model, Settings, Topic
     from onetool_ipy.config.template import init_project
 
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Config": "load",
-    "Definition": "settings",
-    "Model": "settings",
-    "Paths": "paths",
-    "Secrets": "secrets",
-    "Settings": "settings",
-    "Topic": "settings",
-    "init_project": "template",
-    "load_config": "load",
+    "Config": "config.load",
+    "Definition": "config.settings",
+    "Model": "config.settings",
+    "Paths": "config.paths",
+    "Secrets": "base.masking",
+    "Settings": "config.settings",
+    "Topic": "config.settings",
+    "init_project": "config.template",
+    "load_config": "config.load",
 }
 
 
@@ -48,4 +48,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"onetool_ipy.{home}"), name)

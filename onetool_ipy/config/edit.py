@@ -1,4 +1,6 @@
-"""Add one allowed host, one server or one secret: the few edits we make in a user's own files, after a yes.
+"""Write a snippet of the session into `snippets.yaml`. What is there already is never changed, comments included.
+
+Add one allowed host, one server or one secret: the few edits we make in a user's own files, after a yes.
 
 The text around stays byte for byte: comments, order and quotes. What was written is read back before it replaces the
 file; where a file is written in a way that cannot be added to, nothing is changed and the line to add is named.
@@ -11,10 +13,70 @@ import os
 from pathlib import Path
 from typing import Any
 
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.snippets.definition import MISSING, Snippet
 
-__all__ = ["add_server", "allow_host", "save_secret"]
+__all__ = ["add_server", "allow_host", "save_secret", "save_snippet"]
+
+
+def save_snippet(paths: Paths, snippet: Snippet) -> Path:
+    """Append a snippet to the project's `snippets.yaml`, making the folder where there is none."""
+    import yaml
+
+    file = (paths.onetool_dir or paths.project / FOLDER) / "snippets.yaml"
+    old = file.read_text(encoding="utf-8") if file.exists() else ""
+    try:
+        known = yaml.safe_load(old) or {}
+    except yaml.YAMLError as exc:
+        raise UsageProblem(f"'{file}' cannot be read: {exc}", hint="Mend it first.") from exc
+    if not isinstance(known, dict):
+        raise UsageProblem(f"'{file}' holds no snippets by name.", hint="Mend it first.")
+    if isinstance(version := known.get("version", 1), int) and version != 1:
+        raise UsageProblem(
+            f"'{file}' has version '{version}', which this release does not know, and is not changed.",
+            hint="Update onetool-ipy, or change the file by hand.",
+        )
+    nested = known.get("snippets") if isinstance(known.get("snippets"), dict) else None
+    if snippet.name in (known if nested is None else nested):
+        raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or take another name.")
+    block = yaml.safe_dump({snippet.name: _data(snippet)}, sort_keys=False, allow_unicode=True, width=10_000)
+    if nested is not None:
+        block = "".join(f"  {line}\n" for line in block.splitlines())
+    text = f"{old.rstrip()}\n\n{block}" if old.strip() else block
+    loaded = yaml.safe_load(text)
+    if snippet.name not in (loaded if nested is None else loaded["snippets"]):
+        raise UsageProblem(f"'{file}' is written in a way that nothing can be added to.", hint="Add it by hand.")
+    _write(file, text)
+    return file
+
+
+def _data(snippet: Snippet) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    for param in snippet.params:
+        said = {"type": param.declared, "description": param.description}
+        fields: dict[str, Any] = {key: value for key, value in said.items() if value}
+        if param.default is not MISSING:
+            fields["default"] = values.to_json(param.default)
+        params[param.name] = fields
+    data = {"description": snippet.description, "params": params, "body": snippet.body}
+    return {key: value for key, value in data.items() if value}
+
+
+def _write(file: Path, text: str) -> None:
+    temp = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with temp.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        temp.replace(file)
+    except OSError as exc:
+        temp.unlink(missing_ok=True)
+        raise UsageProblem(f"Cannot write '{file}': {exc.strerror}.") from exc
+
 
 _IGNORED = "# Values that belong to you alone.\nsecrets.yaml\n"
 
@@ -36,7 +98,7 @@ def allow_host(paths: Paths, host: str) -> Path | None:
         changed, wanted = f"version: 1\n{changed.lstrip()}", {"version": 1, **wanted}
     if _parse(file, changed) != wanted:
         raise _by_hand(file, host)
-    _write(file, changed, mode=0o644)
+    _write_edit(file, changed, mode=0o644)
     return file
 
 
@@ -60,7 +122,7 @@ def add_server(paths: Paths, name: str, data: dict[str, Any]) -> Path:
         changed, wanted = f"version: 1\n{changed.lstrip()}", {"version": 1, **wanted}
     if _parse(file, changed) != wanted:
         raise by_hand
-    _write(file, changed, mode=0o644)
+    _write_edit(file, changed, mode=0o644)
     return file
 
 
@@ -96,8 +158,8 @@ def save_secret(paths: Paths, name: str, value: str) -> Path:
         raise UsageProblem(f"'{file}' is written in a way that nothing can be added to.", hint="Add it by hand.")
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / ".gitignore").exists():
-        _write(folder / ".gitignore", _IGNORED, mode=0o644)
-    _write(file, changed, mode=0o600)
+        _write_edit(folder / ".gitignore", _IGNORED, mode=0o644)
+    _write_edit(file, changed, mode=0o600)
     return file
 
 
@@ -183,8 +245,7 @@ def _known(file: Path, text: str) -> dict[str, Any]:
 
 
 def _parse(file: Path, text: str) -> dict[str, Any]:
-    from onetool_ipy.config.document import NotYaml
-    from onetool_ipy.config.yaml_text import parse
+    from onetool_ipy.config.yaml_text import NotYaml, parse
 
     try:
         document = parse(text.encode("utf-8"), numbers=file.name != "secrets.yaml")
@@ -196,7 +257,7 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
     return document.data
 
 
-def _write(file: Path, text: str, *, mode: int) -> None:
+def _write_edit(file: Path, text: str, *, mode: int) -> None:
     """Replace a file whole; where it is a link, what it leads to. A file that was there keeps its mode."""
     target = Path(os.path.realpath(file))
     temp = target.with_name(f".{target.name}.{os.getpid()}.tmp")

@@ -1,4 +1,23 @@
-"""`load_config`: find the files, read and check them. Calling it again is a reload.
+"""The user's own settings, in `~/.onetool/onetool.yaml`, also while a project's are in force.
+
+What a project must not decide for its reader, such as `ask.approve`, is read from here alone. Read when it is needed.
+
+The warm cache: parsed documents as JSON, so that a load needs no YAML.
+
+A head line with key and checksum, a line with the documents, then the tools one after the other: a load reads their
+names and places, and a tool is unpacked when it is looked at.
+
+Keyed by the content of the files, our version and a format number; whatever is not exactly what `store` wrote is
+ignored and written anew. It holds text as it stands in the files: no `${NAME}` is filled, and secrets.yaml is not in
+it. It lives in the user's own state directory, or where `state_dir:` points, but never inside the project: that could
+ship its own there, with settings that nobody sees in its files.
+
+The files of one `.onetool/` folder -> settings, secrets and prompts, by way of the warm cache.
+
+Owns which files there are. YAML is parsed only when one of them changed since the cache was written; checking and
+filling are done at every load, since secrets and environment are in no cache.
+
+`load_config`: find the files, read and check them. Calling it again is a reload.
 
 It never raises for what the files hold. Nothing is imported for files that are not there: without a configuration a
 load is a few stat calls. The caller keeps the last good Config; `fingerprint` says whether two are of the same files.
@@ -6,25 +25,299 @@ load is a few stat calls. The caller keeps the last good Config; `fingerprint` s
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import json
 import os
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
-from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Paths, find, state_folder
-from onetool_ipy.config.secrets import Secrets
+from onetool_ipy._version import __version__
+from onetool_ipy.base.errors import InvalidConfig
+from onetool_ipy.base.files import Unreadable, make_private, read
+from onetool_ipy.base.masking import Secrets
+from onetool_ipy.base.records import Value
+from onetool_ipy.config.check import File, Notes, check_prompts, check_settings
+from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Owners, Paths, find, is_ours, state_folder
+from onetool_ipy.config.secrets_file import read_secrets
 from onetool_ipy.config.settings import Settings
-from onetool_ipy.config.state import chosen_state, close_to_others, own_state
+from onetool_ipy.config.state import chosen_state, close_to_others, own_state, written_state_dir
 from onetool_ipy.config.trust import Trust, judge
-from onetool_ipy.config.value import Value
-from onetool_ipy.core.errors import InvalidConfig
-from onetool_ipy.core.model import Problem
+from onetool_ipy.config.yaml_text import Document, Fault, NotYaml, Packed
+from onetool_ipy.core.tool import Problem
 
-if TYPE_CHECKING:
-    from onetool_ipy.config.files import Notes
+__all__ = [
+    "FORMAT",
+    "Config",
+    "Loaded",
+    "Notes",
+    "cache_key",
+    "fetch",
+    "is_own",
+    "load_config",
+    "load_files",
+    "own_settings",
+    "store",
+]
 
-__all__ = ["Config", "load_config"]
+
+def is_own(paths: Paths, home: Path) -> bool:
+    """Whether the configuration in force is the user's own."""
+    file = paths.config_file
+    return file is not None and os.path.realpath(file) == os.path.realpath(home / FOLDER / CONFIG_NAME)
+
+
+def own_settings(home: Path) -> Settings:
+    """The settings of the user's own file; the defaults where it is missing, broken or not the user's."""
+    folder = home / FOLDER
+    if not is_ours(str(folder)):
+        return Settings()
+    from onetool_ipy.base.files import Unreadable, read
+    from onetool_ipy.config.check import File, Notes, check_settings
+    from onetool_ipy.config.yaml_text import NotYaml, parse
+
+    try:
+        content = read(folder / CONFIG_NAME)
+        is_refused = content is None or Owners().fault(content.stat, CONFIG_NAME) is not None
+        document = None if content is None or is_refused else parse(content.data)
+    except (Unreadable, NotYaml):
+        return Settings()
+    if document is None:
+        return Settings()
+    return check_settings(File(CONFIG_NAME, document, Notes(()), strict=True), None, lambda name: None)  # noqa: ARG005
+
+
+FORMAT = 2
+"""In the name of each file, so that versions of this package with other formats do not meet in it."""
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+def cache_key(files: Mapping[str, bytes]) -> str:
+    """One key for these files by name and content."""
+    digest = hashlib.sha256(f"{FORMAT} {__version__}".encode())
+    for name in sorted(files):
+        digest.update(f"\n{name} {len(files[name])}\n".encode())
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+def fetch(path: Path, key: str) -> dict[str, Document] | None:
+    """The documents stored under this key, or None."""
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+                return None
+            head, body = file.readline(200), file.read()
+    except OSError:
+        return None
+    if head != _head(key, body):
+        return None
+    index, _, tools = body.partition(b"\n")
+    try:
+        return {name: _document(raw, tools) for name, raw in json.loads(index).items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
+    """Write the documents whole (temp, rename); where that cannot be, there is no cache.
+
+    No fsync: a file that a crash leaves torn fails its checksum and is made again.
+    """
+    import orjson
+
+    temp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        tools: list[bytes] = []
+        index = {name: _packed(document, tools, orjson.dumps) for name, document in documents.items()}
+        body = b"\n".join((orjson.dumps(index), b"".join(tools)))
+        make_private(path.parent)
+        descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, TypeError, ValueError):
+        return  # read-only, or an integer or text that this JSON cannot hold exactly
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_head(key, body) + body)
+        temp.replace(path)
+    except OSError:
+        temp.unlink(missing_ok=True)
+
+
+def _head(key: str, body: bytes) -> bytes:
+    return f"onetool_ipy {key} {zlib.crc32(body):08x}\n".encode()
+
+
+def _packed(document: Document, tools: list[bytes], dumps: Callable[[Any], bytes]) -> list[Any]:
+    """The document for the index; its tools go into the list, and their places into the index."""
+    data, faults = dict(document.data), [[f.line, f.key, f.message, f.hint] for f in document.faults]
+    if isinstance(data.get("tools"), list):
+        places: list[Any] = []
+        end = sum(map(len, tools))
+        for item in data["tools"]:
+            if not isinstance(item, dict):
+                places.append({"item": item})
+                continue
+            tools.append(dumps(item))
+            start, end = end, end + len(tools[-1])
+            name = item.get("name")
+            places.append([name if isinstance(name, str) else "", start, end])
+        data["tools"] = places
+    return [data, document.lines, faults]
+
+
+def _document(raw: Any, tools: bytes) -> Document:
+    """The document back; raise ValueError, TypeError or KeyError for anything else."""
+    data, lines, faults = raw
+    if not isinstance(data, dict) or not isinstance(lines, dict):
+        raise TypeError("not a document")
+    if isinstance(data.get("tools"), list):
+        data["tools"] = [Packed(tools, *p) if isinstance(p, list) else p["item"] for p in data["tools"]]
+    return Document(data, lines, [Fault(*fault) for fault in faults])
+
+
+class Loaded(Value):
+    """What the files gave."""
+
+    settings: Settings
+    secrets: Secrets
+    prompts: Mapping[str, str]
+    fingerprint: str
+
+    def masked(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """The problems, without a secret that someone wrote where it does not belong."""
+        for problem in problems:
+            yield Problem(problem.where, self.secrets.mask(problem.message), problem.hint)
+
+
+def load_files(
+    paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool = True, home: Path
+) -> Loaded:
+    """Read, parse and check the files; `shown` is the folder as messages name it.
+
+    Meanwhile no garbage is collected: it would take half of the time and find none. What is made here is bounded.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return _load(paths, env, shown, notes, is_trusted, home)
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool, home: Path) -> Loaded:
+    contents = _contents(paths, shown, notes)
+    key = cache_key(contents)
+    follows = is_trusted and not env.get(STATE_ENV)
+    state = _cache_state(contents.get("main", b""), paths, home) if follows else paths.state
+    documents = _documents(contents, key, paths, state, shown, notes)
+    secrets, mark = _secrets(paths, env, shown, notes)
+    files = {
+        role: File(_shown(paths, role, shown), document, notes, strict=role == "main")
+        for role, document in documents.items()
+    }
+    project = None if is_trusted else paths.project
+    settings = check_settings(files.get("main"), files.get("snippets"), secrets.get, untrusted=project)
+    prompts = files.get("prompts")
+    return Loaded(
+        settings=settings,
+        secrets=secrets,
+        prompts=MappingProxyType({}) if prompts is None else check_prompts(prompts),
+        fingerprint=hashlib.sha256(f"{paths.config_file} {key} {mark} {is_trusted}".encode()).hexdigest(),
+    )
+
+
+def _places(paths: Paths) -> dict[str, Path]:
+    """The files that may be there, by role."""
+    folder, out = paths.onetool_dir, {}
+    if paths.config_file is not None:
+        out["main"] = paths.config_file
+    if folder is not None:
+        out["prompts"] = folder / "prompts.yaml"
+        out["snippets"] = folder / "snippets.yaml"
+    return out
+
+
+def _shown(paths: Paths, role: str, folder: str) -> str:
+    return folder + _places(paths)[role].name
+
+
+def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
+    owners = Owners(paths.onetool_dir)
+    for role, place in _places(paths).items():
+        try:
+            content = read(place)
+        except Unreadable as exc:
+            notes.add(Problem(shown + place.name, str(exc)), error=role == "main")
+            continue
+        if content is not None and (fault := owners.fault(content.stat, shown + place.name)):
+            notes.add(Problem(shown + place.name, *fault), error=role == "main")
+            continue
+        if content is not None:
+            out[role] = content.data
+        elif role == "main":
+            hint = "Give the path of an onetool.yaml, or run: onetool-ipy init"
+            notes.add(Problem(str(place), "there is no such file.", hint), error=True)
+    return out
+
+
+def _documents(
+    contents: Mapping[str, bytes], key: str, paths: Paths, state: Path | None, shown: str, notes: Notes
+) -> dict[str, Document]:
+    """The parsed files, from the cache where it has exactly these; only what parsed as a whole is stored."""
+    if not contents:
+        return {}
+    place = None if state is None else _cache_place(paths, state)
+    cached = None if place is None else fetch(place, key)
+    if cached is not None and cached.keys() == contents.keys():
+        return cached
+    from onetool_ipy.config.yaml_text import parse
+
+    out: dict[str, Document] = {}
+    for role, data in contents.items():
+        try:
+            out[role] = parse(data)
+        except NotYaml as exc:
+            where = f"{_shown(paths, role, shown)}:{exc.fault.line}"
+            problem = Problem(where, exc.fault.message, exc.fault.hint)
+            notes.add(problem, error=role == "main")
+    if place is not None and out.keys() == contents.keys():
+        store(place, key, out)
+    return out
+
+
+def _cache_state(main: bytes, paths: Paths, home: Path) -> Path | None:
+    """The state folder for the cache: the one that `state_dir:` names, but where the project could ship its own there.
+
+    None where it cannot be told without parsing the file, which is what the cache is there to avoid.
+    """
+    written = written_state_dir(main)
+    if written is None:
+        return paths.state
+    if not written:
+        return None
+    chosen = chosen_state(written, paths.project, home)
+    is_inside = Path(os.path.realpath(chosen)).is_relative_to(paths.project)
+    return paths.state if is_inside or (os.path.isdir(chosen) and not is_ours(str(chosen))) else chosen
+
+
+def _cache_place(paths: Paths, state: Path) -> Path:
+    name = hashlib.sha256(str(paths.config_file or paths.onetool_dir).encode("utf-8", "replace"))
+    return state / "cache" / f"config-{name.hexdigest()[:12]}.{FORMAT}.json"
+
+
+def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:
+    place = paths.secrets_file
+    if place is None:
+        return Secrets({}, env), ""
+    owners = Owners(paths.onetool_dir)
+    values, mark = read_secrets(place, shown + place.name, lambda p: notes.add(p, error=False), owners)
+    return Secrets(values, env), mark
 
 
 class Config(Value):
@@ -105,8 +398,6 @@ def load_config(
             trust=trust,
         )
 
-    from onetool_ipy.config.files import Notes, load_files
-
     notes = Notes((*found.problems, *refused))
     shown = _shown_folder(paths, home)
     loaded = load_files(paths, env=env, shown=shown, notes=notes, is_trusted=trust.is_given, home=home)
@@ -135,8 +426,6 @@ def load_config(
 
 def _without_approvals(settings: Settings, paths: Paths, home: Path, shown: str, notes: Notes) -> Settings:
     """The settings without `ask.approve`, unless they are the user's own: a project does not answer for its reader."""
-    from onetool_ipy.config.own import is_own
-
     if not settings.ask.approve or is_own(paths, home):
         return settings
     where = shown + (CONFIG_NAME if paths.config_file is None else paths.config_file.name)

@@ -1,4 +1,13 @@
-"""Where things are: the configuration in force, the project, the state directory.
+"""Whose a file of `.onetool/` is: one that another user may have written is a problem and does not count.
+
+Written once for configuration, secrets, pack files and bundles. It looks at what `stat` said; it opens nothing.
+
+The state folder in force: one of the user's own, closed to everybody else.
+
+A folder that another user owns is refused, also behind a link: its owner could read what calls were given and gave, and
+put approvals of their own there. Folders that are ours and open to others, as earlier versions made them, are closed.
+
+Where things are: the configuration in force, the project, the state directory.
 
 Owns the search order of contract 3 and its refusals. It looks (stat), it never opens, creates or changes anything.
 Every path is absolute; the project's path is real (links resolved), since the key of its state is made from it.
@@ -11,20 +20,21 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.config.ownership import Fault, Owners
-from onetool_ipy.config.value import Value
+from onetool_ipy.base.records import Value
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.model import Problem
+    from onetool_ipy.core.tool import Problem
 
 __all__ = [
     "CONFIG_ENV",
     "CONFIG_NAME",
     "FOLDER",
     "STATE_ENV",
+    "Fault",
     "Found",
+    "Owners",
     "Paths",
     "expand_home",
     "find",
@@ -34,6 +44,53 @@ __all__ = [
     "state_bases",
     "state_folder",
 ]
+
+_IS_POSIX = hasattr(os, "geteuid")
+
+
+class Fault(NamedTuple):
+    """Why a file or folder does not count, and what to do."""
+
+    message: str
+    hint: str
+
+
+class Owners:
+    """The users whose files count: this one, root, and whoever owns the folder of a configuration that was named."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._uids = {os.geteuid(), 0} if _IS_POSIX else set()
+        if folder is not None and _IS_POSIX:
+            try:
+                self._uids.add(os.stat(folder).st_uid)
+            except (OSError, ValueError):
+                return
+
+    def fault(self, found: os.stat_result, shown: str) -> Fault | None:
+        """What is wrong with a file or folder, if anything; `shown` is its name in the command that mends it."""
+        if not _IS_POSIX:
+            return None
+        if fault := self.owner_fault(found, shown):
+            return fault
+        is_sticky_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if found.st_mode & stat.S_IWOTH and not is_sticky_folder:
+            hint = f"Look at what it holds, then run: chmod o-w {_quoted(shown)}"
+            return Fault("may be written by every user of this machine, so it does not count.", hint)
+        return None
+
+    def owner_fault(self, found: os.stat_result, shown: str) -> Fault | None:
+        """What is wrong with who owns it; all that counts for a symbolic link."""
+        if not _IS_POSIX or found.st_uid in self._uids:
+            return None
+        hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {_quoted(shown)}"
+        return Fault("belongs to another user, so it does not count.", hint)
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(path)
+
 
 FOLDER = ".onetool"
 CONFIG_NAME = "onetool.yaml"
@@ -152,7 +209,7 @@ def _named(path: Path, *, cwd: Path, home: Path) -> Found:
         file = inner if os.path.lexists(inner) else file / CONFIG_NAME
     parent = file.parent if os.path.exists(file) else None
     if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
-        from onetool_ipy.core.model import Problem
+        from onetool_ipy.core.tool import Problem
 
         return Found(None, None, named=True, problems=(Problem(str(parent), *fault),))
     return Found(parent, file, named=True)
@@ -187,7 +244,7 @@ def _usable(folder: str, problems: list[Problem]) -> bool:
     fault = _fault(folder, link, target)
     if fault is None:
         return True
-    from onetool_ipy.core.model import Problem
+    from onetool_ipy.core.tool import Problem
 
     problems.append(Problem(folder, fault.message, f"{fault.hint} Or name it in ${CONFIG_ENV}."))
     return False

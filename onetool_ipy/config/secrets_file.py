@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.config.ownership import Owners
-from onetool_ipy.config.read import Unreadable, read
-from onetool_ipy.config.secrets import SHORTEST
-from onetool_ipy.core.model import Problem
+from onetool_ipy.base.files import Unreadable, read
+from onetool_ipy.base.masking import SHORTEST
+from onetool_ipy.config.paths import Owners
+from onetool_ipy.core.tool import Problem
 
 __all__ = ["mode_problem", "read_secrets", "simple_lines", "with_mode_now"]
 
@@ -73,8 +73,7 @@ def simple_lines(data: bytes) -> dict[str, str] | None:
 
 
 def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
-    from onetool_ipy.config.document import NotYaml
-    from onetool_ipy.config.yaml_text import parse
+    from onetool_ipy.config.yaml_text import NotYaml, parse
 
     try:
         document = parse(data, numbers=False)

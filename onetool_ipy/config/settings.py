@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.config.value import Value
+from onetool_ipy.base.records import Value
 
 if TYPE_CHECKING:
-    from onetool_ipy.config.document import Packed
+    from onetool_ipy.config.yaml_text import Packed
 
 __all__ = [
     "Ask",

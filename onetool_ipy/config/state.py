@@ -11,14 +11,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from onetool_ipy.base.files import tighten
 from onetool_ipy.config.paths import STATE_ENV, expand_home, is_ours, state_folder
-from onetool_ipy.core.folders import tighten
-from onetool_ipy.core.model import Problem
+from onetool_ipy.core.tool import Problem
 
 __all__ = ["chosen_state", "close_to_others", "own_state", "written_state_dir"]
 
 _OUR_FOLDERS = ("cache", "calls", "maps", "results", "serving")
+
 _STATE_DIR = re.compile(rb"^state_dir[ \t]*:", re.MULTILINE)
+
 _PLAIN = re.compile(
     rb"^state_dir:[ \t]+(?:\"([^\"\\\n]+)\"|'([^'\n]+)'|([\w./~-][^\s#:\"'\\]*))[ \t]*(?:[ \t]#[^\n]*)?\r?$",
     re.MULTILINE,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
-from onetool_ipy.core.errors import InvalidConfig
 
 __all__ = ["Written", "init_project"]
 

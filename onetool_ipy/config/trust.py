@@ -15,10 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from onetool_ipy.base.errors import InvalidConfig
+from onetool_ipy.base.files import make_private
+from onetool_ipy.base.records import Value
 from onetool_ipy.config.paths import Found, expand_home, project_key, state_base
-from onetool_ipy.config.value import Value
-from onetool_ipy.core.errors import InvalidConfig
-from onetool_ipy.core.folders import make_private
 
 __all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "drawn_names", "judge", "pin_of"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.model import CallSource, ToolCall, ToolSpec
+    from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 __all__ = [
     "Scope",

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, overload
 
-from onetool_ipy.core import current, values
-from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.core import current
 
 __all__ = ["Marks", "mark", "marks_of", "name_of", "tool"]
 

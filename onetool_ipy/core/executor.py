@@ -1,4 +1,17 @@
-"""Run a call: find the tool, check its arguments, run it, and give a ToolResult. Never raises for a tool's fault.
+"""A tool's exception -> Failure: its words with secrets masked, its traceback without our frames. Never raises.
+
+The standard steps around a call, one concern each. A step is a generator: before, the result, after.
+
+`span`, one log record per call, stands here; other rooms have theirs in the same form: replay, what a tool needs. The
+call log hears of the end only, and is no step (`model.Record`). Allow-list, arguments and limits are the executor's
+own.
+
+How a face sees a call that a person made: when it begins, what it says of its progress, how it ends.
+
+`Toolbox.watch` is asked once for each call that no other call made; what it gives hears of that call. The progress of
+tools that the tool calls goes to the same listener. Where nobody watches, a call pays one look at an attribute.
+
+Run a call: find the tool, check its arguments, run it, and give a ToolResult. Never raises for a tool's fault.
 
 Around that stand the steps, folded in order; each is a generator that sees the trip before and the result after.
 Sync and async callers share everything but the lines that wait. Stop (KeyboardInterrupt) and cancellation pass
@@ -12,29 +25,48 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+import types
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
-from onetool_ipy.core import current, names, settle, values
-from onetool_ipy.core.errors import (
+from onetool_ipy.base import values
+from onetool_ipy.base.background import (
+    LAZY,
+    Abandoned,
+    Background,
+    Lane,
+    Overtime,
+    Raised,
+    Workers,
+    collected,
+    finished,
+    hidden_stop,
+    is_cancellation,
+    too_late,
+    unstopped,
+)
+from onetool_ipy.base.errors import (
     CallCancelled,
     CallFailure,
     Disabled,
     InvalidArgs,
     NotAllowed,
     TooDeep,
+    ToolCallError,
     UsageProblem,
 )
-from onetool_ipy.core.failures import failure_of, is_cancellation, own_frames
-from onetool_ipy.core.loop import Abandoned, Background, Overtime, hidden_stop, too_late
-from onetool_ipy.core.model import (
+from onetool_ipy.core import current, names
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.tool import (
     PROJECT_ORIGINS,
     Admit,
     CallSource,
     Failure,
     Heard,
+    Home,
     Record,
     Step,
     ToolCall,
@@ -43,11 +75,207 @@ from onetool_ipy.core.model import (
     Trip,
     UncheckedCall,
 )
-from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.result import Home
-from onetool_ipy.core.workers import Lane, Workers
 
-__all__ = ["MAX_DEPTH", "CallIds", "Executor", "own_frames"]
+__all__ = [
+    "MAX_DEPTH",
+    "SPAN_LOGGER",
+    "CallIds",
+    "Executor",
+    "Watch",
+    "Watcher",
+    "acall_watched",
+    "call_watched",
+    "failure_of",
+    "is_passing",
+    "own_frames",
+    "span",
+]
+
+Mask = Callable[[str], str]
+
+_OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
+_PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
+_PASSING_REASONS = ("timeout", "unavailable", "rate_limited", "cancelled")
+_PASSING_STATUS = (408, 425, 429, 500, 502, 503, 504)
+_PASSING_KINDS = frozenset(("ConnectionError", "TimeoutError", "TransportError", "Broken", "gaierror"))
+"""Classes by name, since those of httpx and of `net` are not to be loaded for this."""
+
+
+def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
+    """What a call that raised `exc` gives. A failed call inside the tool hands its reason on."""
+    _scrub(exc, mask)
+    if isinstance(exc, CallFailure):
+        return Failure.of(exc, tool)
+    if isinstance(exc, ToolCallError):
+        inner = exc.error
+        reason = inner.reason if inner.code == "execution_error" else None
+        text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
+        return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
+    return Failure("execution_error", mask(_say(exc)), tool, exception=exc)
+
+
+def is_passing(result: ToolResult) -> bool:
+    """Whether a failed call may go well if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
+    error = result.error
+    if error is None or error.code != "execution_error":
+        return False
+    if error.reason in _PASSING_REASONS or result.meta.get("status") in _PASSING_STATUS:
+        return True
+    kinds = {kind.__name__ for kind in type(error.exception).__mro__}
+    return bool(kinds & _PASSING_KINDS)
+
+
+def own_frames(exc: BaseException) -> types.TracebackType | None:
+    """The traceback of a tool's exception from the tool's first frame on, without ours above it."""
+    frame = exc.__traceback__
+    while frame is not None and _is_above_the_tool(frame):
+        frame = frame.tb_next
+    return frame or exc.__traceback__
+
+
+def _is_above_the_tool(frame: types.TracebackType) -> bool:
+    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith((*_OURS, *_PLUMBING))
+
+
+def _say(exc: BaseException) -> str:
+    try:
+        text = str(exc)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        text = ""
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+
+
+def _scrub(exc: BaseException, mask: Mask) -> None:
+    """Mask secrets in the words of an exception and of all that led to it; where there are none, nothing is touched."""
+    for link in _chain(exc):
+        with suppress(Exception):  # an exception class may forbid any of it; what is shown is masked again
+            masked = values.map_text(link.args, mask)
+            if masked is not link.args:
+                link.args = masked
+        for name, value in _attributes(link):
+            with suppress(Exception):
+                changed = values.map_text(value, mask)
+                if changed is not value:
+                    setattr(link, name, changed)
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """An exception with its causes, contexts and members, each once."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [exc]
+    while todo:
+        link = todo.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        todo += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            todo += link.exceptions
+
+
+def _attributes(exc: BaseException) -> list[tuple[str, Any]]:
+    found = list(vars(exc).items())
+    if isinstance(exc, OSError):
+        found += [(name, getattr(exc, name)) for name in ("filename", "filename2", "strerror")]
+    return found
+
+
+SPAN_LOGGER = "onetool_ipy.span"
+_MAX_VALUE = 200
+
+
+def span(mask: Callable[[str], str]) -> Step:
+    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
+    logger = logging.getLogger(SPAN_LOGGER)
+
+    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return told(trip) if logger.isEnabledFor(logging.INFO) else None
+
+    def told(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+        result = yield
+        args: Any = trip.call.args
+        given = args if isinstance(args, dict) else {}
+        taken = {k: v for k, v in _defaults(trip.spec).items() if k not in given}
+        fields = {mask(str(k)): _short(v, mask) for k, v in {**given, **taken}.items()}
+        tool, duration_ms = mask(trip.tool), result.meta.get("duration_ms")
+        logger.info(
+            "%s ok=%s duration_ms=%s %s",
+            tool,
+            result.ok,
+            duration_ms,
+            " ".join(f"{k}={v}" for k, v in fields.items()),
+            extra={
+                "span": tool,
+                "fields": fields,
+                "ok": result.ok,
+                "duration_ms": duration_ms,
+                "call_id": mask(str(trip.call.id)),
+            },
+        )
+        return result
+
+    return step
+
+
+def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
+    """What our own tools took as given (001 wants it in the span); an empty default says nothing."""
+    if spec is None or spec.origin != "builtin":
+        return {}
+    known = spec.parameters.get("properties", {}).items()
+    return {name: about["default"] for name, about in known if about.get("default") not in ("", None)}
+
+
+def _short(value: object, mask: Callable[[str], str]) -> str:
+    """A value in a few words; masked before it is cut, so that no part of a secret is left."""
+    return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
+
+
+class Watch(Protocol):
+    """Hears of one call."""
+
+    def heard(self, done: float, total: float | None, text: str) -> None:
+        """The tool says how far it is; in any thread, as often as it likes."""
+
+    def ended(self, ok: bool) -> None:
+        """The call has given its result."""
+
+    def stopped(self, exc: BaseException) -> BaseException:
+        """The call was stopped by this exception; give what the caller is to see of it."""
+
+
+Watcher = Callable[[ToolCall], Watch | None]
+"""Gives who wants to hear of a call, if anybody does."""
+
+
+def call_watched(
+    watch: Watch, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
+) -> ToolResult:
+    """Run a call that is watched."""
+    try:
+        result = executor.call(made, timeout_s=timeout_s, allow=allow, heard=watch.heard)
+    except BaseException as exc:  # noqa: BLE001 - it is raised, as the face wants it seen
+        raise _seen(watch, exc) from None
+    watch.ended(result.ok)
+    return result
+
+
+async def acall_watched(
+    watch: Watch, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
+) -> ToolResult:
+    """`call` without blocking the event loop."""
+    try:
+        result = await executor.acall(made, timeout_s=timeout_s, allow=allow, heard=watch.heard)
+    except BaseException as exc:  # noqa: BLE001 - it is raised, as the face wants it seen
+        raise _seen(watch, exc) from None
+    watch.ended(result.ok)
+    return result
+
+
+def _seen(watch: Watch, exc: BaseException) -> BaseException:
+    seen = watch.stopped(exc)
+    return seen.with_traceback(exc.__traceback__)
+
 
 MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
@@ -234,7 +462,7 @@ class Executor:
             return await self._in_worker(lambda: self._direct(trip, spec, limit_s), limit_s)
         spec, args = self._prepare(trip, spec)
         token = current.enter(self._scope(trip, spec))
-        running = self.background.submit(lambda: settle.finished(lambda: spec.run(args), limit_s), limit_s)
+        running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
         try:
             return await self.background.wait(running, limit_s)
         except BaseException:
@@ -251,18 +479,18 @@ class Executor:
             if spec.is_async:
                 return self._await(lambda: spec.run(args), limit_s)
             value = spec.run(args)
-            if type(value) not in settle.LAZY:
+            if type(value) not in LAZY:
                 return value
-            return settle.collected(value) if isinstance(value, Generator) else self._await(lambda: value, limit_s)
+            return collected(value) if isinstance(value, Generator) else self._await(lambda: value, limit_s)
         finally:
             current.leave(token)
 
     def _await(self, begin: Callable[[], Any], limit_s: float | None) -> Any:
         if not self.background.is_here():
-            return self.background.run(lambda: settle.finished(begin, limit_s), limit_s)
+            return self.background.run(lambda: finished(begin, limit_s), limit_s)
         import asyncio  # sync code inside an async tool: its loop cannot wait for itself, so another one does
 
-        return self.workers.run(lambda: asyncio.run(settle.finished(begin, limit_s)), limit_s, "own")
+        return self.workers.run(lambda: asyncio.run(finished(begin, limit_s)), limit_s, "own")
 
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
@@ -336,7 +564,7 @@ class Executor:
         return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta, False, asked_by)
 
     def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
-        if type(exc) is settle.Raised:
+        if type(exc) is Raised:
             exc = exc.inner
         if type(exc) is Overtime and trip.spec is not None:
             exc = exc.of(trip.tool, self._limit(trip, trip.spec))
@@ -391,7 +619,7 @@ def _lane(lane: Lane) -> Lane:
 def _without_stop(work: Callable[[], Any]) -> Any:
     """As Python does for coroutines: StopIteration would be lost in one, and who waits would wait for ever."""
     try:
-        return settle.unstopped(work)
+        return unstopped(work)
     except StopIteration as exc:
         raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Literal, NamedTuple, Protocol
 
+from onetool_ipy.base.background import HEARS_S, outcome
+from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.core import current
-from onetool_ipy.core.errors import CallCancelled
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.loop import HEARS_S, outcome
-from onetool_ipy.core.model import Failure, ToolCall, ToolResult
+from onetool_ipy.core.tool import Failure, ToolCall, ToolResult
 
 __all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.base.errors import InvalidTool
 
 __all__ = ["BARE_PACK", "FOR_PEOPLE", "WRITING", "allowed", "canonical", "require_name", "wire_names"]
 

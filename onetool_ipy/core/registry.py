@@ -12,12 +12,15 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.core import names, schema, values
-from onetool_ipy.core.errors import DuplicateTool, InvalidTool, ToolNotFound
-from onetool_ipy.core.locks import ForkLock
-from onetool_ipy.core.model import Problem, Source, ToolSpec
+from onetool_ipy.base import values
+from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
+from onetool_ipy.base.search import Entry
+from onetool_ipy.core import names
+from onetool_ipy.core.tool import Problem, Source, ToolSpec
+from onetool_ipy.schema.read import identifier
 
-__all__ = ["Registry", "Session"]
+__all__ = ["Registry", "Session", "entry_of"]
 
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
 Specs = list[ToolSpec]
@@ -121,12 +124,12 @@ class Registry:
 
     def missing(self, name: str) -> ToolNotFound:
         """The error for a name that is not there: why its source does not have it, or the nearest names."""
-        from onetool_ipy.core import match
+        from onetool_ipy.base.search import did_you_mean
 
         explained = self._explain(name)
         if explained is not None:
             return explained
-        near = match.did_you_mean(name, self._index.lookup)
+        near = did_you_mean(name, self._index.lookup)
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
         )
@@ -171,7 +174,7 @@ class Registry:
         if self._is_stale or name not in self._index.packs:
             self.refresh()
         packs = self._index.packs
-        found = packs.get(name) or next((s for pack, s in packs.items() if schema.identifier(pack) == name), None)
+        found = packs.get(name) or next((s for pack, s in packs.items() if identifier(pack) == name), None)
         return None if found is None else found.copy()
 
     def problems(self) -> tuple[Problem, ...]:
@@ -315,3 +318,10 @@ def _duplicate(spec: ToolSpec, known: ToolSpec) -> DuplicateTool:
 def _refused(spec: ToolSpec, known: ToolSpec) -> Problem:
     failure = _duplicate(spec, known)
     return Problem(spec.where or spec.name, failure.message, failure.hint)
+
+
+def entry_of(spec: ToolSpec) -> Entry:
+    """The entry of a tool."""
+    listed = spec.parameters.get("properties")
+    arguments = tuple(listed) if isinstance(listed, dict) else ()
+    return Entry(spec.name, spec.description, arguments, spec.tags, spec)

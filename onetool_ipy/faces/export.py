@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.core.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.core.shortcuts import Bare
-from onetool_ipy.faces.ipython import parse
-from onetool_ipy.faces.ipython.ask import as_python
-from onetool_ipy.faces.ipython.snippets import read_definition, read_given
-from onetool_ipy.faces.ipython.transform import RUNNER, Shortcut, prompt_of
-from onetool_ipy.sources.outline_text import read_outline
+from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.faces.line.grammar import read_arguments, read_body, read_options, split_line
+from onetool_ipy.faces.notebook.ask import as_python
+from onetool_ipy.faces.notebook.cell_input import RUNNER, Shortcut, prompt_of
+from onetool_ipy.faces.notebook.snippets import read_definition, read_given
+from onetool_ipy.snippets.definition import Bare
+from onetool_ipy.sources.outline_reader import read_outline
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["COMMANDS", "export_notebook"]
@@ -158,7 +158,7 @@ class _Cell:
         return f"None  # %{name} {line}".rstrip()
 
     def _tool(self, line: str, body: str | None) -> str:
-        asked = parse.split_line(line, COMMANDS)
+        asked = split_line(line, COMMANDS)
         if asked.kind == "command" and asked.name == "replay":
             return self._replay(asked.rest)
         spec = self._box.registry.find(asked.name) if asked.kind == "call" else None
@@ -167,9 +167,9 @@ class _Cell:
             return f"None  # %tool {line}".rstrip()
         schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})
         try:
-            args = parse.read_arguments(asked.rest, schema, _Source)
+            args = read_arguments(asked.rest, schema, _Source)
             if body is not None:
-                args = parse.read_body(body, args, schema, body_arg=asked.flags.body, as_args=asked.flags.args)
+                args = read_body(body, args, schema, body_arg=asked.flags.body, as_args=asked.flags.args)
         except (OneToolError, CallFailure) as exc:
             self._refuse(str(exc))
         options = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
@@ -180,7 +180,7 @@ class _Cell:
 
     def _replay(self, rest: str) -> str:
         """`%tool replay`: it decides what the calls after it give, so the script does it too."""
-        asked = parse.read_options(rest, {"--refresh": "switch", "--only": "switch"})
+        asked = read_options(rest, {"--refresh": "switch", "--only": "switch"})
         if not asked.words:
             return "None  # %tool replay"
         if asked.words[0] == "off":
@@ -206,7 +206,7 @@ class _Cell:
         params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
         data = {"params": params, "body": snippet.body}
         return (
-            "box.add_snippet(__import__('onetool_ipy.core.snippets', fromlist=['read_snippet'])"
+            "box.add_snippet(__import__('onetool_ipy.snippets.definition', fromlist=['read_snippet'])"
             f".read_snippet({snippet.name!r}, {data!r}))"
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from onetool_ipy.config.value import Value
+from onetool_ipy.base.records import Value
 
 __all__ = ["Call", "Message", "Outcome", "Outcomes", "Stop", "System", "Turn", "Usage", "User"]
 

@@ -27,9 +27,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.config.value import Value
-from onetool_ipy.core import values
-from onetool_ipy.core.errors import InvalidOutput, UsageProblem
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidOutput, UsageProblem
+from onetool_ipy.base.records import Value
 from onetool_ipy.llm.formats import Offer
 from onetool_ipy.llm.messages import Call, Message, Outcome, Outcomes, System, Turn, Usage, User
 from onetool_ipy.llm.models import DEADLINE_S, OnText

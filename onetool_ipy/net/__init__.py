@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onetool_ipy.net.body import Reply, Stream
+    from onetool_ipy.net.client import Road
     from onetool_ipy.net.hosts import Hosts
-    from onetool_ipy.net.reply import Reply
-    from onetool_ipy.net.retry import Retry
-    from onetool_ipy.net.road import Road
-    from onetool_ipy.net.rules import Rules
-    from onetool_ipy.net.stream import Stream
+    from onetool_ipy.net.rules import Retry, Rules
 
 __all__ = ["Hosts", "Reply", "Retry", "Road", "Rules", "Stream"]
+
+_HOMES = {"Hosts": "hosts", "Reply": "body", "Retry": "rules", "Road": "client", "Rules": "rules", "Stream": "body"}
 
 
 def __getattr__(name: str) -> Any:
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = globals()[name] = getattr(import_module(f"{__name__}.{name.lower()}"), name)
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     return found
 
 

@@ -1,21 +1,124 @@
-"""Which hosts may be reached: the allow-list, and what a URL must be before its host is even looked up. Pure.
+"""Which IP addresses are public, whatever form they come in. Pure, but for the look-up of a name.
+
+An IPv6 address may hold an IPv4 one that a gateway or the kernel unwraps; then that one counts. `is_global` alone is
+True for the NAT64 and 6to4 forms of 127.0.0.1.
+
+Which hosts may be reached: the allow-list, and what a URL must be before its host is even looked up. Pure.
 
 A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional port; without one every
 port is meant. A literal address or `localhost` with a port is meant as it stands, also where it is private. A URL with
 credentials in it, or with a host in an odd spelling, is refused: programs read those differently, and the check and the
 connection must mean the same host.
+
+Connections to checked addresses: a name is looked up once, every address is checked, and one of those is dialled.
+
+So a name that changes its address between check and connection gains nothing. Host header, SNI and certificate stay
+on the name: httpcore takes them from the URL, and only the socket is ours. A connection is kept for reuse in a pool
+whose connections were all checked by the same rule.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Iterable
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from onetool_ipy.core.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
-from onetool_ipy.net import addresses
+import httpcore
+import httpx
 
-__all__ = ["Hosts", "Place", "Url", "is_private", "pattern_of", "place_of"]
+from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
+
+__all__ = [
+    "Dial",
+    "Hosts",
+    "LookUp",
+    "PinnedTransport",
+    "Place",
+    "Resolve",
+    "Url",
+    "is_odd_number",
+    "is_private",
+    "is_public",
+    "literal",
+    "look_up",
+    "pattern_of",
+    "place_of",
+    "require_public",
+    "tls_context",
+]
+
+Resolve = Callable[[str, int], Iterable[str]]
+"""(name, port) -> its addresses; raises OSError where there are none."""
+
+_MAPPED = (ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("::ffff:0:0:0/96"))
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_SIX_TO_FOUR = ipaddress.IPv6Network("2002::/16")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+_PROTOCOLS = ipaddress.IPv4Network("192.0.0.0/24")
+_ISATAP = (0x00005EFE, 0x02005EFE)
+_LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
+
+
+def literal(host: str) -> str | None:
+    """The address that a host is by itself, in its one spelling; None for a name."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
+
+
+def is_odd_number(host: str) -> bool:
+    """Whether a host is an address in a spelling that only some programs read: `127.1`, `2130706433`, `0x7f.1`."""
+    return literal(host) is None and _LAST_LABEL.fullmatch(host) is not None
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the open internet."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv4Address):
+        return _is_public_v4(found)
+    if any(found in network for network in (*_MAPPED, _NAT64)):
+        return _is_public_v4(_v4(int(found)))
+    if found in _SIX_TO_FOUR:
+        return _is_public_v4(_v4(int(found) >> 80))
+    if (int(found) >> 32) & 0xFFFFFFFF in _ISATAP and not _is_public_v4(_v4(int(found))):
+        return False
+    return found in _UNICAST and found.is_global and not found.is_multicast
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """The addresses of a name, by the system's resolver."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) -> list[str]:
+    """The addresses, each once, if every one may be connected to; one that may not spoils them all."""
+    checked = list(dict.fromkeys(addresses))
+    if not allow_private:
+        for address in checked:
+            if not is_public(address):
+                place = f"The host '{host}' is at '{address}', which" if host != address else f"'{address}'"
+                raise HostNotAllowed(
+                    f"{place} is not a public address.",
+                    hint="Name address and port in http.allowed_hosts, or set http.allow_private: true."
+                    if literal(host) or host == "localhost"
+                    else "Set http.allow_private: true to reach private networks.",
+                )
+    return checked
+
+
+def _is_public_v4(address: ipaddress.IPv4Address) -> bool:
+    return address.is_global and not address.is_multicast and address not in _PROTOCOLS
+
+
+def _v4(number: int) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(number & 0xFFFFFFFF)
+
 
 _PATTERN = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
@@ -69,7 +172,7 @@ class Hosts:
         """Whether a place is on the list."""
         if {(place.host, None), (place.host, place.port)} & self._exact:
             return True
-        if addresses.literal(place.host) is not None:
+        if literal(place.host) is not None:
             return False
         _, *parents = _parents(place.host)
         return any((parent, port) in self._within for parent in parents for port in (None, place.port))
@@ -93,8 +196,8 @@ class Hosts:
 
 def is_private(host: str) -> bool:
     """Whether a host is `localhost`, or an address that is not a public one; a name says nothing of where it leads."""
-    address = addresses.literal(host)
-    return host == "localhost" if address is None else not addresses.is_public(address)
+    address = literal(host)
+    return host == "localhost" if address is None else not is_public(address)
 
 
 def pattern_of(scheme: str, host: str, port: int | None) -> str:
@@ -116,8 +219,8 @@ def place_of(url: Url) -> Place:
     host = url.raw_host.decode("ascii", "replace").lower()
     if not host:
         raise ExecutionFailed("The URL names no host.")
-    spelled = addresses.literal(host) or host.removesuffix(".")
-    if addresses.is_odd_number(host) or (":" not in spelled and not _NAME.fullmatch(spelled)):
+    spelled = literal(host) or host.removesuffix(".")
+    if is_odd_number(host) or (":" not in spelled and not _NAME.fullmatch(spelled)):
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
@@ -133,10 +236,10 @@ def _parse(pattern: Any) -> tuple[str, int | None]:
         )
     host = match["host"].lower().removesuffix(".")
     if host.startswith("["):
-        host = addresses.literal(host[1:-1]) or ""
+        host = literal(host[1:-1]) or ""
     elif not host.isascii():
         host = _in_ascii(host)
-    if not host or addresses.is_odd_number(host.removeprefix("*.")):
+    if not host or is_odd_number(host.removeprefix("*.")):
         raise InvalidConfig(f"{pattern!r} is not a host.", hint="Write an address in its usual form.")
     return host, int(match["port"]) if match["port"] else None
 
@@ -155,3 +258,103 @@ def _in_ascii(host: str) -> str:
 def _parents(host: str) -> list[str]:
     labels = host.split(".")
     return [".".join(labels[i:]) for i in range(len(labels))]
+
+
+LookUp = Callable[[str, int], Awaitable[Iterable[str]]]
+Dial = Callable[[str, int, float | None], Awaitable[httpcore.AsyncNetworkStream]]
+"""(address, port, seconds) -> an open stream."""
+
+_MAX_CONNECTIONS = 20
+_IDLE_S = 20.0
+_CONNECT_S = 30.0
+
+
+def tls_context() -> ssl.SSLContext:
+    """How certificates are checked; takes some 20 ms to make, so it is shared."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class PinnedTransport(httpx.AsyncBaseTransport):
+    """An httpx transport over a small pool of pinned connections. HTTP/1.1, no proxy, nothing from the environment."""
+
+    def __init__(
+        self, look_up: LookUp, *, allow_private: bool, tls: ssl.SSLContext | None = None, dial: Dial | None = None
+    ) -> None:
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=_MAX_CONNECTIONS,
+            max_keepalive_connections=_MAX_CONNECTIONS,  # with fewer, httpcore drops each as soon as it is idle
+            keepalive_expiry=_IDLE_S,
+            network_backend=_Backend(look_up, allow_private, _dial if dial is None else dial),
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        sent = httpcore.Request(
+            method=request.method,
+            url=httpcore.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        got = await self._pool.handle_async_request(sent)
+        return httpx.Response(got.status, headers=got.headers, stream=_Body(got), extensions=got.extensions)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class _Body(httpx.AsyncByteStream):
+    """The raw body; closing it gives the connection back, or ends it where something is left unread."""
+
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.aiter_stream():
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Backend(httpcore.AsyncNetworkBackend):
+    """Looks a host up, checks what it finds, and dials one address after another."""
+
+    def __init__(self, look_up: LookUp, allow_private: bool, dial: Dial) -> None:
+        self._look_up = look_up
+        self._allow_private = allow_private
+        self._dial = dial
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - the shape that httpcore asks for
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> httpcore.AsyncNetworkStream:
+        known = literal(host)
+        found = [known] if known is not None else await self._look_up(host, port)
+        checked = require_public(host, found, allow_private=self._allow_private)
+        until = time.monotonic() + (_CONNECT_S if timeout is None else timeout)
+        fault: Exception = httpcore.ConnectError("The name has no address.")
+        for tried, address in enumerate(checked):
+            share_s = (until - time.monotonic()) / (len(checked) - tried)
+            try:
+                return await self._dial(address, port, max(share_s, 0.1))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
+                fault = exc
+        raise fault
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; httpcore asks for it between its own tries, of which there are none."""
+        await httpcore.AnyIOBackend().sleep(seconds)
+
+
+async def _dial(address: str, port: int, timeout: float | None) -> httpcore.AsyncNetworkStream:
+    return await httpcore.AnyIOBackend().connect_tcp(address, port, timeout=timeout)

@@ -17,10 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.config.value import Value
-from onetool_ipy.core import current, values
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import ExecutionFailed, TooLarge
+from onetool_ipy.base.records import Value
+from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.core.errors import ExecutionFailed, TooLarge
 
 __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
 

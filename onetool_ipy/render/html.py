@@ -11,8 +11,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onetool_ipy.core import values
-from onetool_ipy.core.printable import printable
+from onetool_ipy.base import values
+from onetool_ipy.base.printable import printable
 
 __all__ = ["Node", "escape", "is_numeric", "marked_note", "note", "numbered", "pre", "table", "tree"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from onetool_ipy.core.printable import printable
+from onetool_ipy.base.printable import printable
 
 __all__ = ["safe"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 from typing import Any, NamedTuple
 
-from onetool_ipy.core import values
-from onetool_ipy.core.printable import printable
+from onetool_ipy.base import values
+from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
 __all__ = ["Audio", "Blocks", "Image", "Link", "Resource"]

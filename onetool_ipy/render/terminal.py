@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.core.printable import printable
+from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
-from onetool_ipy.render.flow import flow
 from onetool_ipy.render.result import aligned, cell_text
+from onetool_ipy.render.yaml_flow import flow
 
 __all__ = ["listing_text", "record_text"]
 

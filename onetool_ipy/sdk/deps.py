@@ -16,11 +16,11 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.core import current
-from onetool_ipy.core.errors import Unavailable
-from onetool_ipy.core.model import Step, ToolResult, ToolSpec, Trip
-from onetool_ipy.render.shown import Listing
-from onetool_ipy.sdk.declare import Dep
+from onetool_ipy.core.tool import Step, ToolResult, ToolSpec, Trip
+from onetool_ipy.render.views import Listing
+from onetool_ipy.sdk.requirements import Dep
 
 __all__ = ["COLUMNS", "DepRows", "Found", "check_deps", "is_there", "look_for", "require_deps"]
 
@@ -116,7 +116,7 @@ def _chosen(registry: Any, tool: str | None) -> Iterable[ToolSpec]:
 
 def _look_for_all(deps: set[Dep], may_run: set[Dep]) -> dict[Dep, Found]:
     """Each once, several at a time, since asking a command for its version takes a while."""
-    from onetool_ipy.sdk.engines import in_threads
+    from onetool_ipy.sdk.batch import in_threads
 
     ordered = list(deps)
     outcomes = dict(in_threads(ordered, lambda dep: look_for(dep, may_run=dep in may_run), _AT_ONCE))

@@ -1,23 +1,59 @@
-"""`safe_request`: one HTTP request with a pack author's own client, that tells how it went and never raises for it.
+"""Clients that are made when first needed, and the headers that carry a secret.
+
+`safe_request`: one HTTP request with a pack author's own client, that tells how it went and never raises for it.
 
 The words of its failures are made here; limits, redirects and masking are the work of `net.borrowed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.core import current
-from onetool_ipy.core.errors import CallFailure, UsageProblem
+from onetool_ipy.sdk.tools import get_secret
 
 if TYPE_CHECKING:
     import httpx
 
-    from onetool_ipy.net.reply import Reply
+    from onetool_ipy.net.body import Reply
 
-__all__ = ["safe_request"]
+__all__ = ["api_headers", "lazy_client", "safe_request"]
+
+_T = TypeVar("_T")
+
+
+def api_headers(secret_name: str, *, header_name: str = "Authorization", prefix: str = "Bearer ") -> dict[str, str]:
+    """The header that authenticates with a secret; empty where there is no such secret."""
+    secret = get_secret(secret_name)
+    return {} if secret is None else {header_name: f"{prefix}{secret}"}
+
+
+def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) -> Callable[[], _T | None]:
+    """A function that makes the client once, at its first call, whichever thread is first.
+
+    Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the secret has another
+    value, the client is made anew. After a factory that raised, the next call tries again.
+    """
+    making = threading.RLock()  # a factory that asks for its own client fails; it does not wait for ever
+    made: list[tuple[str | None, _T]] = []
+
+    def get() -> _T | None:
+        secret = None
+        if secret_name is not None and (secret := get_secret(secret_name)) is None:
+            return None
+        if not made or made[0][0] != secret:
+            with making:
+                if not made or made[0][0] != secret:
+                    made[:] = [(secret, factory())]
+                return made[0][1]
+        return made[0][1]
+
+    return get
+
 
 _MAX_BODY = 200
 _MAX_READ = 70_000
@@ -51,7 +87,7 @@ def safe_request(
     """
     import httpx
 
-    from onetool_ipy.net import borrowed
+    from onetool_ipy.net import custom_client
 
     if not isinstance(client, httpx.Client):
         raise UsageProblem(
@@ -60,13 +96,13 @@ def safe_request(
     box = current.require()
     http = box.config.settings.http
     try:
-        reply = borrowed.send(
+        reply = custom_client.send(
             _guarded(client, box, allowed_hosts),
             method,
             url,
             workers=box.workers,
             mask=box.mask,
-            limit_s=borrowed.limit_of(client, timeout, http.timeout_s),
+            limit_s=custom_client.limit_of(client, timeout, http.timeout_s),
             max_bytes=http.max_response_bytes if max_bytes is None else max_bytes,
             **options,
         )
@@ -80,14 +116,14 @@ def safe_request(
 
 def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None) -> httpx.Client:
     """The client itself; over the road where hosts are limited, over the tests' transport where there is one."""
-    from onetool_ipy.net import Hosts, Rules, borrowed
+    from onetool_ipy.net import Hosts, Rules, custom_client
 
     road = getattr(box, "road", None)
     if allowed_hosts is not None:
         rules = Rules.of(box.config.settings.http).replace(hosts=Hosts(allowed_hosts))
-        return borrowed.with_transport(client, borrowed.through_road(box.road, rules))
+        return custom_client.with_transport(client, custom_client.through_road(box.road, rules))
     if road is not None and road.transport is not None:
-        return borrowed.with_transport(client, road.transport)
+        return custom_client.with_transport(client, road.transport)
     return client
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from onetool_ipy.core import schema
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.schema.read import identifier, python_names
 
 __all__ = ["stubs"]
 
@@ -30,7 +30,7 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
     files: dict[str, str] = {}
     offered: list[str] = []
     for pack, tools in packs.items():
-        name = schema.identifier(pack, taken)
+        name = identifier(pack, taken)
         taken.add(name)
         files[f"{_FOLDER}/_{name}.pyi"] = "\n".join([_HEAD, "from typing import Any, Literal\n", *_pack(name, tools)])
         offered.append(f"from onetool_ipy.live._{name} import {name} as {name}\n")
@@ -41,7 +41,7 @@ def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
     taken: set[str] = set()
     members: list[tuple[str, str]] = []
     for spec in tools:
-        label = schema.identifier(spec.short_name, taken)
+        label = identifier(spec.short_name, taken)
         taken.add(label)
         members.append((label, f"_Tool_{label}"))
         yield _tool(f"_Tool_{label}", spec)
@@ -51,8 +51,8 @@ def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
 
 def _tool(kind: str, spec: ToolSpec) -> str:
     """A tool as a class, since it can be called and has `.aio`."""
-    labels = set(schema.python_names(spec.params).values())
-    this = schema.identifier("self", labels)
+    labels = set(python_names(spec.params).values())
+    this = identifier("self", labels)
     listed = _typed(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {listed}" if listed else this
     return "\n".join(

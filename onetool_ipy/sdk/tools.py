@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from onetool_ipy.core import current, values
+from onetool_ipy.base import values
+from onetool_ipy.core import current
 
 __all__ = ["call_tool", "get_config", "get_pack", "get_secret", "progress"]
 

@@ -14,12 +14,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
 from onetool_ipy.bundles.builtins import BUILTINS, Overlay, bundle_off, tool_off
-from onetool_ipy.bundles.snapshot import EMPTY, Held, Snapshot
-from onetool_ipy.bundles.store import BundleStore
+from onetool_ipy.bundles.store import EMPTY, BundleStore, Held, Snapshot
 from onetool_ipy.core import current
-from onetool_ipy.core.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
-from onetool_ipy.core.model import Problem, Source, ToolResult, ToolSpec
+from onetool_ipy.core.tool import Problem, Source, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool

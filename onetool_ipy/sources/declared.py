@@ -1,4 +1,9 @@
-"""Tools declared in configuration (spec 003): mock, builtin, internal; http is refused with its exact text.
+"""Which definitions of the configuration something was wrong with, so that a start need not judge all of them again.
+
+One small file, keyed by the fingerprint of the configuration (its files, our version); whatever is not exactly what
+`keep` wrote counts for nothing, and all are judged anew.
+
+Tools declared in configuration (spec 003): mock, builtin, internal; http is refused with its exact text.
 
 A bad definition is logged, becomes a Problem, and never stops the others. One that is known to be good, since these
 very files were judged before, is read when its tool is first looked at, and its schema compiled at the first call.
@@ -7,18 +12,64 @@ very files were judged before, is read when its tool is first looked at, and its
 from __future__ import annotations
 
 import copy
+import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.base.files import make_private
 from onetool_ipy.config.settings import Definition
-from onetool_ipy.core import names, values
-from onetool_ipy.core.errors import InvalidTool
-from onetool_ipy.core.model import LateSpec, Origin, Problem, ToolSpec
-from onetool_ipy.sources.verdict import Verdict
+from onetool_ipy.core import names
+from onetool_ipy.core.tool import LateSpec, Origin, Problem, ToolSpec
 
-__all__ = ["HTTP_REFUSED", "Declared", "Handlers", "read_definition"]
+__all__ = ["FILE", "HTTP_REFUSED", "Declared", "Handlers", "Verdict", "read_definition"]
+
+FILE = "tools.1.json"
+"""Named by the format, so that versions of this package with other formats do not meet in it."""
+_MAX_BYTES = 1 << 20
+
+
+class Verdict:
+    """The judgement of one configuration, by the places of its definitions in their order."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+
+    def doubtful(self, count: int) -> frozenset[int] | None:
+        """The places that had a problem, of so many; None where these definitions were not judged yet."""
+        try:
+            with self._path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+                    return None
+                kept = json.loads(file.read())
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(kept, list) or len(kept) != 3 or kept[:2] != [self._fingerprint, count]:
+            return None
+        places = kept[2]
+        is_ours = isinstance(places, list) and all(type(place) is int for place in places)
+        return frozenset(places) if is_ours else None
+
+    def keep(self, places: Sequence[int], count: int) -> None:
+        """Note the places that had a problem; where that cannot be, all are judged at the next start again."""
+        temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        try:
+            make_private(self._path.parent)
+            with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                json.dump([self._fingerprint, count, list(places)], file)
+            temp.replace(self._path)
+        except OSError:
+            with suppress(OSError):
+                temp.unlink(missing_ok=True)
+
 
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
 _KINDS = ("mock", "builtin", "internal")
@@ -166,9 +217,9 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
         raise InvalidTool(f"'{name}': {kind} needs implementation.handler.")
     known = handlers()[kind]
     if wanted not in known:
-        from onetool_ipy.core import match
+        from onetool_ipy.base.search import did_you_mean
 
-        near = match.did_you_mean(wanted, known)
+        near = did_you_mean(wanted, known)
         valid = ", ".join(known) or "none"
         raise InvalidTool(f"'{name}': no {kind} handler '{wanted}'. {near}".strip(), hint=f"Valid: {valid}.")
     return known[wanted]

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.core.model import Problem, ToolSpec
-from onetool_ipy.sources.outline_cache import OutlineCache
+from onetool_ipy.core.tool import Problem, ToolSpec
+from onetool_ipy.sources.outline import OutlineCache
 from onetool_ipy.sources.pack_files import PackFile
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from onetool_ipy.base.records import once
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.decorate import marks_of, name_of
-from onetool_ipy.core.model import LateSpec, Origin, Problem, ToolSpec
-from onetool_ipy.core.once import once
-from onetool_ipy.sdk.declare import deps_of
+from onetool_ipy.core.tool import LateSpec, Origin, Problem, ToolSpec
+from onetool_ipy.sdk.requirements import deps_of
 
 __all__ = ["Functions", "spec_of"]
 

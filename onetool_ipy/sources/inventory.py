@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.config.trust import Trust, difference, drawn_names, pin_of
-from onetool_ipy.core.printable import printable_line
 
 __all__ = ["Inventory", "ServerEntry", "server_entries"]
 

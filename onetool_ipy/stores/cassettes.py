@@ -1,32 +1,221 @@
-"""Cassettes: a readable file of what calls gave, to answer them from later, without network.
+"""The text of a cassette: YAML documents, one per answer, and back. Pure but for `read`, which opens the file.
+
+Written to be read by people and compared by git: keys in one order, texts of several lines as blocks. A file that is
+damaged in one place, or of a later format, is refused as a whole: it is never written to, so nothing is lost.
+
+Cassettes: a readable file of what calls gave, to answer them from later, without network.
 
 A cassette is YAML, one document per answer, in the order in which they were recorded; the same call again takes the
 next one. Each is appended whole by one write. Secrets are masked in arguments and results, so what is played back has
 `***` in their place; the caller who recorded got the true value. What could not come back as it was is not recorded
 but noted with the reason. Knows nothing of toolboxes; `replays` says which cassette is on, `cassette_step` asks it.
+
+Which cassette is on in a toolbox, and in which mode one is opened. Light: every toolbox has one of these.
+
+The step that answers calls from the cassette that is on, and records what it has no answer for.
+
+Only the outermost call of a tool is recorded; what it calls itself is part of its answer. Tools of `ot` are about this
+toolbox and always run. Failures of the tool itself are recorded and played as the same failures; passing ones (a
+time-out, no network) are not, nor are calls that never began (bad arguments).
 """
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import hashlib
 import json
 import os
+import re
+import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-from onetool_ipy.core import values
-from onetool_ipy.core.errors import ExecutionFailed, UsageProblem
-from onetool_ipy.stores import cassette_text as text
-from onetool_ipy.stores.cassette_text import Entry
-from onetool_ipy.stores.faithful import Unfaithful, decode, encode
-from onetool_ipy.stores.files import StoreError, append, write_whole
-from onetool_ipy.stores.replays import Mode, Replays
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem
+from onetool_ipy.base.files import StoreError, append, write_whole
+from onetool_ipy.core import current, names
+from onetool_ipy.core.executor import is_passing
+from onetool_ipy.core.tool import Failure, ToolResult, ToolSpec, Trip, UncheckedCall, of_schema
+from onetool_ipy.stores.encoding import Unfaithful, decode, encode
 
-__all__ = ["Cassette", "Found", "NotRecorded", "Replaying", "Stale", "key_of"]
+__all__ = [
+    "HEAD",
+    "Cassette",
+    "Damaged",
+    "Entry",
+    "Found",
+    "Mode",
+    "NotRecorded",
+    "Replaying",
+    "Replays",
+    "Stale",
+    "around",
+    "in_force",
+    "key_of",
+    "read_entries",
+    "write_entry",
+]
+
+_FORMAT = 1
+HEAD = (
+    f"# A cassette of onetool_ipy (ot.replay, format {_FORMAT}): what calls gave, in order."
+    " Delete an answer to record it anew.\n"
+)
+_HEAD = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0-9]{1,9})\)")
+_END = "...\n"
+_FIELDS = ("of", "key", "args", "version", "recorded", "ms", "replaces", "not_recorded", "failure", "result")
+
+
+class Damaged(StoreError):
+    """A cassette that cannot be read."""
+
+
+class Entry(NamedTuple):
+    """One recorded answer: of what, asked how, and what came. `note` says why there is none."""
+
+    what: str
+    key: str
+    args: Any
+    version: str
+    recorded: str
+    ms: float
+    replaces: bool = False
+    note: str = ""
+    failure: Any = None
+    result: Any = None
+    line: int = 0
+
+
+def write_entry(entry: Entry) -> str:
+    """The document of an entry, with its beginning and its end."""
+    import yaml
+
+    body: dict[str, Any] = {"of": entry.what, "key": entry.key, "args": entry.args, "version": entry.version}
+    body |= {"recorded": entry.recorded, "ms": entry.ms}
+    body |= {"replaces": True} if entry.replaces else {}
+    if entry.note:
+        body["not_recorded"] = entry.note
+    elif entry.failure is not None:
+        body["failure"] = entry.failure
+    else:
+        body["result"] = entry.result
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": False}
+    said = yaml.dump(body, Dumper=_dumper(), **options)
+    return f"---\n{said}{_END}"
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """The entries in force, in their order. Raises Damaged, and StoreError for what cannot be opened."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        raise _damaged(path, f"it is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+    except OSError as exc:
+        raise StoreError.of(path, exc, doing="read_entries") from exc
+    _require_known(path, text)
+    found: list[Entry] = []
+    line, lines = 1, text.split("\n")
+    while line <= len(lines):
+        first = line
+        while line <= len(lines) and lines[line - 1] != "...":
+            line += 1
+        document = "\n".join([*lines[first - 1 : line - 1], ""])
+        is_last = line > len(lines)
+        line += 1
+        if not _has_data(document):
+            continue
+        if is_last:
+            raise _damaged(path, f"the answer in line {first} has no end")
+        found.append(_entry(path, first, document))
+    return in_force(found)
+
+
+def in_force(entries: Sequence[Entry]) -> list[Entry]:
+    """Without those that a later answer replaces."""
+    last = {entry.key: place for place, entry in enumerate(entries) if entry.replaces}
+    kept = [e for place, e in enumerate(entries) if place >= last.get(e.key, 0)]
+    return [entry._replace(replaces=False) for entry in kept]
+
+
+def _require_known(path: Path, text: str) -> None:
+    """Refuse what a later version wrote; a file without a number is of the first format."""
+    found = _HEAD.match(text)
+    if found is not None and int(found[1]) > _FORMAT:
+        why = f"it has format {found[1]}, which is newer than this version knows"
+        raise Damaged(path, why, doing="read the cassette", hint="Nothing was changed. Update onetool-ipy to use it.")
+
+
+def _has_data(document: str) -> bool:
+    return any(line.strip() and not line.startswith("#") for line in document.split("\n"))
+
+
+def _entry(path: Path, line: int, document: str) -> Entry:
+    import yaml
+
+    try:
+        found = yaml.load(document, Loader=_loader())  # noqa: S506 - a safe loader
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        at = line + (mark.line if mark is not None else 0)
+        raise _damaged(path, f"line {at}: {getattr(exc, 'problem', None) or 'it is no YAML'}") from exc
+    except (ValueError, OverflowError) as exc:
+        raise _damaged(path, f"line {line}: {exc}") from exc
+    if not isinstance(found, dict):
+        raise _damaged(path, f"line {line}: an answer is an object, not a {type(found).__name__}")
+    if odd := found.keys() - set(_FIELDS):
+        raise _damaged(path, f"line {line}: '{min(map(str, odd))}' is no field of an answer")
+    if not isinstance(found.get("of"), str) or not isinstance(found.get("key"), str):
+        raise _damaged(path, f"line {line}: an answer has the fields 'of' and 'key'")
+    if not found.keys() & {"result", "failure", "not_recorded"}:
+        raise _damaged(path, f"line {line}: the answer has neither 'result' nor 'failure'")
+    return Entry(
+        what=found["of"],
+        key=found["key"],
+        args=found.get("args"),
+        version=str(found.get("version") or ""),
+        recorded=str(found.get("recorded", "")),
+        ms=float(found.get("ms") or 0),
+        replaces=bool(found.get("replaces")),
+        note=str(found.get("not_recorded") or ""),
+        failure=found.get("failure"),
+        result=found.get("result"),
+        line=line,
+    )
+
+
+def _damaged(path: Path, why: str) -> OneToolError:
+    hint = "Nothing was changed. Mend the line or take out its answer, or move the file away to record it anew."
+    return Damaged(path, why, doing="read the cassette", hint=hint)
+
+
+@lru_cache(maxsize=1)
+def _dumper() -> Any:
+    """PyYAML's safe dumper in C where it is there; texts of several lines become blocks."""
+    import yaml
+
+    fast: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(fast):  # type: ignore[misc]  # the base is chosen at run time
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML asks so
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+@lru_cache(maxsize=1)
+def _loader() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 _MAX_ARGS = 10_000
 _AGAIN = "Record it again: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
@@ -66,7 +255,7 @@ class Cassette:
         self.refused = 0
         self._mask = mask
         self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
-        self._entries = text.read(path) if path.exists() else []
+        self._entries = read_entries(path) if path.exists() else []
         if not self._entries and mode == "replay" and not path.exists():
             raise UsageProblem(
                 f"There is no cassette '{path}', and only a cassette may answer here.",
@@ -138,13 +327,13 @@ class Cassette:
             entry = entry._replace(replaces=True)
         try:
             entry = entry._replace(failure=failure and values.to_json(failure), result=self._form(value))
-            written = text.write(entry)
+            written = write_entry(entry)
             if self._mask(written) != written:
                 raise Unfaithful("it holds a secret in a form that cannot be masked")
         except Unfaithful as exc:
             entry = entry._replace(note=self._mask(exc.message), result=None, args=None, failure=None)
-            written = text.write(entry)
-        head = "" if self.path.exists() else text.HEAD
+            written = write_entry(entry)
+        head = "" if self.path.exists() else HEAD
         append(self.path, (head + written).encode())
         self._entries.append(entry)
         self.recorded += not entry.note
@@ -156,8 +345,8 @@ class Cassette:
         if self.mode != "refresh" or not self._anew:
             return
         self._anew.clear()
-        kept = text.in_force(text.read(self.path))
-        write_whole(self.path, (text.HEAD + "".join(map(text.write, kept))).encode(), mode=0o644)
+        kept = in_force(read_entries(self.path))
+        write_whole(self.path, (HEAD + "".join(map(write_entry, kept))).encode(), mode=0o644)
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
@@ -244,3 +433,168 @@ def key_of(kind: str, asked: Any, mask: Callable[[str], str]) -> tuple[str, Any]
     written = json.dumps([kind, form], sort_keys=True)
     shown = form if len(written) <= _MAX_ARGS else values.cut(written, 1000)
     return hashlib.sha256(written.encode()).hexdigest()[:24], shown
+
+
+Mode = Literal["auto", "replay", "refresh"]
+"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
+
+_MODE_ENV = "ONETOOL_REPLAY"
+_CI_ENV = "CI"
+
+
+class Replays:
+    """The cassettes that are on; the one begun last is `active` and answers. It outlives a reload."""
+
+    def __init__(self) -> None:
+        self.env: Mapping[str, str] = {}
+        self.active: Cassette | None = None  # every call looks here
+        self._on: list[Cassette] = []
+
+    def mode(self, asked: str | None) -> Mode:
+        """The mode that holds: the one asked for, $ONETOOL_REPLAY, `replay` in CI, else auto."""
+        named = asked or self.env.get(_MODE_ENV)
+        if not named:
+            return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
+        if named not in get_args(Mode):
+            raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
+        return named  # type: ignore[return-value]  # it is one of them
+
+    def begin(self, cassette: Cassette) -> None:
+        """Let a cassette answer, until it ends or another begins."""
+        self._on.append(cassette)
+        self.active = cassette
+
+    def end(self, cassette: Cassette) -> None:
+        """Switch a cassette off; one that is off already stays so."""
+        if cassette in self._on:
+            self._on.remove(cassette)
+            self.active = self._on[-1] if self._on else None
+            cassette.close()
+
+    def end_others(self, cassette: Cassette) -> None:
+        """Switch all off but this one."""
+        for other in tuple(self._on):
+            if other is not cassette:
+                self.end(other)
+
+    def close(self) -> None:
+        """Switch all off."""
+        for cassette in tuple(self._on):
+            self.end(cassette)
+
+
+_OWN = "ot"
+Steps = Generator[None, ToolResult, ToolResult | None]
+
+
+def around(cassette: Cassette, trip: Trip, mask: Callable[[str], str]) -> Steps | None:
+    """The step around one call while a cassette is on."""
+    return _played(cassette, trip, mask) if _is_kept(trip) else None
+
+
+def _played(cassette: Cassette, trip: Trip, mask: Callable[[str], str]) -> Steps:
+    try:
+        key, shown = key_of(trip.tool, trip.call.args, mask)
+    except Unfaithful as exc:
+        if cassette.mode == "replay":
+            raise NotRecorded(f"'{trip.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+        _warn(f"'{trip.tool}' was not recorded: in its arguments, {exc.message}.")
+        return None
+    try:
+        found = cassette.find(trip.tool, key, lambda version: _is_current(trip.spec, version))
+    except NotRecorded:
+        if trip.spec is None:
+            return None  # and so the miss is said as one
+        if type(trip.call) is not UncheckedCall:
+            trip.spec.checker.check(trip.call.args, trip.spec.name, mask)
+        raise
+    if found is not None:
+        meta = {"replayed": True}
+        if found.failure is None:
+            return ToolResult(True, found.value, None, meta)
+        return ToolResult(False, None, _failure(found.failure, trip.tool), meta)
+    result = yield
+    if result.error is None or _is_worth_it(result):
+        _record(cassette, trip, key, shown, result)
+    return None
+
+
+def _record(cassette: Cassette, trip: Trip, key: str, shown: Any, result: ToolResult) -> None:
+    failure = None if result.error is None else _form(result.error)
+    ms = float(result.meta.get("duration_ms") or 0)
+    version = "" if trip.spec is None else of_schema(trip.spec)
+    try:
+        said = cassette.keep(trip.tool, key, shown, version, value=result.data, failure=failure, ms=ms)
+    except StoreError as exc:
+        said = exc.message
+    if said:
+        _warn(f"'{trip.tool}' was not recorded: {said.rstrip('.')}.")
+
+
+def _is_kept(trip: Trip) -> bool:
+    """Whether this is a call whose answer belongs into a cassette."""
+    if trip.tool.startswith(f"{_OWN}."):
+        return False
+    if trip.spec is not None and (trip.spec.disabled or not _is_allowed(trip)):
+        return False
+    outer = current.scope()
+    if outer is None or outer.depth == 0:
+        return True
+    return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OWN
+
+
+def _is_allowed(trip: Trip) -> bool:
+    return trip.allow is None or names.allowed(trip.tool, trip.allow)
+
+
+def _is_current(spec: ToolSpec | None, version: str) -> bool:
+    """Whether a tool still is as it was recorded; one that is only known by its text is looked at in full first."""
+    if spec is None or not version or version == of_schema(spec):
+        return True
+    if spec.live is None:
+        return False
+    try:
+        return version == of_schema(spec.live())
+    except CallFailure:
+        return False
+
+
+def _is_worth_it(result: ToolResult) -> bool:
+    return result.error is not None and result.error.code == "execution_error" and not is_passing(result)
+
+
+def _form(error: Failure) -> dict[str, Any]:
+    form: dict[str, Any] = {"code": error.code, "message": error.message, "reason": error.reason}
+    form |= {"hint": error.hint, "status": error.status, "details": error.details}
+    own = error.exception
+    if own is not None and type(own) is getattr(builtins, type(own).__name__, None):
+        try:
+            form["exception"] = {"type": type(own).__name__, "args": encode(list(own.args))}
+        except Unfaithful:
+            form["exception"] = {"type": type(own).__name__, "args": [error.message]}
+    return {key: value for key, value in form.items() if value not in (None, "")}
+
+
+def _failure(form: Mapping[str, Any], tool: str) -> Failure:
+    own = form.get("exception") or {}
+    kind = getattr(builtins, str(own.get("type")), None)
+    exception: BaseException | None = None
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            exception = kind(*decode(own.get("args") or []))
+        except (TypeError, ValueError, Unfaithful):  # some want arguments of their own
+            exception = None
+    return Failure(
+        form.get("code", "execution_error"),
+        str(form.get("message", "")),
+        tool,
+        form.get("reason"),
+        form.get("details"),
+        str(form.get("hint", "")),
+        int(form.get("status") or 502),
+        exception,
+    )
+
+
+def _warn(said: str) -> None:
+    warnings.warn(said, stacklevel=2)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from onetool_ipy.base.files import StoreError, append, locked, make_folder
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.files import StoreError, append, locked, make_folder
 
 __all__ = ["NO_TOPIC", "Topics", "document", "matches"]
 

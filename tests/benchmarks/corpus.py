@@ -12,7 +12,7 @@ import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from onetool_ipy.core.match import Entry
+from onetool_ipy.base.search import Entry
 
 __all__ = ["EDITS", "many_tools", "mistype", "real_tools"]
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onetool_ipy.core.match import Entry, Index, suggest
+from onetool_ipy.base.search import Entry, Index, suggest
 from tests.benchmarks import corpus
 from tests.benchmarks.timing import line
 from tests.harness.surroundings import ROOT
@@ -36,7 +36,7 @@ _ODD = [
 _FIRST = """
 import time
 from tests.benchmarks import corpus
-from onetool_ipy.core.match import Index
+from onetool_ipy.base.search import Index
 many = corpus.many_tools(10_000)
 began = time.perf_counter()
 Index(many).search("github.create_isue")

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from onetool_ipy.core.match import Index
+from onetool_ipy.base.search import Index
 from tests.benchmarks import corpus
 from tests.benchmarks.timing import line
 

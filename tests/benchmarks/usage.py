@@ -24,7 +24,7 @@ import orjson
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.model import ToolCall
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.stores.calls import CallLog, recorder
 from tests.benchmarks.timing import Contender, Rounds, line, note, once, race, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add

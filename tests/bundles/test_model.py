@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, RequestRefused
 from onetool_ipy.bundles.model import Bundle, Page, Switch, Tool, ToolBody, read
-from onetool_ipy.core.errors import BodyTooLarge, InvalidRequest, RequestRefused
 from tests.bundles.aids import Shelf, go, http
 
 BUNDLE_KEYS = {"bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from onetool_ipy.bundles.builtins import BUILTINS
-from onetool_ipy.core.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from tests.bundles.aids import Shelf, go
 from tests.core.support import Project
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from onetool_ipy import ToolResult
-from onetool_ipy.core.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from tests.bundles.aids import Shelf, go, http
 from tests.core.support import Project
 

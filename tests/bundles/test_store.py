@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import Conflict, NotFound
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.bundles.importing import import_openapi
 from onetool_ipy.bundles.store import BundleStore
-from onetool_ipy.core.errors import Conflict, NotFound
-from onetool_ipy.faces.making import store_draft
-from onetool_ipy.stores.files import StoreError
+from onetool_ipy.faces.creation import store_draft
 from tests.bundles.aids import Shelf, go, http
 from tests.harness.surroundings import ROOT
 

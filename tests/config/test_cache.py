@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.config import Config, load_config
-from onetool_ipy.config.cache import cache_key, fetch, store
-from onetool_ipy.config.document import Document, Fault
+from onetool_ipy.config.load import cache_key, fetch, store
+from onetool_ipy.config.yaml_text import Document, Fault
 from tests.config.conftest import Project
 
 TEXT = """\

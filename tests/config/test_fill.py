@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.config.fill import BadTemplate, UnknownName, fill
+from onetool_ipy.config.check import BadTemplate, UnknownName, fill
 from tests.config.conftest import Project
 
 NAMES = {"A": "one", "B_2": "two", "EMPTY": "", "DOLLAR": "${A} $& \\1"}

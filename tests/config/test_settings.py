@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.config import Config, Settings, load_config
-from onetool_ipy.core.errors import InvalidConfig
 from tests.config.conftest import Project
 
 FULL = """\

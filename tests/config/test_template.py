@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.config import Settings, init_project
-from onetool_ipy.config.entries import MODEL_KEYS, PARAM_KEYS, SERVER_KEYS, SNIPPET_KEYS
+from onetool_ipy.config.check import MODEL_KEYS, PARAM_KEYS, SERVER_KEYS, SNIPPET_KEYS
 from onetool_ipy.config.settings import Ask, Fs, Http, Output, Stats, Timeouts, Topic
-from onetool_ipy.core.errors import InvalidConfig
 from tests.config.conftest import Project
 
 SECTIONS = {"http": Http, "fs": Fs, "output": Output, "stats": Stats, "ask": Ask, "timeouts": Timeouts}

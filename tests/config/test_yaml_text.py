@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.config.document import Document, NotYaml
 from onetool_ipy.config.yaml_slow import Parser as SlowParser
-from onetool_ipy.config.yaml_text import MAX_DEPTH, MAX_VALUES, parse
+from onetool_ipy.config.yaml_text import MAX_DEPTH, MAX_VALUES, Document, NotYaml, parse
 from tests.config.conftest import Project
 
 

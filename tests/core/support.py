@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.core import values
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Background, GivenUp, Workers
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.loop import Background, GivenUp
-from onetool_ipy.core.model import Step, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.workers import Workers
+from onetool_ipy.core.tool import Step, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)

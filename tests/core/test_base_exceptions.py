@@ -11,7 +11,7 @@ import pytest
 
 from onetool_ipy import ToolResult
 from onetool_ipy.core.jobs import Job
-from onetool_ipy.core.model import ToolCall
+from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.core import values
-from onetool_ipy.core.briefly import briefly
+from onetool_ipy.base import values
+from onetool_ipy.base.values import briefly
 
 LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3)
 KEYS = st.text(max_size=3) | st.tuples(st.integers()) | st.tuples(st.text(max_size=3), st.integers())

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy.core.checker import Checker
-from onetool_ipy.core.errors import InvalidArgs, InvalidTool
+from onetool_ipy.base.errors import InvalidArgs, InvalidTool
+from onetool_ipy.schema.check import Checker
 from tests.core.support import short
 from tests.harness.patience import HANG_S
 
@@ -252,8 +252,8 @@ def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its own."""
     code = f"""
     import collections, enum
-    from onetool_ipy.core.checker import Checker
-    from onetool_ipy.core.errors import InvalidArgs
+    from onetool_ipy.schema.check import Checker
+    from onetool_ipy.base.errors import InvalidArgs
 
     class Own(list): pass
     class Hidden(enum.Enum):

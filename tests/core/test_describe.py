@@ -22,8 +22,8 @@ import pydantic
 import pytest
 
 from onetool_ipy import ToolSpec
+from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.core import describe
-from onetool_ipy.core.errors import InvalidArgs, InvalidTool
 from tests.core.support import MakeBench, short
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.core import docstring
+from onetool_ipy.core.describe import Docstring, read
 
 
 def test_all_sections_are_read() -> None:
-    found = docstring.read(
+    found = read(
         """Search the web
         for pages.
 
@@ -50,7 +50,7 @@ def test_all_sections_are_read() -> None:
 
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
 def test_no_docstring_says_nothing(text: str | None) -> None:
-    assert docstring.read(text) == docstring.Docstring("", {}, "", "")
+    assert read(text) == Docstring("", {}, "", "")
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_no_docstring_says_nothing(text: str | None) -> None:
     [("Do.\n\nReturns: a number", "a number"), ("Do.\n\nReturn:\n  x", "x"), ("Do.\n\nYields:\n    rows", "rows")],
 )
 def test_returns_is_read_in_its_usual_spellings(text: str, returns: str) -> None:
-    assert docstring.read(text).returns == returns
+    assert read(text).returns == returns
 
 
 def test_examples_with_two_colons_are_an_example() -> None:
-    assert docstring.read("Do.\n\nExamples::\n\n    do()\n").example == "do()"
+    assert read("Do.\n\nExamples::\n\n    do()\n").example == "do()"
 
 
 def test_words_with_a_colon_are_no_section() -> None:
-    assert docstring.read("Note that:\nit is so: yes").description == "Note that: it is so: yes"
+    assert read("Note that:\nit is so: yes").description == "Note that: it is so: yes"

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Failure, ToolResult, ToolSpec, UsageProblem
-from onetool_ipy.core import current, errors, steps
-from onetool_ipy.core.executor import MAX_DEPTH, CallIds, own_frames
-from onetool_ipy.core.model import Trip
-from onetool_ipy.core.settle import MAX_ITEMS
+from onetool_ipy.base import errors
+from onetool_ipy.base.background import MAX_ITEMS
+from onetool_ipy.core import current
+from onetool_ipy.core.executor import MAX_DEPTH, SPAN_LOGGER, CallIds, own_frames, span
+from onetool_ipy.core.tool import Trip
 from tests.core.support import MakeBench, short
 from tests.harness.patience import HANG_S
 
@@ -615,14 +616,14 @@ def test_stop_passes_through_after_the_steps_have_seen_it(
         """Be stopped."""
         raise KeyboardInterrupt
 
-    table = bench(stop, steps=[steps.span(str), watch])
+    table = bench(stop, steps=[span(str), watch])
 
-    with caplog.at_level(logging.INFO, steps.SPAN_LOGGER), pytest.raises(KeyboardInterrupt):
+    with caplog.at_level(logging.INFO, SPAN_LOGGER), pytest.raises(KeyboardInterrupt):
         table.call("t.stop", timeout_s=limit)
 
     assert seen[0].error.reason == "cancelled"
     assert seen[0].meta["tool"] == "t.stop"
-    (record,) = [r for r in caplog.records if r.name == steps.SPAN_LOGGER]
+    (record,) = [r for r in caplog.records if r.name == SPAN_LOGGER]
     assert (record.span, record.ok) == ("t.stop", False)
     assert current.scope() is None
 
@@ -751,9 +752,9 @@ async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen
 
 
 def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
-    table = bench(add, steps=[steps.span(lambda text: text.replace("hunter22", "***"))])
+    table = bench(add, steps=[span(lambda text: text.replace("hunter22", "***"))])
 
-    with caplog.at_level(logging.INFO, steps.SPAN_LOGGER):
+    with caplog.at_level(logging.INFO, SPAN_LOGGER):
         table.call("t.add", {"a": "hunter22" + "x" * 500})
         table.call("t.add", {"a": 1})
 
@@ -771,9 +772,9 @@ def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog:
 def test_a_secret_at_the_edge_of_a_cut_leaves_no_part_of_itself(
     bench: MakeBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = bench(add, steps=[steps.span(lambda text: text.replace("hunter22", "***"))])
+    table = bench(add, steps=[span(lambda text: text.replace("hunter22", "***"))])
 
-    with caplog.at_level(logging.INFO, steps.SPAN_LOGGER):
+    with caplog.at_level(logging.INFO, SPAN_LOGGER):
         for pad in range(185, 201):
             table.call("t.add", {"a": "." * pad + "hunter22"})
 
@@ -783,9 +784,9 @@ def test_a_secret_at_the_edge_of_a_cut_leaves_no_part_of_itself(
 def test_a_secret_given_as_the_name_of_a_tool_is_masked_in_its_span(
     bench: MakeBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    table = bench(add, steps=[steps.span(lambda text: text.replace("hunter22", "***"))])
+    table = bench(add, steps=[span(lambda text: text.replace("hunter22", "***"))])
 
-    with caplog.at_level(logging.INFO, steps.SPAN_LOGGER):
+    with caplog.at_level(logging.INFO, SPAN_LOGGER):
         table.call("t.hunter22")
 
     (record,) = caplog.records
@@ -794,7 +795,7 @@ def test_a_secret_given_as_the_name_of_a_tool_is_masked_in_its_span(
 
 
 def test_the_span_is_quiet_by_default(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
-    bench(add, steps=[steps.span(str)]).call("t.add", {"a": 1})
+    bench(add, steps=[span(str)]).call("t.add", {"a": 1})
 
     assert caplog.records == []
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.bundles.importing import import_openapi
-from onetool_ipy.core.checker import Checker
-from onetool_ipy.core.errors import InvalidArgs, InvalidTool
-from onetool_ipy.core.extent import MOST, extent
+from onetool_ipy.schema.check import MOST, Checker, extent
 from tests.harness.surroundings import ROOT
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job, Progress
-from onetool_ipy.core.model import ToolCall
+from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
 

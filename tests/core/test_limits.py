@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import ToolResult, ToolSpec
-from onetool_ipy.core.loop import MAX_ABANDONED
+from onetool_ipy.base.background import MAX_ABANDONED
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
 

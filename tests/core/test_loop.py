@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.errors import CallCancelled
-from onetool_ipy.core.loop import Background
+from onetool_ipy.base.background import Background
+from onetool_ipy.base.errors import CallCancelled
 from tests.harness.patience import HANG_S
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from onetool_ipy.core.match import Entry, Hit, Index, contains, did_you_mean, suggest
+from onetool_ipy.base.search import Entry, Hit, Index, contains, did_you_mean, suggest
 from tests.benchmarks import corpus
 
 TOOLS = [

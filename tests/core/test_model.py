@@ -11,8 +11,8 @@ import pytest
 
 import onetool_ipy
 from onetool_ipy import Failure, ToolCall, ToolCallError, ToolResult
-from onetool_ipy.core import errors
-from onetool_ipy.core.model import LateSpec, Problem, ToolSpec
+from onetool_ipy.base import errors
+from onetool_ipy.core.tool import LateSpec, Problem, ToolSpec
 
 OPEN: dict[str, Any] = {"type": "object"}
 

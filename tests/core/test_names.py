@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core import names
-from onetool_ipy.core.errors import InvalidTool
 
 
 def _hashed(name: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.core.places import Place, places
+from onetool_ipy.snippets.scanner import Place, places
 
 _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 _NESTS = sys.version_info >= (3, 12)

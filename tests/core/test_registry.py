@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from onetool_ipy import DuplicateTool, InvalidTool, ToolSpec
-from onetool_ipy.core.errors import ToolNotFound
-from onetool_ipy.core.model import Origin, Problem
+from onetool_ipy.base.errors import ToolNotFound
 from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.tool import Origin, Problem
 from tests.core.support import Project
 from tests.harness.patience import HANG_S
 

@@ -13,10 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.core import schema
-from onetool_ipy.core.checker import Checker
-from onetool_ipy.core.errors import InvalidTool
-from onetool_ipy.core.signatures import signature_of
+from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.schema.check import Checker
+from onetool_ipy.schema.read import (
+    argument_lines,
+    identifier,
+    params,
+    python_names,
+    signature_of,
+    signature_text,
+    type_text,
+)
 from tests.core.support import short
 
 _FOLDER = Path(__file__).resolve().parents[1] / "data" / "mcp_schemas"
@@ -29,7 +36,7 @@ REAL = {
 
 def _parse(name: str, parameters: Any) -> ast.FunctionDef:
     """The signature as Python reads it; dots and dashes of the tool's name are not its concern."""
-    text = schema.signature_text("f", parameters)
+    text = signature_text("f", parameters)
     made = ast.parse(f"def {text}: pass").body[0]
     assert isinstance(made, ast.FunctionDef), name
     return made
@@ -48,14 +55,14 @@ def test_a_real_schema_gives_a_signature_that_python_can_parse(name: str) -> Non
 
     names = [a.arg for a in arguments.args]
     count = len(names) - len(arguments.defaults)
-    assert set(names) == {schema.identifier(n) for n in listed}
-    assert set(names[:count]) == {schema.identifier(n) for n in required}
-    assert {p.name for p in schema.params(parameters) if p.required} == required
+    assert set(names) == {identifier(n) for n in listed}
+    assert set(names[:count]) == {identifier(n) for n in required}
+    assert {p.name for p in params(parameters) if p.required} == required
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_schema_gives_a_line_for_each_argument(name: str) -> None:
-    lines = schema.argument_lines(REAL[name])
+    lines = argument_lines(REAL[name])
 
     listed = REAL[name].get("properties", {})
     assert sorted(line.partition(": ")[0] for line in lines) == sorted(listed)
@@ -83,10 +90,10 @@ def test_the_example_of_spec_001() -> None:
         "required": ["query"],
     }
 
-    quoted = schema.signature_text("github.search", parameters, unknown="'...'")
+    quoted = signature_text("github.search", parameters, unknown="'...'")
     assert quoted == "github.search(query: str, repo: str = '...')"
-    assert schema.signature_text("github.search", parameters) == "github.search(query: str, repo: str = ...)"
-    assert schema.argument_lines(parameters) == ["query: What.", "repo: str"]
+    assert signature_text("github.search", parameters) == "github.search(query: str, repo: str = ...)"
+    assert argument_lines(parameters) == ["query: What.", "repo: str"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +144,7 @@ def test_a_schema_stands_for_a_python_type(sub: Any, text: str) -> None:
     }
     root = {"type": "object", "properties": {"x": sub}, "$defs": defs}
 
-    assert schema.type_text(sub, root) == text
+    assert type_text(sub, root) == text
     _parse("x", root)
 
 
@@ -196,8 +203,8 @@ def test_reading_a_hostile_schema_never_fails_and_never_takes_long(name: str) ->
     began = time.process_time()
 
     signature = _parse(name, parameters)
-    compile(f"def {schema.signature_text('f', parameters)}: pass", "x", "exec")
-    lines = schema.argument_lines(parameters)
+    compile(f"def {signature_text('f', parameters)}: pass", "x", "exec")
+    lines = argument_lines(parameters)
 
     assert len(lines) == len(signature.args.args)
     assert list(signature_of(parameters).parameters)[: len(lines)] == [a.arg for a in signature.args.args]
@@ -205,15 +212,15 @@ def test_reading_a_hostile_schema_never_fails_and_never_takes_long(name: str) ->
 
 
 def test_names_python_cannot_spell_stay_apart_and_exact_ones_keep_theirs() -> None:
-    known = schema.params({"type": "object", "properties": {name: {} for name in ("a-b", "a_b", "a.b", "class")}})
+    known = params({"type": "object", "properties": {name: {} for name in ("a-b", "a_b", "a.b", "class")}})
 
-    assert schema.python_names(known) == {"a-b": "a_b_2", "a_b": "a_b", "a.b": "a_b_3", "class": "class_"}
+    assert python_names(known) == {"a-b": "a_b_2", "a_b": "a_b", "a.b": "a_b_3", "class": "class_"}
 
 
 def test_required_arguments_come_first_and_keep_their_order() -> None:
     parameters = {"type": "object", "properties": {name: {} for name in "abcd"}, "required": ["d", "b"]}
 
-    assert [p.name for p in schema.params(parameters)] == ["b", "d", "a", "c"]
+    assert [p.name for p in params(parameters)] == ["b", "d", "a", "c"]
 
 
 def test_what_all_of_requires_is_required_and_what_one_option_requires_is_not() -> None:
@@ -223,13 +230,13 @@ def test_what_all_of_requires_is_required_and_what_one_option_requires_is_not() 
         "anyOf": [{"properties": {"b": {}}, "required": ["b"]}, {"properties": {"c": {}}}],
     }
 
-    assert {p.name: p.required for p in schema.params(parameters)} == {"a": True, "b": False, "c": False}
+    assert {p.name: p.required for p in params(parameters)} == {"a": True, "b": False, "c": False}
 
 
 def test_a_title_that_only_repeats_the_name_is_no_description() -> None:
     parameters = {"properties": {"page_size": {"title": "Page Size", "type": "integer"}, "q": {"title": "Your query"}}}
 
-    assert schema.argument_lines(parameters) == ["page_size: int", "q: Your query"]
+    assert argument_lines(parameters) == ["page_size: int", "q: Your query"]
 
 
 def test_the_python_signature_shows_types_and_defaults() -> None:

@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.core.errors import InvalidConfig, UsageProblem
-from onetool_ipy.core.shortcuts import Bare, parse_arguments, read_shortcuts, resolve
-from onetool_ipy.core.snippets import Snippet, example_of, expand, faults_of, read_snippet
+from onetool_ipy.base.errors import InvalidConfig, UsageProblem
+from onetool_ipy.snippets.definition import (
+    Bare,
+    Snippet,
+    example_of,
+    expand,
+    faults_of,
+    parse_arguments,
+    read_shortcuts,
+    read_snippet,
+    resolve,
+)
 
 EVIL = [
     '"); import os #',

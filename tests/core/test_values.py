@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.core import values
-from onetool_ipy.core.model import ToolResult
+from onetool_ipy.base import values
+from onetool_ipy.core.tool import ToolResult
 
 
 class Colour(enum.Enum):

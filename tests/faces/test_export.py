@@ -13,8 +13,8 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.export import COMMANDS
-from onetool_ipy.faces.ipython.commands import Bench, Commands
-from onetool_ipy.faces.ipython.errors import LastFailure
+from onetool_ipy.faces.notebook.commands import Bench, Commands
+from onetool_ipy.faces.notebook.errors import LastFailure
 from tests.harness.kernel import Kernel
 
 CELLS = [

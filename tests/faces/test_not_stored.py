@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
-from onetool_ipy.core.model import CallSource
+from onetool_ipy.core.tool import CallSource
 
 
 class Room:
@@ -30,7 +30,7 @@ def box(tmp_path: Path) -> Toolbox:
 def test_in_a_notebook(box: Toolbox) -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from onetool_ipy.faces.ipython.display import bundle
+    from onetool_ipy.faces.notebook.display import bundle
 
     result = box.call("tools.echo", {"message": "line\n" * 5000})
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.stores.files import append, locked, write_whole
+from onetool_ipy.base.files import append, locked, write_whole
 from onetool_ipy.stores.results import Results
 from tests.harness.patience import HANG_S
 

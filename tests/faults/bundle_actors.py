@@ -21,9 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.bundles import http, runners, service  # noqa: F401 - loaded before the forks
-from onetool_ipy.bundles.http import runner  # noqa: F401 - the same
-from onetool_ipy.core.errors import Conflict
+from onetool_ipy.base.errors import Conflict
 
 RECORD = {"type": "go", "goTool": {"func": "tools.echo"}, "description": "x" * 3000}
 

@@ -24,10 +24,10 @@ from typing import Any
 import httpx
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.config.save import save_snippet
-from onetool_ipy.core.shortcuts import Snippet
-from onetool_ipy.faces.ipython.progress import Cells
+from onetool_ipy.config.edit import save_snippet
+from onetool_ipy.faces.notebook.progress import Cells
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
+from onetool_ipy.snippets.definition import Snippet
 from tests.harness.patience import HANG_S, until
 
 _dice = random.Random(11)

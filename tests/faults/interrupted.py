@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.stores.files import StoreError, locked, write_whole
+from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.stores.results import Results
 
 Report = dict[str, int]

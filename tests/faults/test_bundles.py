@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.stores.files import StoreError, locked
+from onetool_ipy.base.files import StoreError, locked
 from tests.faults.disks import fill, make_read_only, make_writable, small_disk
 from tests.faults.failing import run_failing
 from tests.harness.surroundings import ROOT

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.files import write_whole
+from onetool_ipy.base.files import write_whole
 
 SWEEPERS = 12
 SWEEP = """
 import os, sys
 from pathlib import Path
-from onetool_ipy.stores.files import sweep
+from onetool_ipy.base.files import sweep
 parent = os.getppid()
 print("sweeping", flush=True)
 while os.getppid() == parent:  # who ends at its limit leaves none behind

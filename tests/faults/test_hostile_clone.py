@@ -229,7 +229,7 @@ def test_a_no_is_a_no(notebook: Kernel, watch: Watch) -> None:
 DESK = """
 import json, queue
 from onetool_ipy.core import current
-from onetool_ipy.faces.widgets.desk import Desk
+from onetool_ipy.faces.widgets.requests import Desk
 said = queue.Queue()
 desk = Desk(current.toolbox(), send=said.put, namespace=lambda: get_ipython().user_ns, keep=lambda result: "")
 def asked(kind, payload):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.stores.files import StoreError, append, write_whole
+from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.stores.results import HandleExpired, Results
 from tests.faults.actors import ROOT
 from tests.faults.disks import fill, make_read_only, make_writable, small_disk
@@ -129,7 +129,7 @@ FAILING = {
 ATTEMPT = """if True:
     import os, sys
     from pathlib import Path
-    from onetool_ipy.stores.files import StoreError, append, write_whole
+    from onetool_ipy.base.files import StoreError, append, write_whole
     from onetool_ipy.stores.results import Results
     folder = Path(sys.argv[2])
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.files import sweep
+from onetool_ipy.base.files import sweep
 from onetool_ipy.stores.results import Results
 from tests.faults.actors import Stage, acknowledged, text_of
 

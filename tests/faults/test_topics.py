@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from onetool_ipy.base.files import StoreError, locked
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.files import StoreError, locked
 from onetool_ipy.stores.topics import Topics, document
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
@@ -131,7 +131,7 @@ CHILD = """
 import datetime, os, sys
 from pathlib import Path
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.files import StoreError
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.stores.topics import Topics
 folder, out = sys.argv[1:]
 notes = Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))

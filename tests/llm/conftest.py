@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
 from onetool_ipy.llm.models.client import Client
 from onetool_ipy.net import Retry, Road
 from tests.harness.models import ModelDouble

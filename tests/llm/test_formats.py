@@ -10,8 +10,8 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.errors import UnknownProvider
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.base.errors import UnknownProvider
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.formats import PROVIDERS, Offer, declare, offers
 from onetool_ipy.llm.models.gemini import Gemini
 from onetool_ipy.llm.models.wire import Ask

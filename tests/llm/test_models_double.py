@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from onetool_ipy.core.errors import ExecutionFailed, InvalidOutput, RateLimited
+from onetool_ipy.base.errors import ExecutionFailed, InvalidOutput, RateLimited
 from onetool_ipy.llm import Message, Outcome, Outcomes, System, Turn, Usage, User
 from onetool_ipy.llm.formats import Offer
 from tests.harness.models import ModelDouble

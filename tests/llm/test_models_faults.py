@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.errors import (
+from onetool_ipy.base.background import Background, Work
+from onetool_ipy.base.errors import (
     CallFailure,
     CallTimeout,
     ExecutionFailed,
@@ -21,7 +22,6 @@ from onetool_ipy.core.errors import (
     RateLimited,
     UsageProblem,
 )
-from onetool_ipy.core.loop import Background, Work
 from onetool_ipy.llm import ScriptedModel, Turn, Usage, User
 from tests.harness.patience import HANG_S
 from tests.llm.conftest import KEY, MakeClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.core.errors import InvalidOutput, RateLimited, UsageProblem
+from onetool_ipy.base.errors import InvalidOutput, RateLimited, UsageProblem
 from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, System, Turn, Usage, User
 from onetool_ipy.llm.formats import Offer
 from onetool_ipy.llm.scripted import Request

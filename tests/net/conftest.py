@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.net import Road, Rules
 from tests.net.loopback import Loopback
 

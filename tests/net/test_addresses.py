@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.core.errors import HostNotAllowed
-from onetool_ipy.net import addresses
+from onetool_ipy.base.errors import HostNotAllowed
+from onetool_ipy.net.hosts import is_odd_number, is_public, require_public
 
 PRIVATE = [
     "127.0.0.1",
@@ -55,21 +55,21 @@ PUBLIC = [
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_private_addresses_are_known_in_every_form(address: str) -> None:
-    assert not addresses.is_public(address)
+    assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_public(address: str) -> None:
-    assert addresses.is_public(address)
+    assert is_public(address)
 
 
 def test_one_private_address_among_public_ones_spoils_them_all() -> None:
     with pytest.raises(HostNotAllowed, match=r"'api\.test' is at '127\.0\.0\.1'"):
-        addresses.require_public("api.test", ["8.8.8.8", "127.0.0.1"], allow_private=False)
+        require_public("api.test", ["8.8.8.8", "127.0.0.1"], allow_private=False)
 
 
 def test_addresses_are_given_once_each_in_order() -> None:
-    found = addresses.require_public("api.test", ["8.8.8.8", "1.1.1.1", "8.8.8.8"], allow_private=False)
+    found = require_public("api.test", ["8.8.8.8", "1.1.1.1", "8.8.8.8"], allow_private=False)
 
     assert found == ["8.8.8.8", "1.1.1.1"]
 
@@ -78,9 +78,9 @@ def test_addresses_are_given_once_each_in_order() -> None:
     "host", ["2130706433", "127.1", "127.0.1", "0x7f.1", "0x7f000001", "0177.0.0.1", "1.2.3.4.5", "a.b.1", "127.1."]
 )
 def test_numbers_that_only_some_programs_read_are_odd(host: str) -> None:
-    assert addresses.is_odd_number(host)
+    assert is_odd_number(host)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "example.com", "1.example.com", "::1", "a1", "x0x1"])
 def test_names_and_plain_addresses_are_not_odd(host: str) -> None:
-    assert not addresses.is_odd_number(host)
+    assert not is_odd_number(host)

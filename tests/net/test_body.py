@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.core.errors import ExecutionFailed, TooLarge
+from onetool_ipy.base.errors import ExecutionFailed, TooLarge
 from onetool_ipy.net.body import Intake
-from onetool_ipy.net.faults import Broken
+from onetool_ipy.net.errors import Broken
 from tests.net.loopback import bomb
 
 BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from onetool_ipy.core.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidConfig
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidConfig
 from onetool_ipy.net.hosts import Hosts, Place, place_of
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.errors import ExecutionFailed, HostNotAllowed
+from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
 from onetool_ipy.net import Hosts, Road, Rules
 from tests.net.conftest import HERE, MakeRoad
 from tests.net.loopback import Loopback

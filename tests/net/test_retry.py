@@ -6,9 +6,9 @@ import datetime
 
 import pytest
 
-from onetool_ipy.core.errors import CallFailure
+from onetool_ipy.base.errors import CallFailure
 from onetool_ipy.net import Retry
-from onetool_ipy.net.retry import after_s
+from onetool_ipy.net.rules import after_s
 from tests.net.conftest import HERE, MakeRoad
 from tests.net.loopback import Loopback
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from onetool_ipy.core.errors import (
+from onetool_ipy.base.errors import (
     CallFailure,
     CallTimeout,
     ExecutionFailed,
@@ -315,8 +315,7 @@ async def test_cancelling_an_async_caller_closes_its_connection(server: Loopback
 
 
 def test_async_and_sync_callers_on_the_background_loop_itself_are_served(server: Loopback, make_road: MakeRoad) -> None:
-    from onetool_ipy.core.loop import Background
-    from onetool_ipy.core.workers import Workers
+    from onetool_ipy.base.background import Background, Workers
 
     background, workers = Background(), Workers()
     road = Road(background, workers)
@@ -335,8 +334,8 @@ def test_stop_gives_control_back(server: Loopback) -> None:
     """In a process of its own, whose main thread is the one that is stopped."""
     code = (
         "import sys\n"
-        "from onetool_ipy.core.loop import Background\n"
-        "from onetool_ipy.core.workers import Workers\n"
+        "from onetool_ipy.base.background import Background\n"
+        "from onetool_ipy.base.background import Workers\n"
         "from onetool_ipy.net import Road, Rules\n"
         "road = Road(Background(), Workers())\n"
         "try:\n"

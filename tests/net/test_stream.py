@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from onetool_ipy.core.errors import CallCancelled, CallTimeout, ExecutionFailed, HostNotAllowed, TooLarge, UsageProblem
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.errors import CallCancelled, CallTimeout, ExecutionFailed, HostNotAllowed, TooLarge, UsageProblem
 from onetool_ipy.net import Road, Rules
 from tests.harness.patience import HANG_S
 from tests.net.conftest import HERE

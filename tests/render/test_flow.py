@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.render.flow import flow, inline
+from onetool_ipy.render.yaml_flow import flow, inline
 
 ODD = [
     *("on", "Yes", "null", "~", "y", "1", "1.0", "1e3", "1_000", "0x1f", "12:30", "2024-01-01", "=", "<<", "a: b"),

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from onetool_ipy.render.called import Called, to_html, to_text
 from onetool_ipy.render.markdown import safe
+from onetool_ipy.render.result import Called, to_html, to_text
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 HARMLESS = [

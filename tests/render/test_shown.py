@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.render import html
-from onetool_ipy.render.shown import ErrorText, Listing, Record, Text
+from onetool_ipy.render.views import ErrorText, Listing, Record, Text
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -94,8 +94,8 @@ def test_long_list_keeps_the_notebook_small() -> None:
 def test_importing_loads_nothing_heavy() -> None:
     heavy = ("pandas", "yaml", "jinja2", "rapidfuzz", "IPython")
     code = (
-        "import sys, onetool_ipy.render.shown, onetool_ipy.render.html, onetool_ipy.core.match, "
-        "onetool_ipy.core.shortcuts, onetool_ipy.packs.ot\n"
+        "import sys, onetool_ipy.render.views, onetool_ipy.render.html, onetool_ipy.base.search, "
+        "onetool_ipy.snippets.definition, onetool_ipy.packs.ot\n"
         "print([name for name in sys.argv[1:] if name in sys.modules])"
     )
 

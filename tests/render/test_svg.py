@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from onetool_ipy.render import svg
-from onetool_ipy.render.counted import counted
+from onetool_ipy.render.report import Bar, columns, lines
+from onetool_ipy.render.views import counted
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from onetool_ipy.render.counted import counted
     ],
 )
 def test_an_axis_tells_its_numbers_apart(top: float, ticks: list[str]) -> None:
-    drawn = svg.lines(["a"], [("x", [top])], title="t", unit="ms")
+    drawn = lines(["a"], [("x", [top])], title="t", unit="ms")
     assert re.findall(r'class="tick"[^>]*>([^<]*) ms</text>', drawn) == ticks
 
 
 def test_one_of_a_thing_has_no_s() -> None:
     assert [counted(n, "call") for n in (0, 1, 2, 1_000)] == ["0 calls", "1 call", "2 calls", "1,000 calls"]
-    assert "mon: 1 call, 0 failed" in svg.columns([svg.Bar("mon", 1)], title="t")
+    assert "mon: 1 call, 0 failed" in columns([Bar("mon", 1)], title="t")

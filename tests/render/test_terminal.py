@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from onetool_ipy.render.shown import Listing
 from onetool_ipy.render.terminal import listing_text, record_text
+from onetool_ipy.render.views import Listing
 from tests.harness.patience import HANG_S
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT

@@ -16,7 +16,7 @@ import distributed
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute
 from tests.sdk import away_functions
 from tests.sdk.conftest import Project

@@ -9,11 +9,11 @@ import pytest
 
 from onetool_ipy import Toolbox, tool
 from onetool_ipy.assemble import open_leniently
-from onetool_ipy.core.errors import InvalidTool, Unavailable
-from onetool_ipy.core.model import ToolCall, ToolSpec, Trip
+from onetool_ipy.base.errors import InvalidTool, Unavailable
+from onetool_ipy.core.tool import ToolCall, ToolSpec, Trip
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
-from onetool_ipy.sdk.declare import Dep
 from onetool_ipy.sdk.deps import require_deps
+from onetool_ipy.sdk.requirements import Dep
 from tests.harness.patience import until
 from tests.sdk.conftest import Project
 

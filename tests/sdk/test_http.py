@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import api_headers, safe_request
 from tests.harness.patience import HANG_S, until
 from tests.harness.surroundings import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sdk.stubs import stubs
 from tests.sdk.conftest import Project
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import InvalidTool, UsageProblem
 from onetool_ipy.config import init_project
-from onetool_ipy.core.errors import InvalidTool, UsageProblem
-from onetool_ipy.sdk.template import pack_template
+from onetool_ipy.sdk.pack_template import pack_template
 
 SETTINGS = ".onetool/onetool.yaml"
 

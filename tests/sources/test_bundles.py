@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.core.errors import NoSuchTool
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.base.errors import NoSuchTool
+from onetool_ipy.core.tool import ToolSpec
 from tests.bundles.aids import Shelf, go
 from tests.core.support import Project
 
@@ -210,7 +210,7 @@ def test_help_and_search_know_the_tools(shelf: Shelf) -> None:
 
 
 def test_versions_are_completed_behind_the_at_sign(shelf: Shelf) -> None:
-    from onetool_ipy.faces.ipython.complete import Sight, complete
+    from onetool_ipy.faces.notebook.completion import Sight, complete
 
     bundle = shelf.bundle()
     shelf.tool(bundle, "say", "1.0")

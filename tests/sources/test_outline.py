@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.sources.outline import Outline, ToolOutline
-from onetool_ipy.sources.outline_cache import OutlineCache
-from onetool_ipy.sources.outline_text import read_outline
+from onetool_ipy.sources.outline import Outline, OutlineCache, ToolOutline
+from onetool_ipy.sources.outline_reader import read_outline
 from tests.core.support import short
 
 
@@ -231,7 +230,7 @@ def test_outlining_runs_nothing_and_loads_nothing_heavy(tmp_path: Path) -> None:
     text = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f(x: Path, y: datetime, z: set[int]): ...\n"
     code = (
         "import sys\n"
-        "from onetool_ipy.sources.outline_text import read_outline\n"
+        "from onetool_ipy.sources.outline_reader import read_outline\n"
         f"assert read_outline({text!r}, pack='p').tools\n"
         "print([m for m in ('pydantic', 'pandas', 'yaml', 'asyncio') if m in sys.modules])"
     )

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox
-from onetool_ipy.sources.outline_text import MAX_BYTES, read_outline
+from onetool_ipy.sources.outline_reader import MAX_BYTES, read_outline
 from tests.core.support import Project, short
 
 GOOD = 'def fine(x: int) -> int:\n    """Give it back."""\n    return x\n'

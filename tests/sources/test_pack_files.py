@@ -529,7 +529,7 @@ def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
         "import sys, onetool_ipy\n"
         f"box = onetool_ipy.open_toolbox({str(project.home / 'onetool.yaml')!r}, env={project.env!r})\n"
         "assert box.registry.get('geo.locate').description == 'Find a place.'\n"
-        "print('onetool_ipy.sources.outline_text' in sys.modules)\n"
+        "print('onetool_ipy.sources.outline_reader' in sys.modules)\n"
         "print(box.call('geo.locate', {'place': 'a'}).data)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

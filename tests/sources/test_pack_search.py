@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.sources.pack_search import MAX_FILES
+from onetool_ipy.sources.pack_files import MAX_FILES
 from tests.core.support import Project
 
 ONE = 'def one():\n    """One."""\n    return 1\n'

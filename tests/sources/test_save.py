@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.core.errors import InvalidTool
-from onetool_ipy.sources.save import save_functions
+from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.sources.pack_writer import save_functions
 
 CELL = '''import math
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.sources.verdict import FILE, Verdict
+from onetool_ipy.sources.declared import FILE, Verdict
 from tests.core.support import Project
 from tests.sources.test_declared import definition
 

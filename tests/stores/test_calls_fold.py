@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from onetool_ipy.core.workers import Task, Workers
+from onetool_ipy.base.background import Task, Workers
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.database import Keep
 from tests.stores.calls_aids import DAY, START, Clock, calls, clock, note, settle

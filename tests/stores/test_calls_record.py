@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.base.masking import Secrets
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import onetool_ipy
-from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.model import ToolCall, ToolResult, Trip
+from onetool_ipy.core.tool import ToolCall, ToolResult, Trip
 from onetool_ipy.stores.calls import CallLog, recorder
 
 KEY = "s3cr3t-of-the-house"

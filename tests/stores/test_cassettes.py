@@ -19,11 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, ToolResult, open_toolbox
-from onetool_ipy.core.errors import OneToolError, Unavailable, UsageProblem
-from onetool_ipy.stores import cassette_text
-from onetool_ipy.stores.cassette_text import Entry
-from onetool_ipy.stores.cassettes import Cassette, NotRecorded
-from onetool_ipy.stores.faithful import decode, encode
+from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy.stores.cassettes import Cassette, Entry, NotRecorded, write_entry
+from onetool_ipy.stores.encoding import decode, encode
 
 SECRET = "sk-cassette/0123456789"
 
@@ -105,7 +103,7 @@ def test_values_come_back_as_they_were(bench: Open, value: Any) -> None:
 @given(st.recursive(st.text() | st.floats(allow_nan=False) | st.integers() | st.none(), lambda inner: st.lists(inner)))
 def test_any_text_survives_the_file(value: Any) -> None:
     entry = Entry("a.b", "k", None, "v", "now", 1.0, result=encode(value))
-    written = cassette_text.write(entry)
+    written = write_entry(entry)
     assert written.endswith("\n...\n")
     assert decode(yaml.safe_load(written)["result"]) == value
 

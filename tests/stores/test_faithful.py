@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.stores.faithful import Unfaithful, decode, encode
+from onetool_ipy.stores.encoding import Unfaithful, decode, encode
 
 ROME = zoneinfo.ZoneInfo("Europe/Rome")
 FRAME = pd.DataFrame(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.stores.files import Draft, StoreError, append, locked, sweep, write_whole
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import Draft, StoreError, append, locked, sweep, write_whole
 
 
 def test_whole_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_sweep_takes_what_the_dead_left_and_nothing_of_the_living(tmp_path: Path
     living = Draft(tmp_path / "a")
     living.open()
     dying = (
-        "import os, sys; from pathlib import Path; from onetool_ipy.stores.files import Draft\n"
+        "import os, sys; from pathlib import Path; from onetool_ipy.base.files import Draft\n"
         "draft = Draft(Path(sys.argv[1])); draft.open(); draft.write(b'half'); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", dying, str(tmp_path / "b")], check=False)
@@ -159,7 +159,7 @@ def test_record_that_got_there_in_part_is_taken_back(tmp_path: Path) -> None:
     """A file that may grow by half a record only, as on a disk that fills up in the middle of a write."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from onetool_ipy.stores.files import StoreError, append\n"
+        "from onetool_ipy.base.files import StoreError, append\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "log = Path(sys.argv[1]); append(log, b'first\\n')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
@@ -212,7 +212,7 @@ def test_lock_that_is_not_given_is_an_error_that_names_the_path(tmp_path: Path) 
 
 def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from onetool_ipy.stores.files import locked\n"
+        "import os, sys; from pathlib import Path; from onetool_ipy.base.files import locked\n"
         "with locked(Path(sys.argv[1])): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False)

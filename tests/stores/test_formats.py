@@ -15,17 +15,16 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.config.edit import add_server, allow_host
-from onetool_ipy.config.save import save_snippet
-from onetool_ipy.core.errors import Conflict, UsageProblem
-from onetool_ipy.core.model import ToolSpec
-from onetool_ipy.core.snippets import Snippet
-from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.base.errors import Conflict, UsageProblem
+from onetool_ipy.base.files import StoreError
+from onetool_ipy.config.edit import add_server, allow_host, save_snippet
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.widgets.requests import Favourites
 from onetool_ipy.llm import ScriptedModel
-from onetool_ipy.sources.mcp.definition import ServerDefinition
-from onetool_ipy.sources.mcp.listing import Listing, Shelf
-from onetool_ipy.stores.done_rows import KEEP_S
-from onetool_ipy.stores.files import StoreError
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.listing import Listing, Shelf
+from onetool_ipy.snippets.definition import Snippet
+from onetool_ipy.stores.map_progress import KEEP_S
 
 NEWER = b'{"format": 99, "version": 99, "whatever": ["it", "is"]}\n'
 PACK = 'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.stores.files import StoreError
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results.masked import masked
-from onetool_ipy.stores.results.shelf import new_handle
+from onetool_ipy.stores.results.store import masked, new_handle
 from tests.stores.shelf import SECRET, START, Clock, hide, lines, names, open_results
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))

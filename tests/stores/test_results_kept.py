@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results.kept import estimate
+from onetool_ipy.stores.results.store import estimate
 from tests.stores.shelf import Clock, lines, names, open_results
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy.core.values import to_json
-from onetool_ipy.stores.results.rows import pieces
+from onetool_ipy.base.values import to_json
+from onetool_ipy.stores.results.tables import pieces
 from tests.stores.shelf import lines, open_results
 
 

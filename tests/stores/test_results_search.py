@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.core.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.stores.results import InvalidPattern, Results
 from onetool_ipy.stores.results.lines import Chunk, LineFile
 from onetool_ipy.stores.results.search import Pattern, compile_re2, finder, search

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.stores.stamps import is_young, stamp_from, stamp_of
+from onetool_ipy.base.files import is_young, stamp_from, stamp_of
 
 
 def test_nothing_has_no_stamp(tmp_path: Path) -> None:

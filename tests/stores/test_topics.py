@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.config.secrets import Secrets
+from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.files import StoreError
 from onetool_ipy.stores.topics import NO_TOPIC, Topics, document, matches
 
 NOW = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.faces.widgets.module import linked, style
+from onetool_ipy.faces.widgets.widget import linked, style
 from tests.harness.surroundings import ROOT
 
 SOURCE = ROOT / "onetool_ipy" / "ui" / "src"

@@ -13,14 +13,12 @@ from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 from urllib.parse import quote
 
-from onetool_ipy.bundles.http import writing
+from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import ApiKey, Basic, Bearer, OAuth2
-from onetool_ipy.bundles.http.request import Outgoing, Url, bound
-from onetool_ipy.bundles.http.scope import HIDDEN, Scope
-from onetool_ipy.bundles.http.template import Ref
-from onetool_ipy.bundles.http.writing import Piece
-from onetool_ipy.core.errors import ExecutionFailed, InvalidArgs, InvalidOutput
-from onetool_ipy.net.reply import Reply
+from onetool_ipy.bundles.http.request import Outgoing, Piece, Url, bound, encoded
+from onetool_ipy.bundles.http.request import text as writing_text
+from onetool_ipy.bundles.http.template import HIDDEN, Ref, Scope
+from onetool_ipy.net.body import Reply
 
 __all__ = ["Credentials", "Grant", "Sign", "TokenWay", "Tokens", "bearer"]
 
@@ -58,7 +56,7 @@ class Credentials:
 
     def sign(self, scope: Scope) -> Sign:
         """What is added to a request that is sent."""
-        values = [writing.text(parts, scope, "auth") for parts in self._parts]
+        values = [writing_text(parts, scope, "auth") for parts in self._parts]
         try:
             return self._signed(values)
         except ExecutionFailed as exc:
@@ -115,7 +113,7 @@ class Grant(NamedTuple):
             form += [("client_id", self.client), ("client_secret", self.secret)]
         else:
             headers |= basic(quote(self.client, safe=""), quote(self.secret, safe="")).headers
-        return Outgoing("POST", self.url, headers, writing.encoded(form).encode("ascii"))
+        return Outgoing("POST", self.url, headers, encoded(form).encode("ascii"))
 
 
 class TokenWay:
@@ -128,7 +126,7 @@ class TokenWay:
 
     def grant(self, scope: Scope) -> Grant:
         """The grant, with its values."""
-        return Grant(self._url.fill(scope), *(writing.text(parts, scope, "auth") for parts in self._parts))
+        return Grant(self._url.fill(scope), *(writing_text(parts, scope, "auth") for parts in self._parts))
 
     def refs(self) -> Iterator[Ref]:
         """Every reference in it."""

@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from onetool_ipy.base import values
 from onetool_ipy.bundles.http.template import holes, holes_in
-from onetool_ipy.core import values
 
 __all__ = [
     "HEADER_NAME",
@@ -258,7 +258,7 @@ class Selector(_Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        from onetool_ipy.bundles.http.selector import compile_selector
+        from onetool_ipy.bundles.http.template import compile_selector
 
         compile_selector(self)
         return self

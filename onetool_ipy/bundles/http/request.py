@@ -1,4 +1,13 @@
-"""A request with holes, made ready once; then filled for each call into an `Outgoing`. Pure.
+"""Files in a request: the fields of a multipart form, and a body of bytes. Pure.
+
+A file is `{base64, filename?, mime?}`, which is also what Python's bytes are as JSON; text stands for itself.
+
+How values are written where they stand: in a path, a query, a header, a JSON body, a form. Pure.
+
+A value never leaves its place: what would end a path segment, a query value or a header is encoded, or refused.
+A missing value, and null in a URL or header, drops its key; where there is no key to drop, it is refused.
+
+A request with holes, made ready once; then filled for each call into an `Outgoing`. Pure.
 
 Which names are arguments, secrets or steps is settled here, so that a call only looks values up. Scheme, host and port
 stand in `origin` and are never touched again.
@@ -6,20 +15,257 @@ stand in `origin` and are never touched again.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
-from onetool_ipy.bundles.http import parts, writing
+from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, TooLarge
 from onetool_ipy.bundles.http.definition import BodyType, Request
-from onetool_ipy.bundles.http.scope import MISSING, Scope
-from onetool_ipy.bundles.http.template import Ref, bind, pieces
-from onetool_ipy.bundles.http.writing import Piece
-from onetool_ipy.core.errors import InvalidTool, TooLarge
+from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, Scope, bind, pieces
 
-__all__ = ["Outgoing", "Prepared", "Url", "bound"]
+__all__ = [
+    "File",
+    "Outgoing",
+    "Piece",
+    "Prepared",
+    "Url",
+    "as_file",
+    "bound",
+    "encoded",
+    "header",
+    "json_value",
+    "multipart",
+    "pairs",
+    "path",
+    "text",
+]
+
+_MIME = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
+
+
+class File(NamedTuple):
+    """Bytes, with what they are called and what they are."""
+
+    content: bytes
+    filename: str
+    mime: str
+
+
+def as_file(name: str, value: Any) -> File | None:
+    """The file that a value is; None for one that is none. `name` is what the value belongs to, in errors."""
+    if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
+        return None
+    try:
+        content = base64.b64decode(value["base64"], validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidArgs(f"What '{name}' has in base64 is no base64.") from None
+    mime = value.get("mime") or "application/octet-stream"
+    if not isinstance(mime, str) or not _MIME.fullmatch(mime):
+        raise InvalidArgs(f"What '{name}' has as mime is no media type.")
+    return File(content, str(value.get("filename") or name), mime)
+
+
+def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
+    """A form with files as it is sent, and its Content-Type."""
+    parts: list[bytes] = []
+    for name, value in fields:
+        file = as_file(name, value)
+        head = f'Content-Disposition: form-data; name="{_quoted(name)}"'
+        if file is None:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            content = text.encode("utf-8", "surrogatepass")
+        else:
+            head += f'; filename="{_quoted(file.filename)}"\r\nContent-Type: {file.mime}'
+            content = file.content
+        parts.append(f"{head}\r\n\r\n".encode("utf-8", "surrogatepass") + content + b"\r\n")
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    boundary = whole.hexdigest()[:40]  # no content can hold the hash of itself
+    begin = f"--{boundary}\r\n".encode("ascii")
+    body = b"".join(begin + part for part in parts) + f"--{boundary}--\r\n".encode("ascii")
+    return body, f"multipart/form-data; boundary={boundary}"
+
+
+def _quoted(text: str) -> str:
+    """A name inside quotes, as browsers write it."""
+    for sign, written in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
+        text = text.replace(sign, written)
+    return text
+
+
+Piece = str | Ref
+
+_IN_HEADER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DOTS = (".", "..")
+
+
+def text(parts: Sequence[Piece], scope: Scope, place: str) -> str:
+    """The text of a template; raises InvalidArgs where a value is missing."""
+    found = _joined(parts, scope)
+    if found is None:
+        missing = next(part for part in parts if isinstance(part, Ref) and scope.value(part) in (MISSING, None))
+        raise InvalidArgs(f"'{missing}' is needed in the {place}.", hint=f"Give '{missing.name}' a value.")
+    return found
+
+
+def path(parts: Sequence[Piece], scope: Scope) -> str:
+    """A path with its values percent-encoded; no value can add, remove or climb a level."""
+    out: list[str] = []
+    for segment in _segments(parts):
+        if not any(isinstance(part, Ref) for part in segment):
+            out.append("".join(map(str, segment)))
+            continue
+        written = "".join(_in_path(part, scope) if isinstance(part, Ref) else part for part in segment)
+        if unquote(written) in ("", *_DOTS):
+            ref = next(part for part in segment if isinstance(part, Ref))
+            raise InvalidArgs(
+                f"'{ref}' is '{unquote(written)}', which is no part of a path.", hint="Give it another value."
+            )
+        out.append(written)
+    return "/".join(out)
+
+
+def pairs(name: str, value: Any, scope: Scope) -> Iterator[tuple[str, str]]:
+    """The pairs that one entry of a query or form makes: none, one, or one for each item of a list.
+
+    `value` is a list of pieces, or a list of such lists.
+    """
+    if not value:
+        return
+    if isinstance(value[0], list):
+        for item in value:
+            yield from pairs(name, item, scope)
+        return
+    if len(value) == 1 and isinstance(value[0], Ref):
+        ref = value[0]
+        yield from _spread(name, scope.value(ref), ref.form)
+        return
+    found = _joined(value, scope)
+    if found is not None:
+        yield name, found
+
+
+def encoded(found: Iterable[tuple[str, str]]) -> str:
+    """Pairs as a query or form writes them."""
+    return "&".join(f"{_quote(name)}={_quote(value)}" for name, value in found)
+
+
+def header(name: str, parts: Sequence[Piece], scope: Scope) -> str | None:
+    """The value of a header; None where a value is missing. Raises for what no header can hold."""
+    found = _joined(parts, scope)
+    if found is None:
+        return None
+    bad = _IN_HEADER.search(found) is not None
+    if not bad:
+        try:
+            found.encode("latin-1")
+        except UnicodeEncodeError:
+            bad = True
+    if not bad:
+        return found.strip(" ")
+    words = f"The header '{name}' would hold a control character or one that is not Latin-1"
+    given = [part for part in parts if isinstance(part, Ref) and part.kind == "argument"]
+    if given:
+        raise InvalidArgs(f"{words}; it is made from '{given[0]}'.", hint="Give it plain text in one line.")
+    raise ExecutionFailed(f"{words}.", hint="Look at the secret or step that it is made from.")
+
+
+def json_value(template: Any, scope: Scope) -> Any:
+    """A JSON value with its holes filled: a lone one keeps its type, one inside a text becomes text.
+
+    `template` holds lists of pieces, marked as tuples, in the place of texts. MISSING where all of it is missing.
+    """
+    if isinstance(template, tuple):
+        if len(template) == 1 and isinstance(template[0], Ref):
+            return scope.value(template[0])
+        found = _joined(template, scope)
+        return MISSING if found is None else found
+    if isinstance(template, dict):
+        filled = {name: json_value(inner, scope) for name, inner in template.items()}
+        return {name: inner for name, inner in filled.items() if inner is not MISSING}
+    if isinstance(template, list):
+        items = (json_value(inner, scope) for inner in template)
+        return [item for item in items if item is not MISSING]
+    return template
+
+
+def _joined(parts: Iterable[Piece], scope: Scope) -> str | None:
+    out: list[str] = []
+    for part in parts:
+        if isinstance(part, Ref):
+            found = scope.value(part)
+            if found is MISSING or found is None:
+                return None
+            out.append(_plain(found, part.form))
+        else:
+            out.append(part)
+    return "".join(out)
+
+
+def _in_path(ref: Ref, scope: Scope) -> str:
+    found = scope.value(ref)
+    if found is MISSING or found is None:
+        raise InvalidArgs(f"'{ref}' is needed in the path.", hint=f"Give '{ref.name}' a value.")
+    if isinstance(found, (list, dict)) and ref.form in ("", "csv"):
+        return ",".join(_quote(_plain(item)) for item in _flat(found))
+    return _quote(_plain(found, ref.form))
+
+
+def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
+    if value is MISSING or value is None:
+        return
+    if isinstance(value, list) and form in ("", "deep", "spread"):
+        for item in value:
+            if item is not None:
+                yield name, _plain(item)
+    elif isinstance(value, dict) and form == "deep":
+        for key, inner in value.items():
+            yield from _spread(f"{name}[{key}]", inner, "deep")
+    elif isinstance(value, dict) and form == "spread":
+        for key, inner in value.items():
+            yield from _spread(str(key), inner, "")
+    else:
+        yield name, _plain(value, form)
+
+
+def _plain(value: Any, form: str = "") -> str:
+    """A value as text: lists and objects joined where a form says how, else as JSON."""
+    if isinstance(value, str) and form != "json":
+        return value
+    if FORMS.get(form) and isinstance(value, (list, dict)):
+        return FORMS[form].join(_plain(item) for item in _flat(value))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for pair in value.items() for part in pair]
+    return list(value)
+
+
+def _quote(value: str) -> str:
+    return quote(value.encode("utf-8", "surrogatepass"), safe="")
+
+
+def _segments(parts: Iterable[Piece]) -> Iterator[list[Piece]]:
+    current: list[Piece] = []
+    for part in parts:
+        if isinstance(part, Ref):
+            current.append(part)
+            continue
+        first, *rest = part.split("/")
+        current.append(first)
+        for literal in rest:
+            yield current
+            current = [literal]
+    yield current
+
 
 _ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _MAX_URL = 32_768
@@ -63,9 +309,9 @@ class Url:
 
     def fill(self, scope: Scope, extra: list[tuple[str, str]] | None = None) -> str:
         """The URL with its values; `extra` are pairs for the end of the query."""
-        found = [pair for name, value in self._query for pair in writing.pairs(name, value, scope)]
-        query = writing.encoded([*found, *(extra or ())])
-        url = self._origin + (writing.path(self._path, scope) or "/") + (f"?{query}" if query else "")
+        found = [pair for name, value in self._query for pair in pairs(name, value, scope)]
+        query = encoded([*found, *(extra or ())])
+        url = self._origin + (path(self._path, scope) or "/") + (f"?{query}" if query else "")
         if len(url) > _MAX_URL:
             raise TooLarge(f"The URL has {len(url):,} characters; at most {_MAX_URL:,} are sent.", hint="Send less.")
         return url
@@ -89,7 +335,7 @@ class Prepared:
 
     def fill(self, scope: Scope, *, headers: dict[str, str], query: list[tuple[str, str]], room: int) -> Outgoing:
         """The request with its values; `headers` and `query` are those of the auth, and win."""
-        found = {name: writing.header(name, text, scope) for name, text in self._headers.items()}
+        found = {name: header(name, text, scope) for name, text in self._headers.items()}
         sent = {name: value for name, value in found.items() if value is not None}
         content, mime = self._content(scope)
         if content is not None:
@@ -113,19 +359,19 @@ class Prepared:
         if self._body is None:
             return None, ""
         if self._kind == "form":
-            found = [pair for name, value in self._body.items() for pair in writing.pairs(name, value, scope)]
-            return writing.encoded(found).encode("ascii"), ""
+            found = [pair for name, value in self._body.items() for pair in pairs(name, value, scope)]
+            return encoded(found).encode("ascii"), ""
         if self._kind == "multipart":
-            return parts.multipart(_fields(writing.json_value(self._body, scope)))
+            return multipart(_fields(json_value(self._body, scope)))
         if self._kind == "json":
-            value = writing.json_value(self._body, scope)
+            value = json_value(self._body, scope)
             return (None if value is MISSING else _json(value)), ""
         value = scope.value(self._body[0]) if len(self._body) == 1 and isinstance(self._body[0], Ref) else ""
         if value is MISSING:
             return None, ""
-        if self._kind == "binary" and (file := parts.as_file("body", value)) is not None:
+        if self._kind == "binary" and (file := as_file("body", value)) is not None:
             return file.content, file.mime
-        return writing.text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
+        return text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
 
 
 def _json(value: Any) -> bytes:
@@ -211,7 +457,7 @@ def _bind_json(template: Any, arguments: Set[str], steps: Set[str]) -> Any:
 
 
 def _bind_query(value: Any, arguments: Set[str], steps: Set[str]) -> list[Any]:
-    """Pieces for `writing.pairs`; nothing for null, a list of pieces for each item of a list."""
+    """Pieces for `pairs`; nothing for null, a list of pieces for each item of a list."""
     if isinstance(value, list):
         return [_bind_query(item, arguments, steps) for item in value]
     if value is None:

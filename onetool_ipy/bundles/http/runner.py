@@ -1,4 +1,13 @@
-"""HttpRunner: an HTTP tool that is ready to be called, sync or async; made by `compile_http`.
+"""Calls per minute, counted over the last sixty seconds. Needs no lock: a permit is taken out while it is looked at.
+
+What a response means: success or not, its body as a value, what of it is taken, and whether that is as promised.
+
+What was sent and what came back, told to a person: `{request, response, result}`, masked.
+
+Requests are shown as they were made with `***` for each secret; of what comes back, secrets and the tokens that were
+got on the way are masked.
+
+HttpRunner: an HTTP tool that is ready to be called, sync or async; made by `compile_http`.
 
 The course of a call is one generator that yields what is to be sent and is given the reply; `run` and `arun` differ in
 how they wait. One deadline holds for all of it: steps, tokens, tries, redirects. Before anything is sent the arguments
@@ -7,30 +16,321 @@ are checked, every secret is there, and a call of this minute is free.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import time
-from collections.abc import Callable, Generator, Mapping, Set
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from onetool_ipy.bundles.http.answer import Answer, Output
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
 from onetool_ipy.bundles.http.auth import Credentials, Grant, Sign, Tokens, TokenWay, bearer
-from onetool_ipy.bundles.http.definition import HttpDefinition, Limits, OAuth2, Step
-from onetool_ipy.bundles.http.rate import PerMinute
+from onetool_ipy.bundles.http.definition import HttpDefinition, Limits, OAuth2, Response, Step
 from onetool_ipy.bundles.http.request import Outgoing, Prepared
-from onetool_ipy.bundles.http.scope import HIDDEN, Scope, Secret, Shown, Values
-from onetool_ipy.bundles.http.template import Ref
-from onetool_ipy.bundles.http.trace import Trace, Veil, shown_request
-from onetool_ipy.core import current, schema
-from onetool_ipy.core.checker import Checker
-from onetool_ipy.core.errors import CallFailure, CallTimeout, InvalidTool
-from onetool_ipy.core.model import UncheckedCall
-from onetool_ipy.net.faults import Mask, masked
-from onetool_ipy.net.reply import Reply
-from onetool_ipy.net.road import Road
+from onetool_ipy.bundles.http.template import HIDDEN, Ref, Scope, Secret, Shown, Values, compile_selector
+from onetool_ipy.core import current
+from onetool_ipy.core.executor import failure_of
+from onetool_ipy.core.tool import UncheckedCall
+from onetool_ipy.net.body import Reply
+from onetool_ipy.net.client import Road
+from onetool_ipy.net.errors import Mask, masked
 from onetool_ipy.net.rules import Rules
+from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
+from onetool_ipy.schema.read import params
 
-__all__ = ["HttpRunner", "compile_http"]
+__all__ = [
+    "Answer",
+    "HttpRunner",
+    "Output",
+    "PerMinute",
+    "Trace",
+    "Veil",
+    "body_text",
+    "compile_http",
+    "decoded",
+    "shown_request",
+]
+
+_MINUTE = datetime.timedelta(seconds=60)
+
+
+class PerMinute:
+    """So many permits, each free again a minute after its use."""
+
+    def __init__(self, most: int | None, clock: Callable[[], datetime.datetime]) -> None:
+        self._most = most
+        self._clock = clock
+        self._used: deque[datetime.datetime] = deque()
+        self._fresh: deque[None] = deque([None] * (most or 0))
+
+    def take(self, tool: str) -> None:
+        """Use a permit, or raise RateLimited."""
+        if self._most is None:
+            return
+        now = self._clock()
+        try:
+            self._fresh.pop()
+        except IndexError:
+            self._reuse(now, tool)
+        self._used.append(now)
+
+    def _reuse(self, now: datetime.datetime, tool: str) -> None:
+        wait_s = 1
+        try:
+            oldest = self._used.popleft()  # no one else sees it now
+        except IndexError:  # all are being looked at
+            pass
+        else:
+            if oldest + _MINUTE <= now or oldest > now + _MINUTE:  # the latter: the clock was set back
+                return
+            self._used.appendleft(oldest)
+            wait_s = max(1, round((oldest + _MINUTE - now).total_seconds()))
+        raise RateLimited(
+            f"'{tool}' may be called {self._most} times a minute.",
+            hint=f"Wait {wait_s} s, or raise its maxCallsPerMinute.",
+            details={"retryAfterS": wait_s},
+        )
+
+
+_MAX_SAID = 300
+_MAX_LISTED = 20
+_TEXT = frozenset(
+    (
+        *("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/x-ndjson"),
+        *("application/yaml", "application/x-yaml", "application/graphql", "application/sql", "image/svg+xml"),
+    )
+)
+
+
+class Answer:
+    """Reads the responses of one request."""
+
+    def __init__(self, response: Response) -> None:
+        codes = response.success_codes or ["2xx"]
+        self._codes = {code for code in codes if isinstance(code, int)}
+        self._hundreds = {int(code[0]) for code in codes if isinstance(code, str)}
+        self._is_lenient = response.error_mode == "empty"
+        self._encoding = response.encoding
+        chosen = response.chosen()
+        self._select = compile_selector(chosen) if chosen is not None else None
+
+    def is_success(self, status: int) -> bool:
+        """Whether a status is one of those that the tool expects."""
+        return status in self._codes or status // 100 in self._hundreds
+
+    def read(self, reply: Reply, mask: Mask) -> tuple[Any, bool]:
+        """The value, and whether there is one; raises ExecutionFailed for a failure, unless that means nothing."""
+        if not self.is_success(reply.status):
+            if self._is_lenient:
+                return None, False
+            raise _failed(reply, mask)
+        value = decoded(reply, self._encoding)
+        if self._select is not None:
+            value = self._select(value, reply.text)
+        return value, True
+
+
+class Output:
+    """The compiled check of a tool's value; without a schema anything will do."""
+
+    def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
+        self._schema = {} if schema is None or schema is True else _as_object(schema)
+        self._validator = compile_schema(self._schema) if self._schema else None
+        self._is_strict = is_strict
+
+    def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
+        """What does not fit: `[{pointer, message}]`. Where the schema is strict it raises InvalidOutput instead.
+
+        Its details have all that does not fit as `mismatch`, and the value: what was made by a POST must not be lost.
+        """
+        if self._validator is None:
+            return []
+        found = self._found(value, mask)
+        if found and self._is_strict:
+            first = found[0]
+            raise InvalidOutput(
+                f"What '{tool}' got does not fit outputSchema at '{first['pointer']}': {first['message']}",
+                hint="Its value is in error.details. Correct outputSchema, or the selector.",
+                details={"mismatch": found, "value": value},
+            )
+        return found
+
+    def _found(self, value: Any, mask: Mask) -> list[dict[str, str]]:
+        assert self._validator is not None
+        if not values.is_json(value):
+            return [{"pointer": "", "message": "It is nested too deep to be checked."}]
+        return [
+            {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
+            for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
+        ]
+
+
+def decoded(reply: Reply, encoding: str) -> Any:
+    """The body as a value: JSON, text, or `{mime, base64, size}`."""
+    if encoding == "auto":
+        encoding = _kind(reply)
+    if encoding == "json":
+        return reply.json() if reply.body.strip() else None
+    if encoding == "text":
+        return reply.text
+    written = base64.b64encode(reply.body).decode("ascii")
+    return {"mime": reply.mime or "application/octet-stream", "base64": written, "size": len(reply.body)}
+
+
+def body_text(reply: Reply) -> str | None:
+    """The body as text for people; None where it is none."""
+    return reply.text if _kind(reply) in ("json", "text") else None
+
+
+def _kind(reply: Reply) -> str:
+    if reply.is_json or not reply.body:
+        return "json"
+    mime = reply.mime
+    if (
+        mime.startswith("text/")
+        or mime in _TEXT
+        or mime.endswith("+xml")
+        or "charset=" in reply.headers.get("content-type", "")
+    ):
+        return "text"
+    if mime:
+        return "binary"
+    try:
+        reply.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return "binary"
+    return "text"
+
+
+def _failed(reply: Reply, mask: Mask) -> ExecutionFailed:
+    """The failure that a status means, with what the server said."""
+    said = " ".join((body_text(reply) or "").split())
+    words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
+    after = reply.headers.get("retry-after", "")
+    hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
+    return ExecutionFailed(
+        f"HTTP {reply.status} {_phrase(reply.status)}".rstrip() + words,
+        hint=hint,
+        details={"status": reply.status, "attempts": reply.attempts},
+    )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _as_object(schema: dict[str, Any] | bool) -> dict[str, Any]:
+    return {"not": {}} if schema is False else dict(schema)  # type: ignore[arg-type]  # True was dealt with
+
+
+_MAX_BODY = 64 * 1024
+_SHORTEST = 6
+_ENCODED = "%2A%2A%2A"
+
+
+class Veil:
+    """Hides the secrets of one call, also those that were got on the way; keeps nothing of it."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._hidden: list[str] = []
+        self.mismatch: list[dict[str, str]] = []
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Mask these from now on too."""
+        self._hidden = sorted({*self._hidden, *(s for s in secrets if len(s) >= _SHORTEST)}, key=len, reverse=True)
+
+    def mask(self, text: str) -> str:
+        """The text without any secret."""
+        text = self._mask(text)
+        for secret in self._hidden:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def masked(self, value: Any) -> Any:
+        """A JSON value without any secret."""
+        return values.map_text(values.to_json(value), self.mask)
+
+    def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
+        """A request goes out."""
+
+    def got(self, reply: Reply) -> None:
+        """The reply to it."""
+
+
+class Trace(Veil):
+    """Follows one call, and keeps what is told of it."""
+
+    def __init__(self, mask: Mask) -> None:
+        super().__init__(mask)
+        self._steps: list[dict[str, Any]] = []
+        self._began = 0.0
+
+    def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
+        """A request goes out; the same step sent again counts once."""
+        if not self._steps or self._steps[-1]["name"] != name:
+            self._steps.append({"name": name, "request": request(), "response": None})
+        self._began = time.monotonic()
+
+    def got(self, reply: Reply) -> None:
+        """The reply to it."""
+        self._steps[-1]["response"] = {
+            "status": reply.status,
+            "headers": dict(reply.headers),
+            "url": reply.url,
+            "attempts": reply.attempts,
+            "durationMs": round((time.monotonic() - self._began) * 1000, 1),
+            "size": len(reply.body),
+            **_body(reply),
+        }
+
+    def done(self, value: Any) -> dict[str, Any]:
+        """What to tell of a call that gave a value."""
+        said = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
+        return self._told({"ok": True, "value": value, **said})
+
+    def failed(self, exc: CallFailure, tool: str) -> dict[str, Any]:
+        """What to tell of a call that failed; raises its error where no response ever came."""
+        if not any(step["response"] for step in self._steps):
+            raise exc
+        return self._told({"ok": False, "error": failure_of(exc, tool, self.mask).to_dict()})
+
+    def _told(self, result: dict[str, Any]) -> dict[str, Any]:
+        last = self._steps[-1]
+        told = {"request": last["request"], "response": last["response"], "result": result}
+        if len(self._steps) > 1:
+            told["steps"] = self._steps
+        found: dict[str, Any] = self.masked(told)
+        return found
+
+
+def shown_request(out: Outgoing) -> dict[str, Any]:
+    """A request as a dict; its secrets are `***` already, also where they were percent-encoded."""
+    shown: dict[str, Any] = {
+        "method": out.method,
+        "url": out.url.replace(_ENCODED, HIDDEN),
+        "headers": dict(out.headers),
+    }
+    if out.content is not None:
+        text = out.content.decode("utf-8", "replace")
+        shown["body"] = _cut(text.replace(_ENCODED, HIDDEN))
+    return shown
+
+
+def _body(reply: Reply) -> dict[str, Any]:
+    text = body_text(reply)
+    return {} if text is None else {"body": _cut(text)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_BODY else f"{text[:_MAX_BODY]}..."
+
 
 MAX_REQUEST_BYTES = 10 * 1024 * 1024
 """The largest body that is sent, where the tool itself sets no limit."""
@@ -67,7 +367,7 @@ def compile_http(
 ) -> HttpRunner:
     """Make a tool ready; raises InvalidTool for a schema that is none, or a `${name}` that can mean nothing."""
     parameters = dict(arg_schema or {"type": "object"})
-    known = schema.params(parameters)
+    known = params(parameters)
     arguments = {param.name for param in known}
     plan = definition.plan()
     clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()

@@ -1,18 +1,111 @@
-"""`${name}` in a text: find it, and cut the text into its pieces. Pure; knows nothing of where a value comes from.
+"""Selectors: what of a response is taken, by JMESPath or by an RE2 pattern; both end in time, whatever they get.
+
+`${name}` in a text: find it, and cut the text into its pieces. Pure; knows nothing of where a value comes from.
 
 `$${` stands for `${` itself. `${ids|csv}` names a form: how a list or an object is written in a URL
 (`FORMS`). Whether a name is an argument, a secret or an earlier step is told by `bind`, once for a definition.
+
+Scope: where the values of one call come from: arguments, secrets, earlier steps. Nothing else is ever looked at.
+
+Of two kinds: `Values` gives the real ones, for what is sent; `Shown` gives `***` for each secret, for what is shown,
+so that no secret has to be found and masked there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
-from onetool_ipy.core.errors import InvalidTool
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidOutput, InvalidTool, MissingSecret, TooLarge
 
-__all__ = ["FORMS", "SECRET_NAME", "Hole", "Kind", "Ref", "bind", "holes", "holes_in", "pieces"]
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.http.definition import Selector
+
+__all__ = [
+    "FORMS",
+    "HIDDEN",
+    "MISSING",
+    "SECRET_NAME",
+    "Hole",
+    "Kind",
+    "Ref",
+    "Scope",
+    "Secret",
+    "Select",
+    "Shown",
+    "Values",
+    "bind",
+    "compile_selector",
+    "holes",
+    "holes_in",
+    "pieces",
+]
+
+Select = Callable[[Any, str], Any]
+"""(data, text) -> what was selected; None where there is nothing."""
+
+_MAX_MATCHES = 100_000
+
+
+def compile_selector(selector: Selector) -> Select:
+    """The selector as a function; raises ValueError for an expression that is none."""
+    return _by_pattern(selector) if selector.type == "regex" else _by_jmespath(selector.expr)
+
+
+def _by_jmespath(expr: str) -> Select:
+    import jmespath  # type: ignore[import-untyped]  # it ships no types
+    from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
+
+    try:
+        compiled = jmespath.compile(expr)
+    except (JMESPathError, RecursionError) as exc:
+        raise ValueError(f"'{expr[:80]}' is no JMESPath expression: {str(exc).splitlines()[0][:120]}") from None
+
+    def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
+        try:
+            return compiled.search(data)
+        except (JMESPathError, RecursionError) as exc:
+            raise InvalidOutput(f"The selector does not fit the response: {str(exc).splitlines()[0][:200]}") from None
+
+    return select
+
+
+def _by_pattern(selector: Selector) -> Select:
+    import re2  # type: ignore[import-untyped]  # it ships no types
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(selector.expr, options)
+    except re2.error as exc:
+        said = exc.args[0] if exc.args else exc
+        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise ValueError(f"'{selector.expr[:80]}' is no RE2 pattern: {said[:120]}") from None
+
+    def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
+        if not selector.all:
+            match = compiled.search(text)
+            return None if match is None else _groups(match)
+        found = []
+        for match in compiled.finditer(text):
+            found.append(_groups(match))
+            if len(found) > _MAX_MATCHES:
+                raise InvalidOutput(f"The selector matches more than {_MAX_MATCHES:,} times.")
+        return found
+
+    return select
+
+
+def _groups(match: Any) -> Any:
+    if named := match.groupdict():
+        return named
+    groups = match.groups()
+    if not groups:
+        return match[0]
+    return groups[0] if len(groups) == 1 else list(groups)
+
 
 Kind = Literal["argument", "secret", "step"]
 
@@ -122,3 +215,105 @@ def _hole(inside: str) -> Hole:
 def _parts(rest: str) -> Iterator[str | int]:
     for match in _PART.finditer(rest):
         yield match[1] if match[1] is not None else int(match[2])
+
+
+Secret = Callable[[str], str | None]
+"""name -> its value, None where there is none."""
+
+HIDDEN: Final = "***"
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+"""Stands for an optional argument that was not given."""
+
+
+class Scope(Protocol):
+    """Gives the value of a reference, or MISSING."""
+
+    def value(self, ref: Ref) -> Any:
+        """The value, in its JSON form."""
+
+
+class Values:
+    """The real values of one call; raises TooLarge once they hold more than `room` characters."""
+
+    def __init__(
+        self, args: Mapping[str, Any], secret: Secret, *, defaults: Mapping[str, Any], room: int, tool: str
+    ) -> None:
+        self._args = args
+        self._defaults = defaults
+        self._secret = secret
+        self._room = room
+        self._tool = tool
+        self._known: dict[str, Any] = {}
+        self.steps: dict[str, Any] = {}
+
+    def value(self, ref: Ref) -> Any:
+        if ref.kind == "secret":
+            return self.secret(ref.name)
+        if ref.kind == "argument":
+            return _walk(self._argument(ref.name), ref.path)
+        found = _walk(self.steps.get(ref.name, MISSING), ref.path)
+        if found is MISSING:
+            raise InvalidOutput(f"The response of '{ref.name}' has nothing at '{ref}'.")
+        return found
+
+    def secret(self, name: str) -> str:
+        """The value of a secret; raises MissingSecret."""
+        found = self._secret(name)
+        if found is None:
+            raise MissingSecret(
+                f"'{self._tool}' needs the secret '{name}', which is not there.", hint=f"Add '{name}' to secrets.yaml."
+            )
+        return found
+
+    def _argument(self, name: str) -> Any:
+        if name not in self._known:
+            given = self._args.get(name, self._defaults.get(name, MISSING))
+            if given is not MISSING:
+                self._room -= _length(given)
+                if self._room < 0:
+                    raise TooLarge(f"The arguments of '{self._tool}' are more than may be sent.", hint="Send less.")
+                given = values.to_json(given)
+            self._known[name] = given
+        return self._known[name]
+
+
+class Shown:
+    """The values of a call as they may be shown: no secret, and what no step has given yet as it is written."""
+
+    def __init__(self, real: Values) -> None:
+        self._real = real
+
+    def value(self, ref: Ref) -> Any:
+        if ref.kind == "secret":
+            return HIDDEN
+        if ref.kind == "step" and ref.name not in self._real.steps:
+            return f"${{{ref}}}"
+        return self._real.value(ref)
+
+
+def _walk(value: Any, path: tuple[str | int, ...]) -> Any:
+    for part in path:
+        is_key = isinstance(part, str) and isinstance(value, dict) and part in value
+        is_index = isinstance(part, int) and isinstance(value, list) and part < len(value)
+        if not (is_key or is_index):
+            return MISSING
+        value = value[part]
+    return value
+
+
+def _length(value: Any, depth: int = 0) -> int:
+    """At least so many bytes a value takes, as far as one can tell without writing it."""
+    if isinstance(value, (str, bytes, bytearray)):
+        return len(value)
+    if depth < 50 and isinstance(value, Mapping):
+        return sum(_length(key, depth + 1) + _length(inner, depth + 1) for key, inner in value.items())
+    if depth < 50 and isinstance(value, (list, tuple, set, frozenset)):
+        return sum(_length(inner, depth + 1) for inner in value)
+    return 1

@@ -1,4 +1,16 @@
-"""A pasted curl command -> the draft of one tool. Pure; nothing is sent.
+"""What the words of a curl command mean: URL, method, headers, data. Pure.
+
+Options that only say how curl shows or transfers things are passed over; those that would change what is sent and that
+we cannot keep are noted; one that is not known is refused, since it cannot be told whether a value follows it.
+
+A command line as a shell reads it: words, quotes, line ends, variables. Pure; nothing is ever expanded or run.
+
+A variable stays in its word as a mark (`mark`), since what it holds is the caller's to say. Command substitution and
+the like are refused: they mean nothing here.
+
+The arguments and secrets that a pasted command gives: what they are called, and what stands for them in the tool.
+
+A pasted curl command -> the draft of one tool. Pure; nothing is sent.
 
 What may change from call to call becomes an argument with the pasted value as its default; what looks like a
 credential becomes the name of a secret, and its value is given apart, never in the record. `{id}` or `<id>` in the URL
@@ -11,19 +23,461 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.records import Value
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
-from onetool_ipy.bundles.importing import labels, shell
-from onetool_ipy.bundles.importing.curl_flags import Command, read_command
-from onetool_ipy.bundles.importing.curl_names import Names, is_secret
+from onetool_ipy.bundles.importing.openapi import Unique
+from onetool_ipy.bundles.importing.openapi import argument as labels_argument
+from onetool_ipy.bundles.importing.openapi import secret as labels_secret
+from onetool_ipy.bundles.importing.openapi import slug as labels_slug
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.config.value import Value
-from onetool_ipy.core import values
-from onetool_ipy.core.errors import InvalidRequest
 
-__all__ = ["CurlDraft", "import_curl"]
+__all__ = [
+    "MARKED",
+    "Command",
+    "CurlDraft",
+    "Names",
+    "import_curl",
+    "is_secret",
+    "mark",
+    "marks",
+    "read_command",
+    "unmarked",
+    "words",
+]
+
+_SHORT = {
+    "X": "request", "H": "header", "d": "data", "F": "form", "u": "user", "G": "get", "I": "head", "A": "user-agent",
+    "e": "referer", "b": "cookie", "m": "max-time", "o": "output", "w": "write-out", "x": "proxy", "T": "upload-file",
+    "k": "insecure", "L": "location", "s": "silent", "S": "show-error", "v": "verbose", "i": "include", "f": "fail",
+    "g": "globoff", "N": "no-buffer", "O": "remote-name", "#": "progress-bar", "4": "ipv4", "6": "ipv6", "0": "http1.0",
+    "c": "cookie-jar", "E": "cert", "r": "range", "n": "netrc", "J": "remote-header-name", "j": "junk-session-cookies",
+    "D": "dump-header", "K": "config", "q": "disable", "Z": "parallel", "a": "append", "U": "proxy-user",
+    "z": "time-cond",
+}  # fmt: skip
+_VALUED = frozenset(
+    (
+        *("request", "header", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "form"),
+        *("form-string", "user", "user-agent", "referer", "cookie", "max-time", "url", "oauth2-bearer", "range"),
+        *(
+            "output",
+            "write-out",
+            "connect-timeout",
+            "retry",
+            "retry-delay",
+            "retry-max-time",
+            "max-redirs",
+            "cookie-jar",
+        ),
+        *(
+            "proxy",
+            "upload-file",
+            "cert",
+            "key",
+            "cacert",
+            "resolve",
+            "interface",
+            "limit-rate",
+            "config",
+            "proxy-user",
+        ),
+        *("dump-header", "time-cond", "connect-to", "unix-socket", "aws-sigv4", "trace", "trace-ascii", "stderr"),
+        *("keepalive-time", "ciphers", "tls-max", "max-filesize", "url-query", "expect100-timeout", "parallel-max"),
+    )
+)
+_QUIET = frozenset(
+    (
+        *("location", "silent", "show-error", "verbose", "include", "fail", "fail-with-body", "globoff", "no-buffer"),
+        *(
+            "compressed",
+            "progress-bar",
+            "http1.1",
+            "http1.0",
+            "http2",
+            "http3",
+            "ipv4",
+            "ipv6",
+            "remote-name",
+            "output",
+        ),
+        *("write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "keepalive-time"),
+        *("tcp-nodelay", "no-keepalive", "path-as-is", "remote-header-name", "disable", "dump-header", "trace"),
+        *("trace-ascii", "stderr", "styled-output", "no-progress-meter", "basic", "location-trusted", "create-dirs"),
+        *("retry-all-errors", "retry-connrefused", "tlsv1.2", "tlsv1.3", "ssl-reqd", "limit-rate", "parallel"),
+    )
+)
+_NOTED = {
+    "insecure": "certificates are always checked",
+    "proxy": "a proxy is not used",
+    "proxy-user": "a proxy is not used",
+    "cookie-jar": "cookies are not kept",
+    "cert": "a client's certificate is not sent",
+    "key": "a client's certificate is not sent",
+    "cacert": "the certificates of this system are used",
+    "resolve": "names are looked up by the system",
+    "connect-to": "names are looked up by the system",
+    "interface": "the system chooses the interface",
+    "netrc": "the .netrc file is not read",
+    "range": "a range is not asked for",
+    "ciphers": "the usual ciphers are used",
+    "tls-max": "the usual versions of TLS are used",
+    "max-filesize": "the settings say how much is taken",
+    "junk-session-cookies": "cookies are not kept",
+    "expect100-timeout": "it is not needed",
+    "time-cond": "a time condition is not sent",
+}
+_DATA = ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json")
+
+
+@dataclass
+class Command:
+    """A curl command, taken apart. `data` are (kind, text)."""
+
+    urls: list[str] = field(default_factory=list)
+    method: str | None = None
+    headers: list[str] = field(default_factory=list)
+    data: list[tuple[str, str]] = field(default_factory=list)
+    form: list[tuple[str, str]] = field(default_factory=list)
+    query: list[str] = field(default_factory=list)
+    user: str | None = None
+    bearer: str | None = None
+    cookie: str | None = None
+    max_time_s: float | None = None
+    is_get: bool = False
+    is_head: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def read_command(words: list[str]) -> Command:
+    """The command that these words are; raises InvalidRequest for one that is none."""
+    if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
+        raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
+    found = Command()
+    rest = words[1:]
+    only_urls = False
+    while rest:
+        word = rest.pop(0)
+        if only_urls or not word.startswith("-") or word == "-":
+            found.urls.append(word)
+        elif word == "--":
+            only_urls = True
+        elif word.startswith("--"):
+            _take(found, word[2:], None, rest)
+        else:
+            _short(found, word[1:], rest)
+    if len(found.urls) != 1:
+        said = f"{len(found.urls)} URLs" if found.urls else "no URL"
+        raise InvalidRequest(f"The command has {said}; one is wanted.", hint="Quote a URL that has blanks or & in it.")
+    return found
+
+
+def _short(found: Command, letters: str, rest: list[str]) -> None:
+    """`-sSXPOST`: letters together, the last one perhaps with its value."""
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        name = _SHORT.get(letter)
+        if name is None:
+            raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
+        if name in _VALUED:
+            _take(found, name, letters or None, rest)
+            return
+        _take(found, name, None, rest)
+
+
+def _take(found: Command, name: str, attached: str | None, rest: list[str]) -> None:
+    value = ""
+    if name in _VALUED:
+        if attached is None and not rest:
+            raise InvalidRequest(f"The option '{name}' has no value.")
+        value = attached if attached is not None else rest.pop(0)
+    if name in _DATA:
+        found.data.append((name, value))
+    elif name in ("form", "form-string"):
+        found.form.append((name, value))
+    elif name in _SETS:
+        _SETS[name](found, value)
+    elif name in _NOTED:
+        found.notes.append(f"'{name}' is left out: {_NOTED[name]}")
+    elif name in ("next", "config", "upload-file", "aws-sigv4", "unix-socket", "digest", "ntlm", "negotiate"):
+        raise InvalidRequest(f"The option '{name}' of curl cannot be taken over.")
+    elif name not in _QUIET:
+        raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
+
+
+def _max_time(found: Command, value: str) -> None:
+    try:
+        found.max_time_s = float(value)
+    except ValueError:
+        raise InvalidRequest(f"'{value}' is no number of seconds.") from None
+
+
+_SETS: dict[str, Callable[[Command, str], None]] = {
+    "url": lambda found, value: found.urls.append(value),
+    "request": lambda found, value: setattr(found, "method", value),
+    "header": lambda found, value: found.headers.append(value),
+    "user": lambda found, value: setattr(found, "user", value),
+    "oauth2-bearer": lambda found, value: setattr(found, "bearer", value),
+    "cookie": lambda found, value: setattr(found, "cookie", value),
+    "user-agent": lambda found, value: found.headers.append(f"User-Agent: {value}"),
+    "referer": lambda found, value: found.headers.append(f"Referer: {value}"),
+    "url-query": lambda found, value: found.query.append(value),
+    "max-time": _max_time,
+    "get": lambda found, _: setattr(found, "is_get", True),
+    "head": lambda found, _: setattr(found, "is_head", True),
+}
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
+"""A variable inside a word."""
+
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+_ENDS = frozenset("|;&<>")
+
+
+def mark(name: str) -> str:
+    """A variable as it stands in a word."""
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def marks(text: str) -> list[str]:
+    """The variables in a word."""
+    return MARKED.findall(text)
+
+
+def unmarked(text: str, write: Callable[[str], str]) -> str:
+    """The word with each variable written by a function."""
+    return MARKED.sub(lambda match: write(match[1]), text)
+
+
+def words(text: str) -> list[str]:
+    """The words of one command; raises InvalidRequest for a quote without its end, or for more than one command."""
+    return _Reader(re.sub(f"[{_OPEN}{_CLOSE}]", "?", text)).words()
+
+
+class _Reader:
+    """Reads a command from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\r\n", "\n").strip()
+        self._at = 0
+
+    def words(self) -> list[str]:
+        found: list[str] = []
+        word: str | None = None
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if char in " \t\n":
+                found += [] if word is None else [word]
+                word = None
+                self._at += 1
+                if char == "\n" and found:
+                    self._require_end()
+                continue
+            if char == "\\" and self._text[self._at : self._at + 2] == "\\\n":
+                self._at += 2
+                continue
+            if char in _ENDS:
+                raise InvalidRequest(
+                    f"'{self._text[self._at : self._at + 20]}': one curl command is wanted, nothing more."
+                )
+            word = (word or "") + self._piece(char)
+        return found + ([] if word is None else [word])
+
+    def _require_end(self) -> None:
+        rest = self._text[self._at :].strip()
+        if rest and not rest.startswith("-"):
+            raise InvalidRequest(f"'{rest[:40]}': a second line begins; end the line before it with a backslash.")
+
+    def _piece(self, char: str) -> str:
+        if char == "'":
+            return self._until("'")
+        if char == '"':
+            return self._double()
+        if char == "$":
+            return self._dollar(in_quotes=False)
+        if char == "`":
+            raise InvalidRequest("A command inside the command (`...`) cannot be run here.")
+        if char == "\\":
+            self._at += 2
+            return self._text[self._at - 1 : self._at]
+        self._at += 1
+        return char
+
+    def _until(self, end: str) -> str:
+        stop = self._text.find(end, self._at + 1)
+        if stop < 0:
+            raise InvalidRequest(f"The quote {end} that begins at '{self._text[self._at : self._at + 20]}' has no end.")
+        found = self._text[self._at + 1 : stop]
+        self._at = stop + 1
+        return found
+
+    def _double(self) -> str:
+        start = self._at
+        self._at += 1
+        out = ""
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if char == '"':
+                self._at += 1
+                return out
+            if char == "\\":
+                following = self._text[self._at + 1 : self._at + 2]
+                out += "" if following == "\n" else following if following in '"\\$`' else "\\" + following
+                self._at += 2
+            elif char == "$":
+                out += self._dollar(in_quotes=True)
+            elif char == "`":
+                raise InvalidRequest("A command inside the command (`...`) cannot be run here.")
+            else:
+                out += char
+                self._at += 1
+        raise InvalidRequest(f"The quote \" that begins at '{self._text[start : start + 20]}' has no end.")
+
+    def _dollar(self, *, in_quotes: bool) -> str:
+        following = self._text[self._at + 1 : self._at + 2]
+        if following == "(":
+            raise InvalidRequest("A command inside the command $(...) cannot be run here.")
+        if following == "'" and not in_quotes:
+            return self._ansi()
+        if following == '"' and not in_quotes:
+            self._at += 1
+            return self._double()
+        match = _VARIABLE.match(self._text, self._at)
+        if match is None:
+            self._at += 1
+            return "$"
+        self._at = match.end()
+        return mark(match[1] or match[2])
+
+    def _ansi(self) -> str:
+        """`$'...'`, as browsers write it."""
+        stop = self._at + 2
+        while stop < len(self._text) and self._text[stop] != "'":
+            stop += 2 if self._text[stop] == "\\" else 1
+        if stop >= len(self._text):
+            raise InvalidRequest("The quote $' has no end.")
+        inside = self._text[self._at + 2 : stop]
+        self._at = stop + 1
+        return _ANSI.sub(_unescaped, inside)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    for digits, base in ((match[1], 16), (match[2], 16), (match[3], 16), (match[4], 8)):
+        if digits:
+            number = int(digits, base)
+            return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "?"
+    return _ANSI_LETTERS.get(match[5], match[5])
+
+
+_SECRET = re.compile(
+    r"(?:^|[^a-z])(?:api|app|access|auth|secret|private|session|client|x|csrf|xsrf|bearer|refresh|id|jwt)?[-_.]?"
+    r"(?:key|token|secret|password|passwd|pwd|apikey|appid|credential|credentials|signature|cookie|authorization|auth)"
+    r"(?:$|[^a-z])",
+)
+_FILE = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
+    "required": ["base64"],
+}
+
+
+def is_secret(name: str) -> bool:
+    """Whether what is called so is likely to be a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
+
+
+class Names:
+    """Gathers arguments and secrets; each method gives the text that stands for one in the tool."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._arguments = Unique(mark="_", longest=120)
+        self._unique = Unique(mark="_", longest=120)
+        self._properties: dict[str, Any] = {}
+        self._required: list[str] = []
+        self._holes: dict[str, str] = {}
+        self._mentioned: dict[str, None] = {}
+        self.secrets: dict[str, str] = {}
+
+    def schema(self) -> dict[str, Any]:
+        """The schema of the arguments."""
+        out: dict[str, Any] = {"type": "object", "properties": self._properties}
+        if self._required:
+            out["required"] = self._required
+        return {**out, "additionalProperties": False}
+
+    def missing(self) -> list[str]:
+        """Secrets that the command only mentioned, without a value."""
+        return [name for name in self._mentioned if name not in self.secrets]
+
+    def argument(self, name: str, default: Any, *, typed: bool) -> str:
+        """An argument with a default; `typed` says that its type is that of the default, else its text tells."""
+        taken = self._arguments.take(labels_argument(name))
+        value = default if typed else _guessed(default)
+        kind = _kind(value)
+        self._properties[taken] = {**({"type": kind} if kind else {}), "default": value}
+        return f"${{{taken}}}"
+
+    def required(self, name: str) -> str:
+        """An argument that must be given; the same name is the same argument."""
+        if name not in self._holes:
+            taken = self._arguments.take(labels_argument(name))
+            self._properties[taken] = {"type": "string"}
+            self._required.append(taken)
+            self._holes[name] = f"${{{taken}}}"
+        return self._holes[name]
+
+    def file(self, name: str) -> str:
+        """An argument that is a file."""
+        taken = self._arguments.take(labels_argument(name))
+        self._properties[taken] = {"anyOf": [{"type": "string"}, _FILE]}
+        self._required.append(taken)
+        return f"${{{taken}}}"
+
+    def secret(self, name: str, value: str) -> str:
+        """A secret; one that is a variable keeps the variable's name, and has no value here."""
+        whole = MARKED.fullmatch(value)
+        if whole is not None:
+            return self.mentioned(whole[1])
+        if found := marks(value):
+            parts = MARKED.split(value)
+            written = (self.mentioned(part) if i % 2 else part.replace("${", "$${") for i, part in enumerate(parts))
+            return "".join(written) if found else value
+        taken = self._unique.take(labels_secret(self._prefix, re.sub(r"(?i)^x-", "", name)))
+        if value:
+            self.secrets[taken] = value
+        else:
+            self._mentioned[taken] = None
+        return f"${{{taken}}}"
+
+    def mentioned(self, name: str) -> str:
+        """A secret by the name of a variable."""
+        self._mentioned[name] = None
+        return f"${{{name}}}"
+
+
+def _guessed(text: Any) -> Any:
+    """What a text in a URL means: a number or a truth value where it is written like one."""
+    if not isinstance(text, str):
+        return text
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", text) else text
+
+
+def _kind(value: Any) -> str | None:
+    kinds = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), None)
+
 
 _MAX_TEXT = 1 << 20
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -46,7 +500,7 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
     """Make a draft of a command; raises InvalidRequest, which says what of it cannot be read."""
     if len(text) > _MAX_TEXT:
         raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
-    draft = _Maker(read_command(shell.words(text)), secret_prefix).draft(slug)
+    draft = _Maker(read_command(words(text)), secret_prefix).draft(slug)
     read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
     return draft
 
@@ -68,7 +522,7 @@ class _Maker:
             raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
         if self._url.scheme.lower() not in ("http", "https") or not self._url.hostname:
             raise InvalidRequest("The URL is no whole http:// or https:// address.")
-        if shell.marks(self._host) or _HOLE.search(self._host):
+        if marks(self._host) or _HOLE.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
         self._names = Names(prefix or _prefix(self._url.hostname))
         self._auth: dict[str, Any] | None = None
@@ -88,7 +542,7 @@ class _Maker:
         self._take_body()
         method = self._method()
         tool = {
-            "slug": slug or labels.slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
+            "slug": slug or labels_slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
             "version": "1",
             "displayName": f"{method} {self._host}{_spoken(self._url.path)}"[:256],
             "description": f"{method} {self._url.scheme}://{self._host}{_spoken(self._url.path)}"[:2000],
@@ -125,7 +579,7 @@ class _Maker:
             return tool
         self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
         http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
-        return {**found, "http": http, "slug": labels.slug(found["slug"], "tool")}
+        return {**found, "http": http, "slug": labels_slug(found["slug"], "tool")}
 
     def _request(self, method: str, path: str) -> dict[str, Any]:
         request: dict[str, Any] = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
@@ -157,7 +611,7 @@ class _Maker:
         parts = []
         end = 0
         text = self._url.path
-        for match in re.finditer(f"{shell.MARKED.pattern}|{_HOLE.pattern}", text):
+        for match in re.finditer(f"{MARKED.pattern}|{_HOLE.pattern}", text):
             parts.append(quote(text[end : match.start()], safe=_LITERAL))
             parts.append(self._variable(match[1]) if match[1] else self._names.required(match[2] or match[3]))
             end = match.end()
@@ -172,7 +626,7 @@ class _Maker:
         elif user is not None:
             self._basic(user)
         if command.cookie is not None:
-            if "=" in command.cookie or shell.marks(command.cookie):
+            if "=" in command.cookie or marks(command.cookie):
                 self._headers["Cookie"] = self._names.secret("COOKIE", command.cookie)
             else:
                 self._notes.append(f"the cookies of the file '{command.cookie[:60]}' are left out")
@@ -278,7 +732,7 @@ class _Maker:
             grouped.setdefault(name, []).append(value)
         out: dict[str, Any] = {}
         for name, found in grouped.items():
-            is_list = len(found) > 1 and not is_secret(name) and not any(shell.marks(value) for value in found)
+            is_list = len(found) > 1 and not is_secret(name) and not any(marks(value) for value in found)
             made = [found] if is_list else found
             fields = [self._field(name, value, typed=False) for value in made]
             out[_literal(name)] = fields[0] if len(fields) == 1 else fields
@@ -286,7 +740,7 @@ class _Maker:
 
     def _json_or_text(self, text: str, said: str) -> None:
         value = _parsed(text) if "json" in said else None
-        if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
+        if isinstance(value, dict) and all(labels_argument(name) == name for name in value):
             self._body_type = "json"
             self._body = {_literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
         elif value is not None:
@@ -302,25 +756,25 @@ class _Maker:
         if isinstance(value, str):
             if is_secret(name):
                 return self._names.secret(name, value)
-            if (whole := shell.MARKED.fullmatch(value)) is not None:
+            if (whole := MARKED.fullmatch(value)) is not None:
                 return self._variable(whole[1])
             if (hole := _HOLE.fullmatch(value)) is not None:
                 return self._names.required(hole[1] or hole[2])
-            if shell.marks(value):
+            if marks(value):
                 return self._text(value, in_header=False)
         return self._names.argument(name, self._default(value), typed=typed)
 
     def _default(self, value: Any) -> Any:
         """A value as a default; a variable inside it is told by its name."""
         if isinstance(value, str):
-            return shell.unmarked(value, lambda name: f"${name}")
+            return unmarked(value, lambda name: f"${name}")
         if isinstance(value, dict):
             return {self._default(key): self._default(inner) for key, inner in value.items()}
         return [self._default(inner) for inner in value] if isinstance(value, list) else value
 
     def _text(self, value: str, *, in_header: bool) -> str:
         """A text that stays as it is, but for its variables."""
-        parts = shell.MARKED.split(value)
+        parts = MARKED.split(value)
         write = self._names.mentioned if in_header else self._variable
         return "".join(write(part) if index % 2 else _literal(part) for index, part in enumerate(parts))
 
@@ -337,7 +791,7 @@ def _prefix(host: str) -> str:
 
 
 def _spoken(path: str) -> str:
-    return shell.unmarked(path, str.lower)
+    return unmarked(path, str.lower)
 
 
 def _literal(text: str) -> str:
@@ -363,9 +817,9 @@ def _parsed(text: str) -> Any:
     """The JSON that a text is; a variable that stands in it without quotes gets some."""
     out: list[str] = []
     quoted = False
-    for index, part in enumerate(shell.MARKED.split(text)):
+    for index, part in enumerate(MARKED.split(text)):
         if index % 2:
-            out.append(shell.mark(part) if quoted else json.dumps(shell.mark(part)))
+            out.append(mark(part) if quoted else json.dumps(mark(part)))
             continue
         quoted ^= sum(sign == '"' for sign in re.findall(r"\\.|[^\\]", part, re.DOTALL)) % 2 == 1
         out.append(part)

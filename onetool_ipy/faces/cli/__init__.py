@@ -12,10 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from onetool_ipy._version import __version__
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.faces.cli import ask, bundles, mcp, project, tools, trust
-from onetool_ipy.faces.cli.parser import Parser
-from onetool_ipy.faces.cli.say import FAILED, OK, USAGE, say, say_error
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.faces.cli.commands import add_ask, add_bundles, add_mcp, add_project, add_tools, add_trust
+from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, Parser, say, say_error
 
 __all__ = ["main", "make_parser"]
 
@@ -55,8 +54,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     parser.set_defaults(config=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for group in (tools, project, trust, mcp, ask, bundles):
-        group.add(commands)
+    for add in (add_tools, add_project, add_trust, add_mcp, add_ask, add_bundles):
+        add(commands)
     return parser
 
 

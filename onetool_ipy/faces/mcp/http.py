@@ -3,6 +3,8 @@
 The token is asked for on every request before anything else is looked at. It never appears in a representation: a
 notebook may show a `Serving`, and keeps what it shows. The number of sessions is bounded: a new one ends the one that
 has been idle for longest, and is refused where all of them are busy.
+
+`onetool-ipy mcp` on stdio: serves one client until it closes its end.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import uvicorn
+from mcp.server.stdio import stdio_server
 
-from onetool_ipy.core.errors import UsageProblem
-from onetool_ipy.core.loop import Background
+from onetool_ipy.base.background import Background
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.mcp.server import Face
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Serving", "serve_http"]
+__all__ = ["Serving", "serve_http", "serve_stdio"]
 
 PATH = "/mcp"
 MAX_SESSIONS = 100
@@ -260,3 +264,20 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def serve_stdio(
+    box: Toolbox, *, allow: Sequence[str] | None = None, say: Callable[[str], None] = lambda _text: None
+) -> None:
+    """Serve the client at our standard input; what tools print goes to standard error. `say` hears what is offered."""
+
+    async def serve() -> None:
+        face = Face(box, allow=allow)
+        say(face.offer("--tool-allow"))
+        try:
+            async with stdio_server() as (incoming, outgoing):
+                await face.server.run(incoming, outgoing, face.options())
+        finally:
+            face.close()
+
+    anyio.run(serve)

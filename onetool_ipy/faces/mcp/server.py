@@ -24,10 +24,11 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 from onetool_ipy._version import __version__
-from onetool_ipy.core import current, names, values
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import ToolResult, ToolSpec
-from onetool_ipy.render.counted import counted
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.core import current, names
+from onetool_ipy.core.tool import ToolResult, ToolSpec
+from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Face"]

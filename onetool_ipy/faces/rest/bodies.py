@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 Json = dict[str, Any]
+
 Confirmed = Annotated[
     list[str],
     Field(description="NAME=HOST for each secret that may go to a host that did not get it before.", max_length=256),

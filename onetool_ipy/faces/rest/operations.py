@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onetool_ipy.bundles.faults import beneath, fault
+from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.bundles.model import BundleBody, Switch, Tool, read
-from onetool_ipy.core.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
-from onetool_ipy.core.model import Failure, ToolResult
-from onetool_ipy.faces import making
-from onetool_ipy.faces.rest.answers import Answer, invoked
+from onetool_ipy.bundles.problems import beneath, fault
+from onetool_ipy.core.tool import Failure, ToolResult
+from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody, TrustBody
-from onetool_ipy.faces.rest.request import Request
-from onetool_ipy.faces.sending import new_sendings, require_known
-from onetool_ipy.faces.trust_words import trust_of
+from onetool_ipy.faces.rest.request import Answer, Request, invoked
+from onetool_ipy.faces.secret_hosts import new_sendings, require_known
+from onetool_ipy.faces.trust_text import trust_of
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
@@ -142,9 +141,9 @@ async def import_openapi(asked: Request) -> Answer:
     body = read(ImportBody, asked.body)
     source: bytes | str | dict[str, Any] = body.openapi
     base_url = None
-    if isinstance(source, str) and making.is_url(source):
+    if isinstance(source, str) and creation.is_url(source):
         asked.box.require_trust()
-        source, base_url = await making.afetch(asked.box, source)
+        source, base_url = await creation.afetch(asked.box, source)
 
     def store() -> Answer:
         try:
@@ -153,7 +152,7 @@ async def import_openapi(asked: Request) -> Answer:
         except InvalidRequest as exc:
             raise beneath(exc, "/openapi") from exc
         require_known(new_sendings(asked.box, draft.tools, made_up=None), body.confirm_secrets)
-        made = making.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
+        made = creation.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
         told = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return Answer(201, {"bundle": made.bundle.to_dict(), "tools": tools, **told})

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.background import Workers
+from onetool_ipy.base.errors import Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
+from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_of
 from onetool_ipy.config.paths import find
-from onetool_ipy.config.read import Unreadable, read
-from onetool_ipy.core.errors import Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
-from onetool_ipy.core.workers import Workers
-from onetool_ipy.stores.stamps import Stamp, is_young, stamp_of
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["MAX_OPEN", "Projects"]

@@ -1,4 +1,6 @@
-"""The side panel's line to this kernel: listed as a comm, so that a panel finds it without running code here.
+"""A cell that becomes a pack file of the project: `.onetool/tools/NAME.py`. Nothing that is there is written over.
+
+The side panel's line to this kernel: listed as a comm, so that a panel finds it without running code here.
 
 A panel asks the kernel for the comms of our target (`comm_info_request`), which costs a kernel without us nothing and
 prints nothing there. Listing costs nothing either: the desk behind the line is made by the first question. The line is
@@ -14,14 +16,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
-from onetool_ipy.faces.trust_words import trust_of
+from onetool_ipy.faces.trust_text import trust_of
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.model import Json
-    from onetool_ipy.faces.widgets.desk import Desk
+    from onetool_ipy.core.tool import Json
+    from onetool_ipy.faces.widgets.requests import Desk
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["TARGET", "PanelComms"]
+
 
 TARGET = "onetool_ipy.panel"
 
@@ -87,8 +90,8 @@ class _Line:
     def _desk(self) -> Desk:
         """The desk, made by the first question; of two first ones, one makes it."""
         if not self._desks:
-            from onetool_ipy.faces.ipython.display import keep
-            from onetool_ipy.faces.widgets.desk import Desk
+            from onetool_ipy.faces.notebook.display import keep
+            from onetool_ipy.faces.widgets.requests import Desk
 
             box, shell = self._box(), self._shell
             made = Desk(box, send=self._send, namespace=lambda: shell.user_ns, keep=lambda result: keep(box, result))
@@ -123,6 +126,6 @@ class _Line:
         }
 
     def _keep(self, payload: Json) -> Json:
-        from onetool_ipy.faces.widgets.keeping import keep_tool
+        from onetool_ipy.faces.widgets.state import keep_tool
 
         return keep_tool(self._box(), str(payload.get("name") or ""), str(payload.get("source") or ""))

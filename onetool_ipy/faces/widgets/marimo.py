@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from onetool_ipy.core.model import Json, ToolResult
-from onetool_ipy.faces.widgets.picture import Picture
-from onetool_ipy.faces.widgets.screens import Screens
+from onetool_ipy.core.tool import Json, ToolResult
+from onetool_ipy.faces.widgets.widget import Picture, Screens
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["MarimoScreens", "is_running"]

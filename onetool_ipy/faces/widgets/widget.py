@@ -1,26 +1,141 @@
-"""A view of the `ui` module as an ipywidget: its few traits, its messages to a `Desk`, its picture for later.
+"""The files of `ui/src` as one ES module, for a widget that can only be given one.
+
+Each file becomes a function that gives what it exports; an import takes it from there. So nothing has to be built, and
+names of one file do not meet those of another. The files keep to what is read here: one import or export a line.
+
+What a screen looks like where no kernel runs: in a saved notebook, as a page, on a terminal.
+
+Made from what the screen would show first, at the moment it is opened; everything is escaped and masked.
+
+A view of the `ui` module as an ipywidget: its few traits, its messages to a `Desk`, its picture for later.
 
 The synced state holds the module and nothing else: what is shown goes by messages, which no notebook keeps. The picture
 is an output of its own before the view, since a page without the kernel shows nothing of a view. The view hides it by
 its id, so that no front end's own class names count. What stands in for the view is shown where widgets are unknown.
+
+`ot.browser()`, `result.view()`, `ot.usage()`: a widget where the shell can show one, else its picture as text.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
-from typing import Any, ClassVar
+from importlib.resources import files
+from typing import Any, ClassVar, NamedTuple
 
 import anywidget
 
-from onetool_ipy.core.model import Json, ToolResult
-from onetool_ipy.faces.ipython.display import keep
-from onetool_ipy.faces.widgets.desk import Desk
-from onetool_ipy.faces.widgets.module import linked, style
-from onetool_ipy.faces.widgets.picture import Picture
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.printable import printable
+from onetool_ipy.core.tool import Json, ToolResult
+from onetool_ipy.faces.notebook.display import keep
+from onetool_ipy.faces.widgets.requests import Desk, usage_shown
 from onetool_ipy.render import html
+from onetool_ipy.render.views import Text
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["View"]
+__all__ = ["Picture", "Screens", "View", "browser_picture", "linked", "result_picture", "style", "usage_picture"]
+
+_IMPORT = re.compile(r"^import \{([^}]+)\} from '\./(\w+)\.js';\n", re.MULTILINE)
+_EXPORTED = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+_LISTED = re.compile(r"^export \{([^}]+)\};\n", re.MULTILINE)
+_DEFAULT = re.compile(r"^export default ([^;]+);\n", re.MULTILINE)
+
+
+def linked(entry: str = "index") -> str:
+    """The module `entry` with all that it imports, as one."""
+    done: dict[str, str] = {}
+    _link(entry, done)
+    wrapped = "\n".join(done.values())
+    return f"const modules = {{}};\n{wrapped}\nexport default modules.{entry}.default;\n"
+
+
+def style() -> str:
+    """The style sheet that goes with it."""
+    return (files("onetool_ipy.ui") / "style.css").read_text(encoding="utf-8")
+
+
+def _link(name: str, done: dict[str, str]) -> None:
+    if name in done:
+        return
+    text = (files("onetool_ipy.ui") / "src" / f"{name}.js").read_text(encoding="utf-8")
+    for found in _IMPORT.finditer(text):
+        _link(found[2], done)
+    exported = _EXPORTED.findall(text)
+    exported += [part.strip() for found in _LISTED.finditer(text) for part in found[1].split(",")]
+    exported += [f"default: {found[1]}" for found in _DEFAULT.finditer(text)]
+    body = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = modules.{found[2]};\n", text)
+    body = _DEFAULT.sub("", _LISTED.sub("", _EXPORTED.sub("", body)))
+    done[name] = f"modules.{name} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
+
+
+_MOST_TOOLS = 40
+_MOST_LINES = 20
+_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
+_HINT = "Run this cell to use it. If it still is a picture then, anywidget is missing where JupyterLab runs."
+_ALONE = (
+    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-lack))"
+    "{display:none}</style>"
+)
+"""The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
+
+
+class Picture(NamedTuple):
+    """A screen that does not move: as HTML, and as text."""
+
+    html: str
+    text: str
+
+
+def browser_picture(box: Toolbox) -> Picture:
+    """The tools by pack, the first few with what they do."""
+    specs = sorted(box.registry.known(), key=lambda spec: (spec.pack == "ot", spec.name))
+    packs = box.registry.known_packs()
+    title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
+    rows = [{"tool": spec.name, "what it does": values.cut(spec.summary, 120)} for spec in specs[:_MOST_TOOLS]]
+    left = f" {len(specs) - _MOST_TOOLS:,} more." if len(specs) > _MOST_TOOLS else ""
+    width = max((len(row["tool"]) for row in rows), default=0)
+    lines = [title, *(f"  {row['tool']:<{width}}  {row['what it does']}" for row in rows)]
+    return _made(box, title, html.table(rows), f"{_HINT}{left}", [*lines, left.strip()])
+
+
+def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) -> Picture:
+    """The first lines of a result."""
+    if result is not None and result.error is not None:
+        title, lines = "A failed result.", [f"{result.error.code}: {result.error.message}"]
+        return _made(box, title, html.pre(box.mask("\n".join(lines))), _HINT, [title, *lines])
+    page = box.results.query(handle, limit=_MOST_LINES) if handle else _first_lines(result)
+    tool = str(result.meta.get("tool", "")) if result is not None else ""
+    title = f"Result{f' of {tool}' if tool else ''}: {page['total_lines']:,} lines."
+    shown = [values.cut(line, 300) for line in page["lines"]]
+    return _made(box, title, html.pre(box.mask("\n".join(shown))), _HINT, [title, *shown])
+
+
+def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
+    """Totals and tools of a period."""
+    found = usage_shown(box, {"period": period, "tool": tool})
+    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in found["totals"])]) + "."
+    rows: list[Any] = [{key: _figure(row[key]) for key in _COLUMNS} for row in found["tools"][:_MOST_TOOLS]]
+    width = max((len(row["tool"]) for row in rows), default=0)
+    lines = [f"  {row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
+    return _made(box, title, html.table(rows, _COLUMNS), _HINT, [title, *lines])
+
+
+def _figure(value: Any) -> Any:
+    return round(value) if isinstance(value, float) else value
+
+
+def _first_lines(result: ToolResult | None) -> dict[str, Any]:
+    lines = [] if result is None else values.to_text(result.data).split("\n")
+    return {"lines": lines[:_MOST_LINES], "total_lines": len(lines)}
+
+
+def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> Picture:
+    head = f'<div style="font-weight:600">{html.escape(box.mask(title))}</div>'
+    shown = f'<div class="otx-picture">{_ALONE}{head}{body}{html.note(below)}</div>'
+    return Picture(shown, printable(box.mask("\n".join(line for line in lines if line))))
+
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _LACKING = html.marked_note(
@@ -75,3 +190,48 @@ class View(anywidget.AnyWidget):
         shown = f'<div id="{self._picture_id}">{self._picture.html}</div>'
         publish({"text/html": shown, "text/plain": self._picture.text})
         publish({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}, "text/html": _LACKING})
+
+
+_PERIODS = ("day", "week", "month", "all")
+
+
+class Screens:
+    """The screens of one shell."""
+
+    def __init__(self, box: Toolbox, shell: Any) -> None:
+        self._box = box
+        self._shell = shell
+        self._open: list[Any] = []
+
+    def browser(self, tool: str = "", args: Json | None = None) -> Any:
+        """The tool browser, at a tool if one is named."""
+        options: Json = {"tool": self._box.registry.require(tool).name, "args": args} if tool else {}
+        return self._screen("browser", options, browser_picture(self._box))
+
+    def result(self, shown: Any) -> Any:
+        """The viewer of a result, of the stored result with this handle, or of any other value."""
+        result = None if isinstance(shown, str) else shown if isinstance(shown, ToolResult) else ToolResult(True, shown)
+        handle = shown if result is None else result.handle
+        picture = result_picture(self._box, result, handle)
+        return self._screen("result", {"handle": None if result else handle}, picture, result)
+
+    def usage(self, period: str = "week", tool: str = "") -> Any:
+        """The usage view."""
+        if period not in _PERIODS:
+            raise UsageProblem(f"'{period}' is no period.", hint=f"One of: {', '.join(_PERIODS)}.")
+        return self._screen("usage", {"period": period, "tool": tool}, usage_picture(self._box, period, tool))
+
+    def close(self) -> None:
+        """Close every screen; may be called twice."""
+        while self._open:
+            self._open.pop().close()
+
+    def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
+        if getattr(self._shell, "kernel", None) is None:
+            return Text(picture.text)
+        return self._view(view, options, picture, result)
+
+    def _view(self, view: str, options: Json, picture: Picture, result: ToolResult | None) -> Any:
+        made = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)
+        self._open.append(made)
+        return made

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer
     from onetool_ipy.llm.ask.asker import Asker
-    from onetool_ipy.llm.ask.desk import Watch
+    from onetool_ipy.llm.ask.context import Watch
     from onetool_ipy.llm.ask.session import Session
 
 __all__ = ["Answer", "Asker", "Session", "Watch"]
 
-_HOMES = {"Answer": "answer", "Asker": "asker", "Session": "session", "Watch": "desk"}
+_HOMES = {"Answer": "answer", "Asker": "asker", "Session": "session", "Watch": "context"}
 
 
 def __getattr__(name: str) -> Any:

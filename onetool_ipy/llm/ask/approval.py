@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from unicodedata import east_asian_width
 
+from onetool_ipy.base import files, values
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.config import Config
-from onetool_ipy.core import names, values
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import ToolSpec
-from onetool_ipy.stores import files
+from onetool_ipy.core import names
+from onetool_ipy.core.tool import ToolSpec
 
 __all__ = [
     "Approvals",

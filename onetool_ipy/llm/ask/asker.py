@@ -1,4 +1,14 @@
-"""Asker: what `box.ask` is. Reads what was asked for, finds model and session, and has the talk.
+"""A model's reply from the cassette that is on, or from the model, recorded.
+
+A reply belongs to what was said before it: prompt, turns and outcomes, not our own instructions, which change with
+versions of this package. Handles of stored results are new in each run: the cassette has their numbers instead.
+
+One ask under way: request, calls, request, until the model is done or something ends it.
+
+Everything that was said is kept in whole steps, so that a session never holds a call without its outcome, whatever
+ends the ask: a limit, Stop, or a failing model.
+
+Asker: what `box.ask` is. Reads what was asked for, finds model and session, and has the talk.
 
 Keeps, as long as the toolbox lives, the named sessions and what was allowed "always". The prompt form `tool:NAME
 {json}` runs one tool without a model, where a face says that a person typed it (`typed`); the allow-list holds. In a
@@ -9,27 +19,228 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from onetool_ipy.core import names, values
-from onetool_ipy.core.errors import CallFailure, NotApproved, UsageProblem
-from onetool_ipy.core.model import CallSource, Failure, ToolCall, ToolResult
-from onetool_ipy.llm.ask import offer
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, NotApproved, OneToolError, UsageProblem
+from onetool_ipy.core import names
+from onetool_ipy.core.tool import CallSource, Failure, ToolCall, ToolResult
+from onetool_ipy.llm.ask import tools
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, needs_yes
-from onetool_ipy.llm.ask.calls import BadJson, Bounds, Runner
-from onetool_ipy.llm.ask.desk import Desk, Watch
-from onetool_ipy.llm.ask.limits import Limits, Meter
-from onetool_ipy.llm.ask.loop import Talk
-from onetool_ipy.llm.ask.session import Session
+from onetool_ipy.llm.ask.calls import BadJson, Bounds, Runner, instructions
+from onetool_ipy.llm.ask.context import Desk, Watch
+from onetool_ipy.llm.ask.session import Limits, Meter, Session, size, trimmed
+from onetool_ipy.llm.ask.tools import Offering
+from onetool_ipy.llm.formats import Offer
+from onetool_ipy.llm.messages import Message, Outcomes, System, Turn, User
+from onetool_ipy.llm.models import ModelClient
+from onetool_ipy.stores.cassettes import Cassette
 
-if TYPE_CHECKING:
-    from onetool_ipy.llm.models import ModelClient
+__all__ = ["Asker", "Talk", "as_call", "reply"]
 
-__all__ = ["Asker", "as_call"]
+
+def reply(
+    cassette: Cassette, model: str, messages: Sequence[Message], handles: Iterable[str], ask: Callable[[], Turn]
+) -> Turn:
+    """The turn that was recorded for this conversation; else what `ask` gives, recorded."""
+    known = {handle: f"@handle-{number}@" for number, handle in enumerate(handles, start=1)}
+    key = [_written(message) for message in messages if not isinstance(message, System)]
+    found = cassette.answer(
+        f"model:{model}",
+        _renamed(key, known),
+        lambda: _renamed(ask().to_dict(), known),
+    )
+    return Turn.from_dict(_renamed(found, {name: handle for handle, name in known.items()}))
+
+
+def _written(message: Message) -> dict[str, Any]:
+    match message:
+        case User(text=text):
+            return {"user": text}
+        case Turn(text=text, calls=calls):
+            return {"model": text, "calls": [call.to_dict() for call in calls]}
+        case Outcomes(items=items):
+            return {"outcomes": [{"call": item.call.id, "content": item.content} for item in items]}
+    return {}
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    def change(text: str) -> str:
+        for old, new in names.items():
+            text = text.replace(old, new)
+        return text
+
+    return values.map_text(value, change) if names else value
+
+
+class Talk:
+    """One prompt and all that comes of it."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        model: ModelClient,
+        session: Session,
+        offering: Offering,
+        runner: Runner,
+        meter: Meter,
+        *,
+        watch: Watch,
+        streamed: bool = True,
+    ) -> None:
+        self._desk = desk
+        self._model = model
+        self._session = session
+        self._offering = offering
+        self._runner = runner
+        self._meter = meter
+        self._watch = watch
+        self._streamed = streamed
+        self._said: list[Message] = []
+        self._partial = ""
+        self._unshown = ""
+        self._note = ""
+        self._error: CallFailure | None = None
+
+    def have(self, prompt: str, *, is_kept: bool) -> Answer:
+        """Ask, and give the answer whatever happens. `is_kept` says that a later ask sees the session."""
+        self._said = [User(prompt)]
+        self._watch.began(self._model.name, self._session)
+        try:
+            stop = self._steps()
+        except KeyboardInterrupt:
+            stop = "interrupted"
+        except CallTimeout as exc:
+            stop = self._broken(exc, "limit" if self._meter.left_s <= 0 else "error")
+        except CallFailure as exc:
+            stop = self._broken(exc, "error")
+        self._show_rest()
+        answer = Answer(
+            prompt=prompt,
+            text=self._text(),
+            calls=self._runner.made,
+            usage=self._meter.usage,
+            stop_reason=stop,
+            session_context_updated=self._commit(stop) and is_kept and bool(self._runner.made),
+            error=self._error,
+            note=self._note,
+            model=self._model.name,
+            seconds=self._meter.seconds,
+        )
+        self._watch.ended(answer)
+        return answer
+
+    def _steps(self) -> StopReason:
+        for _ in range(self._meter.limits.max_steps):
+            turn = self._request()
+            if not turn.calls:
+                return "done"
+            over = self._meter.reached()
+            done = self._runner.run(turn.calls, limit=over)
+            self._said += [turn, done.outcomes]
+            self._partial = ""
+            if done.interrupted:
+                return "interrupted"
+            if over is not None or (over := self._meter.reached()) is not None:
+                self._note = over
+                return "limit"
+            if done.stopped:
+                self._last()
+                return "repeated" if done.stopped == "repeated" else "limit"
+        self._last()
+        return "max_steps"
+
+    def _last(self) -> None:
+        """One last request without tools: what the model makes of what it has. Calls in its reply are not run."""
+        turn = self._request(is_last=True)
+        if turn.calls:
+            self._said.append(Turn(turn.text, (), turn.usage, turn.stop))
+
+    def _request(self, *, is_last: bool = False) -> Turn:
+        specs = [] if is_last else self._offering.specs()
+        tools = self._offering.offers(specs)
+        system = System(instructions(specs, self._desk.config.prompts, is_last=is_last))
+        budget = self._meter.limits.context_tokens * self._desk.config.settings.stats.chars_per_token
+        messages = [system, *trimmed([*self._session.messages, *self._said], budget)]
+        self._partial = ""
+        turn: Any = self._complete(messages, tools)
+        if not isinstance(turn, Turn) or not isinstance(turn.text, str):
+            shown = self._desk.mask(values.safe_repr(turn, 80))
+            raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
+        if turn.text and not self._partial:
+            self._partial = self._unshown = turn.text
+        self._show_rest()
+        self._meter.spend(turn, sum(size(message) for message in messages))
+        self._watch.replied(self._meter.usage)
+        if not turn.calls:
+            self._said.append(turn)
+            self._partial = ""
+        return turn
+
+    def _complete(self, messages: Sequence[Message], tools: Sequence[Offer]) -> Turn:
+        on_text = self._heard if self._streamed else None
+        left_s = max(self._meter.left_s, 0.1)
+        cassette = self._desk.replays.active
+        try:
+            if cassette is None:
+                return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
+            ask = partial(self._model.complete, messages, tools, on_text=on_text, deadline_s=left_s)
+            return reply(cassette, self._model.name, messages, self._session.handles, ask)
+        except OneToolError:
+            raise
+        except Exception as exc:  # a client of the user's own may raise anything
+            said = self._desk.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
+            raise ExecutionFailed(said) from exc
+
+    def _heard(self, piece: str) -> None:
+        """Hand on what the model said, masked; what may be the beginning of a secret waits for what comes after it."""
+        self._partial += piece
+        said = self._unshown + piece
+        end = self._desk.config.secrets.settled(said)
+        self._unshown = said[end:]
+        if end:
+            self._watch.text(self._desk.mask(said[:end]))
+
+    def _show_rest(self) -> None:
+        rest, self._unshown = self._unshown, ""
+        if rest:
+            self._watch.text(self._desk.mask(rest))
+
+    def _broken(self, exc: CallFailure, stop: StopReason) -> StopReason:
+        details: Any = exc.details
+        text = details.get("text") if isinstance(details, dict) else None
+        if isinstance(text, str) and len(text) > len(self._partial):
+            self._partial = text
+        if stop == "error":
+            self._error = exc
+        self._note = exc.message
+        return stop
+
+    def _text(self) -> str:
+        """What the model said last; where that is nothing, all it said on the way."""
+        last = self._said[-1]
+        if self._partial.strip():
+            return self._partial
+        if isinstance(last, Turn) and last.text.strip():
+            return last.text
+        return "\n\n".join(one.text for one in self._said if isinstance(one, Turn) and one.text.strip())
+
+    def _commit(self, stop: StopReason) -> bool:
+        """Let the session have what was said; it ends with a turn of the model, and with no call that is open."""
+        said = list(self._said)
+        if self._partial.strip():
+            said.append(Turn(self._partial))
+        elif not isinstance(said[-1], Turn) and len(said) > 1:
+            said.append(Turn(f"(stopped: {stop})"))
+        if len(said) < 2:
+            return False
+        self._session.commit(said)
+        return True
+
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
@@ -61,7 +272,7 @@ class Asker:
         desk, settings = self._desk, self._desk.config.settings.ask
         watch = watch or Watch()
         given = settings.tool_allow if tool_allow is None else tool_allow
-        allow: Sequence[str] | None = offer.allow_list(given, desk.shortcuts)
+        allow: Sequence[str] | None = tools.allow_list(given, desk.shortcuts)
         is_on = settings.with_tools if with_tools is None else with_tools
         limits = Limits(
             max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
@@ -73,7 +284,7 @@ class Asker:
         talking = self.session(session)
         client = desk.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow
-        offering = offer.Offering(desk.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
+        offering = tools.Offering(desk.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
         meter = Meter(limits, desk.config.settings.stats.chars_per_token)
         runner = Runner(
             desk, talking, offering, meter, approvals=self._approvals, bounds=self._bounds(approve), watch=watch
@@ -100,7 +311,7 @@ class Asker:
         if asked is None:
             return None
         given = self._desk.config.settings.ask.tool_allow if tool_allow is None else tool_allow
-        allow = offer.allow_list(given, self._desk.shortcuts)
+        allow = tools.allow_list(given, self._desk.shortcuts)
         bounds = None if approve is None else self._bounds(approve)
         self.last = self._direct(asked, allow, bounds, watch or Watch(), source)
         return self.last
@@ -117,7 +328,7 @@ class Asker:
 
     def _narrowed(self, prompt: str, allow: Sequence[str] | None) -> Sequence[str] | None:
         """The allow-list, cut down to what the prompt names with `+`."""
-        named = offer.mentioned(prompt, self._desk.registry, self._desk.shortcuts)
+        named = tools.mentioned(prompt, self._desk.registry, self._desk.shortcuts)
         if named is None:
             return allow
         for name in named:
@@ -132,7 +343,7 @@ class Asker:
         desk = self._desk
         place = desk.config.user_state / "approvals.json"
         settled = cache(partial(_standing, desk.config.home))
-        given = offer.allow_list(approve, desk.shortcuts)
+        given = tools.allow_list(approve, desk.shortcuts)
         if not given:
             return Bounds({}, settled, place)
         known = [*desk.registry.list(), *desk.registry.versions()]
@@ -149,7 +360,7 @@ class Asker:
     ) -> Answer:
         """Run one tool as it was asked for by name."""
         desk, name = self._desk, asked["name"]
-        (name,) = offer.allow_list([name], desk.shortcuts) or (name,)
+        (name,) = tools.allow_list([name], desk.shortcuts) or (name,)
         call_id = desk.new_id()
         args, why = _arguments(asked["args"] or asked["glued"] or "{}", name)
         if why is None and bounds is not None:
@@ -192,11 +403,11 @@ def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
 
 def _standing(home: Path) -> Sequence[str]:
     """What the user's own settings allow for good. Aliases are those of the same file, never those of a project."""
-    from onetool_ipy.config.own import own_settings
-    from onetool_ipy.core.shortcuts import read_shortcuts
+    from onetool_ipy.config.load import own_settings
+    from onetool_ipy.snippets.definition import read_shortcuts
 
     own = own_settings(home)
-    return offer.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
+    return tools.allow_list(own.ask.approve, read_shortcuts(own.aliases, {})) or ()
 
 
 def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from onetool_ipy.config.secrets import Secrets
+    from onetool_ipy.base.background import Background
+    from onetool_ipy.base.masking import Secrets
     from onetool_ipy.config.settings import Models
-    from onetool_ipy.core.loop import Background
     from onetool_ipy.llm.formats import Offer
     from onetool_ipy.llm.messages import Message, Turn
     from onetool_ipy.net import Road
@@ -84,9 +84,10 @@ def open_model(
         raise UsageProblem("No model was named, and none is the default.", hint=f"{_DEFAULT} Configured: {listed}.")
     chosen = models.named.get(name)
     if chosen is None:
-        from onetool_ipy.core import match, values
+        from onetool_ipy.base import values
+        from onetool_ipy.base.search import did_you_mean
 
-        near = match.did_you_mean(name, models.named)
+        near = did_you_mean(name, models.named)
         shown = f"No model '{values.cut(name, 80)}'." + (f" {near}" if near else "")
         raise UsageProblem(shown, hint=f"Configured: {listed}.")
     from onetool_ipy.llm.models.client import Client

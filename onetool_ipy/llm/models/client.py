@@ -1,4 +1,18 @@
-"""Client: sends a conversation over the road and reads the reply, whatever the wire format.
+"""Where a model is reached: the configured base_url, in any of the ways people write it. Pure.
+
+OpenAI-compatible servers (vLLM, llama.cpp, LM Studio) are told with or without `/v1`; a whole endpoint pasted from a
+manual is understood too.
+
+Lines of a streamed reply -> the JSON objects in it: server-sent events, or one object per line. Pure.
+
+What a model's server said no with: HTTP statuses and errors inside a reply, in our words. Pure.
+
+What a wire format must offer, and what all of them share: reading of JSON arguments, ids, text of an outcome.
+
+A `Wire` is pure: it writes a request's body and reads replies, and never sends anything. `Reading` takes the pieces of
+one reply, streamed or whole, and ends as a Turn.
+
+Client: sends a conversation over the road and reads the reply, whatever the wire format.
 
 One async generator does it all: tries, deadline, pieces of text, the turn at its end. `complete` pulls it from a
 thread, piece by piece, so that `on_text` runs where the asking code runs; `acomplete` from a task. A try is made again
@@ -12,10 +26,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.config.secrets import Secrets
-from onetool_ipy.config.settings import Model
-from onetool_ipy.core import values
-from onetool_ipy.core.errors import (
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Background
+from onetool_ipy.base.errors import (
     CallCancelled,
     CallFailure,
     CallTimeout,
@@ -25,25 +38,24 @@ from onetool_ipy.core.errors import (
     UnknownProvider,
     UsageProblem,
 )
-from onetool_ipy.core.loop import Background
+from onetool_ipy.base.masking import Secrets
+from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.formats import Offer
 from onetool_ipy.llm.messages import Message, Turn
 from onetool_ipy.llm.models import DEADLINE_S, OnText
-from onetool_ipy.llm.models.address import rules_for
 from onetool_ipy.llm.models.anthropic import Anthropic
 from onetool_ipy.llm.models.gemini import Gemini
 from onetool_ipy.llm.models.ollama import Ollama
 from onetool_ipy.llm.models.openai import OpenAi
-from onetool_ipy.llm.models.pieces import Pieces
-from onetool_ipy.llm.models.refusals import may_pass, refused, words_of
-from onetool_ipy.llm.models.wire import Ask, Reading, Wire
+from onetool_ipy.llm.models.wire import Ask, Pieces, Reading, Wire, may_pass, refused, rules_for, words_of
 from onetool_ipy.net import Reply, Retry, Road
-from onetool_ipy.net.faults import Broken
+from onetool_ipy.net.errors import Broken
 
 if TYPE_CHECKING:
     from onetool_ipy.net import Stream
 
 __all__ = ["Client", "default_url"]
+
 
 _WIRES: Mapping[str, Callable[[], Wire]] = {
     "openai": OpenAi,

@@ -10,11 +10,19 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from onetool_ipy.core.errors import InvalidOutput
-from onetool_ipy.llm.formats import Offer, plain
+from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.llm.formats import Offer, object_schema
 from onetool_ipy.llm.messages import Message, Outcome, Outcomes, Stop, Turn, Usage, User
-from onetool_ipy.llm.models.address import base_of
-from onetool_ipy.llm.models.wire import Ask, Reading, arguments_of, as_json_object, count, system_text, with_options
+from onetool_ipy.llm.models.wire import (
+    Ask,
+    Reading,
+    arguments_of,
+    as_json_object,
+    base_of,
+    count,
+    system_text,
+    with_options,
+)
 
 __all__ = ["Gemini"]
 
@@ -56,7 +64,7 @@ class Gemini:
 def _declared(tool: Offer) -> dict[str, Any]:
     """A tool by its raw JSON Schema; one without arguments has none."""
     out: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    schema = plain.object_schema(tool.parameters)
+    schema = object_schema(tool.parameters)
     is_bare = not schema["properties"] and not schema.get("additionalProperties")
     return out if is_bare else {**out, "parametersJsonSchema": schema}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from onetool_ipy.llm.formats import declare
 from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
-from onetool_ipy.llm.models.address import base_of
 from onetool_ipy.llm.models.wire import (
     Ask,
     Reading,
     arguments_of,
     as_json_object,
+    base_of,
     count,
     said_text,
     text_of,

@@ -1,4 +1,13 @@
-"""What a wire format must offer, and what all of them share: reading of JSON arguments, ids, text of an outcome.
+"""Where a model is reached: the configured base_url, in any of the ways people write it. Pure.
+
+OpenAI-compatible servers (vLLM, llama.cpp, LM Studio) are told with or without `/v1`; a whole endpoint pasted from a
+manual is understood too.
+
+Lines of a streamed reply -> the JSON objects in it: server-sent events, or one object per line. Pure.
+
+What a model's server said no with: HTTP statuses and errors inside a reply, in our words. Pure.
+
+What a wire format must offer, and what all of them share: reading of JSON arguments, ids, text of an outcome.
 
 A `Wire` is pure: it writes a request's body and reads replies, and never sends anything. `Reading` takes the pieces of
 one reply, streamed or whole, and ends as a Turn.
@@ -7,26 +16,178 @@ one reply, streamed or whole, and ends as a Turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from onetool_ipy.core.errors import InvalidOutput
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import (
+    CallFailure,
+    ExecutionFailed,
+    InvalidConfig,
+    InvalidOutput,
+    OneToolError,
+    RateLimited,
+    TooLarge,
+)
+from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.formats import Offer
 from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, Turn, Usage
+from onetool_ipy.net import Reply
+from onetool_ipy.net.rules import is_passing
+
+if TYPE_CHECKING:
+    from onetool_ipy.net import Rules
 
 __all__ = [
     "Ask",
+    "Pieces",
     "Reading",
     "Wire",
     "arguments_of",
     "as_json_object",
+    "base_of",
     "count",
+    "may_pass",
+    "refused",
+    "rules_for",
     "said_text",
     "system_text",
     "text_of",
     "with_options",
+    "words_of",
 ]
+
+_MAX_BYTES = 32 * 1024 * 1024
+
+
+def base_of(url: str, *, version: str, endpoints: tuple[str, ...] = ()) -> str:
+    """The base that endpoints are appended to, without a slash at its end.
+
+    `version` is added where the address names no path; `endpoints` at its end are what someone pasted with it.
+    """
+    base = url.strip().rstrip("/")
+    for endpoint in endpoints:
+        base = base.removesuffix(endpoint).rstrip("/")
+    _, _, rest = base.partition("://")
+    return base if "/" in rest or not version else f"{base}/{version}"
+
+
+def rules_for(url: str) -> Rules:
+    """What holds for requests to a model: its own host and port, and no other. It may be a private one."""
+    import httpx
+
+    from onetool_ipy.net import Hosts, Rules
+    from onetool_ipy.net.hosts import place_of
+
+    try:
+        place = place_of(httpx.URL(url))
+    except httpx.InvalidURL as exc:
+        raise InvalidConfig(f"The model's base_url is not valid: {exc}") from None
+    except OneToolError as exc:
+        raise InvalidConfig(f"The model's base_url cannot be used: {exc.message}", hint=exc.hint) from None
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    return Rules(
+        hosts=Hosts([f"{host}:{place.port}"]), allow_private=True, max_bytes=_MAX_BYTES, tries=1, max_redirects=0
+    )
+
+
+_END = "[DONE]"
+
+
+class Pieces:
+    """Fed with lines; gives objects. `is_over` once the server said that no more will come."""
+
+    def __init__(self, *, is_sse: bool) -> None:
+        self.is_over = False
+        self._is_sse = is_sse
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> Iterator[dict[str, Any]]:
+        """Take a line, without its end."""
+        if not self._is_sse:
+            yield from self._objects(line)
+        elif not line:
+            yield from self.finish()
+        elif line.startswith("data:"):
+            self._data.append(line[5:].removeprefix(" "))
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Take the end of an event, or of all."""
+        text, self._data = "\n".join(self._data), []
+        yield from self._objects(text)
+
+    def _objects(self, text: str) -> Iterator[dict[str, Any]]:
+        if not text.strip() or self.is_over:
+            return
+        if text.strip() == _END:
+            self.is_over = True
+            return
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidOutput("A part of the model's reply is not JSON.", hint="Ask again.") from None
+        if not isinstance(found, dict):
+            raise InvalidOutput("A part of the model's reply is not a JSON object.", hint="Ask again.")
+        yield found
+
+
+_MAX_WORDS = 300
+
+_ALSO_PASSING = (500, 529)
+
+
+def may_pass(status: int) -> bool:
+    """Whether another try may do better."""
+    return is_passing(status) or status in _ALSO_PASSING
+
+
+def refused(model: Model, reply: Reply, attempts: int) -> CallFailure:
+    """The failure of a request that was answered with something else than a reply."""
+    status = reply.status
+    said = words_of(_json(reply))
+    kind: type[CallFailure] = {429: RateLimited, 413: TooLarge}.get(status, ExecutionFailed)
+    return kind(
+        f"The model '{model.name}' answered {status}" + (f": {said}" if said else "."),
+        hint=_hint(model, reply),
+        details={"status": status, "attempts": attempts},
+    )
+
+
+def words_of(data: Any) -> str:
+    """What an error says, on one line; "" where there is none."""
+    found = data.get("error") if isinstance(data, dict) else data
+    if isinstance(found, dict):
+        found = found.get("message") or found.get("type") or found
+    if found is None or found == "":
+        return ""
+    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    return values.cut(" ".join(text.split()), _MAX_WORDS)
+
+
+def _json(reply: Reply) -> Any:
+    if not reply.is_json:
+        return reply.text if reply.mime == "text/plain" else None
+    try:
+        found = reply.json()
+    except CallFailure:
+        return reply.text
+    return found[0] if isinstance(found, list) and found else found  # Gemini's streams answer with a list
+
+
+def _hint(model: Model, reply: Reply) -> str:
+    status = reply.status
+    if status in (401, 403):
+        where = f"the secret '{model.key}'" if model.key else "that the model has a 'key: SECRET_NAME'"
+        return f"Check {where} in the configuration."
+    if status == 404:
+        return f"Check 'model: {model.model}' and its base_url in onetool.yaml."
+    if status == 429 and (wait := reply.headers.get("retry-after")):
+        return f"It says: try again in {wait}" + (" s." if wait.isdigit() else ".")
+    if 300 <= status < 400:
+        return "It is elsewhere: write its real address as base_url."
+    return "Try again later." if status >= 500 or status == 429 else ""
+
 
 Json = dict[str, Any]
 

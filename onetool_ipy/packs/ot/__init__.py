@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from onetool_ipy.packs.ot.catalog import Catalog
-from onetool_ipy.packs.ot.desk import Desk
-from onetool_ipy.packs.ot.guide import Guide
-from onetool_ipy.packs.ot.mapping import Mapping
-from onetool_ipy.packs.ot.state import State
-from onetool_ipy.packs.ot.stored import Stored
+from onetool_ipy.packs.ot.context import Desk
+from onetool_ipy.packs.ot.health import State
+from onetool_ipy.packs.ot.help import Guide
+from onetool_ipy.packs.ot.map import Mapping
+from onetool_ipy.packs.ot.results import Stored
 from onetool_ipy.packs.ot.usage import UsageTools
 
 __all__ = ["Desk", "functions"]

@@ -1,22 +1,58 @@
-"""What there is: `ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version` (spec 001)."""
+"""Snippets as 001 prints them: definition, example invocation and what it expands to.
+
+What there is: `ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version` (spec 001).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from onetool_ipy._version import __version__
-from onetool_ipy.core import schema
+from onetool_ipy.base.errors import CallFailure, OneToolError
+from onetool_ipy.base.search import contains
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.core.errors import CallFailure
-from onetool_ipy.core.match import contains
-from onetool_ipy.core.model import ToolSpec
-from onetool_ipy.packs.ot import snippets_text
-from onetool_ipy.packs.ot.desk import Desk
-from onetool_ipy.packs.ot.edge import choice, worded
-from onetool_ipy.render.shown import Listing, Record, Text
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.packs.ot.context import Desk, choice, worded
+from onetool_ipy.render.views import Listing, Record, Text
+from onetool_ipy.render.yaml_flow import flow, inline
+from onetool_ipy.schema.read import signature_text
+from onetool_ipy.snippets.definition import MISSING, Param, Snippet, example_of
 
-__all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "tool_row"]
+__all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "page", "tool_row"]
+
+
+def page(snippet: Snippet) -> str:
+    """One snippet, to the letter of 001."""
+    lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
+    lines += ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)] if snippet.params else ["params: {}"]
+    lines += ["body: |", *(f"  {line}".rstrip() for line in snippet.body.rstrip("\n").split("\n"))]
+    return "\n".join([*lines, "", *_example(snippet)])
+
+
+def _example(snippet: Snippet) -> list[str]:
+    try:
+        line, expansion = example_of(snippet)
+    except OneToolError as exc:
+        return [f"# No example: {exc.message}"]
+    return ["# Example with defaults:", f"# {line}", "# Expands to:", *expansion.rstrip("\n").split("\n")]
+
+
+def _param(param: Param) -> str:
+    said = {
+        "type": param.declared or None,
+        "default": param.default,
+        "description": param.description or None,
+    }
+    parts = []
+    for key, value in said.items():
+        if value is MISSING or (value is None and key != "default"):
+            continue
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
+        parts.append(f"{key}: {shown}")
+    return "{" + ", ".join(parts) + "}"
+
 
 Info = Literal["list", "min", "full"]
 INFO: tuple[Info, ...] = get_args(Info)
@@ -124,7 +160,7 @@ class Catalog:
             return Listing(snippet.name for snippet in found)
         if info == "min":
             return Listing(f"{snippet.name}: {snippet.description}".rstrip() for snippet in found)
-        return Text("\n\n".join(snippets_text.page(snippet) for snippet in found))
+        return Text("\n\n".join(page(snippet) for snippet in found))
 
     @mark(read_only=True)
     @worded
@@ -176,7 +212,7 @@ def tool_row(spec: ToolSpec) -> Mapping[str, Any]:
 
 def _signature(spec: ToolSpec) -> str:
     """The signature; 001 wants `'...'` for an optional argument of a server's tool, every other place has `...`."""
-    return schema.signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
+    return signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
 
 
 def pack_text(desk: Desk, name: str, specs: list[ToolSpec]) -> str:

@@ -10,14 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.packs.ot.desk import Desk
-from onetool_ipy.packs.ot.edge import Returned, worded
+from onetool_ipy.packs.ot.context import Desk, Returned, worded
 from onetool_ipy.render import html
-from onetool_ipy.render.counted import counted
-from onetool_ipy.render.shown import Listing, Record
+from onetool_ipy.render.views import Listing, Record, counted
 
 __all__ = ["Plot", "Stats", "UsageTools"]
 
@@ -160,8 +158,8 @@ class UsageTools:
 
     def _write(self, output: str, record: Stats) -> Path:
         """Write the report; never through a link, never over a file that is no report."""
+        from onetool_ipy.base.files import write_whole
         from onetool_ipy.render import report
-        from onetool_ipy.stores.files import write_whole
 
         page = report.usage_page(
             record, record["tools"], record.series, made=self._desk.now().isoformat(" ", "minutes")

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import Problem
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.journal import FIELDS, JournalEnd, JournalLines, JournalReader, open_journals, parse
 from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span
 

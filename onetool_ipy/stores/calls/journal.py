@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import ref
 
-from onetool_ipy.core.model import Problem
-from onetool_ipy.stores.files import StoreError, make_folder
+from onetool_ipy.base.files import StoreError, make_folder
+from onetool_ipy.core.tool import Problem
 
 if sys.platform != "win32":
     import fcntl

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import Problem, Record, ToolResult, Trip
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.core.tool import Problem, Record, ToolResult, Trip
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 

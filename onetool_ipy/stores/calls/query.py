@@ -15,8 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.config.settings import Stats
-from onetool_ipy.core.errors import OneToolError
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool

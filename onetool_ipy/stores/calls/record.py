@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from onetool_ipy.core import values
+from onetool_ipy.base import values
 
 __all__ = ["MAX_ARGS_BYTES", "excerpt", "measure", "short_text"]
 

@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onetool_ipy.core.model import Problem
+from onetool_ipy.base.files import StoreError, locked
+from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls import landed
 from onetool_ipy.stores.calls.database import (
     COLUMNS,
@@ -35,7 +36,6 @@ from onetool_ipy.stores.calls.database import (
 )
 from onetool_ipy.stores.calls.journal import JournalEnd, JournalReader, are_calls, open_journals, parse
 from onetool_ipy.stores.calls.rollup import DAY_US, Rollup, by_hour_and_tool, by_span
-from onetool_ipy.stores.files import StoreError, locked
 
 if TYPE_CHECKING:
     import sqlite3

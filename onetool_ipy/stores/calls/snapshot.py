@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onetool_ipy.core.errors import OneToolError
-from onetool_ipy.core.model import Problem
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import StoreError
+from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.database import (
     KEEP,
     Keep,
@@ -37,7 +38,6 @@ from onetool_ipy.stores.calls.journal import (
     parse,
 )
 from onetool_ipy.stores.calls.repair import repair, salvage, set_aside
-from onetool_ipy.stores.files import StoreError
 
 if TYPE_CHECKING:
     import sqlite3

@@ -25,8 +25,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onetool_ipy.config.value import Value
-from onetool_ipy.stores.files import Draft, StoreError
+from onetool_ipy.base.files import Draft, StoreError
+from onetool_ipy.base.records import Value
 
 __all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "NewerResult", "Outline", "show"]
 

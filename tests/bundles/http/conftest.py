@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.masking import Secrets
 from onetool_ipy.bundles.http import HttpDefinition, HttpRunner, Limits, compile_http
-from onetool_ipy.config.secrets import Secrets
 from onetool_ipy.net import Hosts, Road, Rules
 from tests.net.conftest import make_road, road, server
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput, MissingSecret
 from onetool_ipy.bundles.http import HttpDefinition
-from onetool_ipy.core.errors import ExecutionFailed, InvalidArgs, InvalidOutput, MissingSecret
 from tests.bundles.http.conftest import Clock, Make
 from tests.harness.stub import Asked, Stub
 from tests.net.loopback import Loopback

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from onetool_ipy.core.errors import (
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.errors import (
     CallTimeout,
     ExecutionFailed,
     InvalidArgs,
@@ -22,8 +23,6 @@ from onetool_ipy.core.errors import (
     RateLimited,
     TooLarge,
 )
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Retry, Road, Rules
 from tests.bundles.http.conftest import Clock, Make
 from tests.net.conftest import MakeRoad

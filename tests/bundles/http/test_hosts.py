@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from onetool_ipy.core.errors import ExecutionFailed, HostNotAllowed
+from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
 from onetool_ipy.net import Road
 from tests.bundles.http.conftest import Make
 from tests.net.conftest import MakeRoad

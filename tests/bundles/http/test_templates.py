@@ -10,8 +10,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
+from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, MissingSecret, TooLarge
 from onetool_ipy.bundles.http import HttpDefinition
-from onetool_ipy.core.errors import ExecutionFailed, InvalidArgs, InvalidTool, MissingSecret, TooLarge
 from tests.bundles.http.conftest import Make
 from tests.net.conftest import MakeRoad
 from tests.net.loopback import Loopback

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http import HttpDefinition, compile_http
 from onetool_ipy.bundles.importing import import_curl
-from onetool_ipy.bundles.importing.curl_names import is_secret
+from onetool_ipy.bundles.importing.curl import is_secret
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.core.errors import InvalidRequest
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Hosts, Road, Rules
 from tests.harness.patience import HANG_S
 from tests.harness.stub import Asked, Stub

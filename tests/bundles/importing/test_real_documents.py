@@ -14,14 +14,13 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.errors import CallFailure, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http import HttpDefinition, HttpRunner, compile_http
 from onetool_ipy.bundles.importing import Draft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.core.errors import CallFailure, InvalidArgs, InvalidOutput
-from onetool_ipy.core.loop import Background
-from onetool_ipy.core.samples import samples
-from onetool_ipy.core.workers import Workers
 from onetool_ipy.net import Hosts, Road, Rules
+from onetool_ipy.schema.sample import samples
 from tests.bundles.importing.judge import Judge
 from tests.harness.stub import Asked, Stub
 from tests.harness.surroundings import ROOT

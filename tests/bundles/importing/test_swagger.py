@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox
+from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing import import_openapi
-from onetool_ipy.core.errors import InvalidRequest
-from onetool_ipy.faces import making
+from onetool_ipy.faces import creation
 from tests.core.support import Project
 from tests.net.loopback import Loopback, Seen
 
@@ -165,7 +165,7 @@ def make(project: Project, server: Loopback) -> Make:
         box = project.open(f'version: 1\nhttp: {{allowed_hosts: ["{host}"]}}')
         draft = import_openapi(text.replace("HOST", host), slug="api")
         assert draft.hosts == [host]
-        making.store_draft(box, draft)
+        creation.store_draft(box, draft)
         return box
 
     return made

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uuid_utils
 
-from onetool_ipy.core.errors import Forbidden
+from onetool_ipy.base.errors import Forbidden
 from onetool_ipy.faces.rest.projects import Projects
 from tests.conftest import FreshKernel
 from tests.faces.rest.conftest import Api, write_config

@@ -13,10 +13,11 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from onetool_ipy import open_toolbox, tool
-from onetool_ipy.core.match import Index, entry_of
-from onetool_ipy.core.model import ToolResult
-from onetool_ipy.faces.ipython.display import keep
-from onetool_ipy.faces.widgets.desk import Desk
+from onetool_ipy.base.search import Index
+from onetool_ipy.core.registry import entry_of
+from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.faces.notebook.display import keep
+from onetool_ipy.faces.widgets.requests import Desk
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S
 

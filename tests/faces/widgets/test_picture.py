@@ -10,8 +10,8 @@ import pytest
 from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.errors import OneToolError, UsageProblem
-from onetool_ipy.faces.widgets.screens import Screens
+from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.faces.widgets.widget import Screens
 from onetool_ipy.toolbox import Toolbox
 
 SECRET = "s3cr3t-in-a-picture"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.toolbox import Toolbox
 
 MakeBox = Callable[..., Toolbox]

@@ -9,7 +9,7 @@ from unicodedata import east_asian_width
 
 import pytest
 
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask import Watch
 from onetool_ipy.llm.ask.answer import Answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.decorate import tool
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 from tests.bundles.aids import go, http

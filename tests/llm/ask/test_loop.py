@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.errors import ExecutionFailed, RateLimited, UsageProblem
+from onetool_ipy.base.errors import ExecutionFailed, RateLimited, UsageProblem
 from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, Turn, Usage, User
 from onetool_ipy.llm.ask import Answer, Session, Watch
 from onetool_ipy.llm.messages import Message

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.errors import UsageProblem
-from onetool_ipy.core.model import CallSource, ToolSpec
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces

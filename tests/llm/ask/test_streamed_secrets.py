@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.config.secrets import Secrets
-from onetool_ipy.faces.ipython.ask_view import TerminalView
+from onetool_ipy.base.masking import Secrets
+from onetool_ipy.faces.notebook.ask import TerminalView
 from onetool_ipy.llm import Turn
 from onetool_ipy.llm.ask import Watch
 from tests.llm.ask.conftest import MakeBox

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.model import ToolCall, ToolResult
+from onetool_ipy.core.tool import ToolCall, ToolResult
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 

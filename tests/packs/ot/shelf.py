@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.model import ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from tests.core.support import Project
 
 __all__ = ["CONFIG", "RESEARCH", "filled", "proxy_tools"]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolSpec, __version__
-from onetool_ipy.core.errors import ToolCallError
-from onetool_ipy.core.snippets import read_snippet
-from onetool_ipy.render.shown import ErrorText
+from onetool_ipy.base.errors import ToolCallError
+from onetool_ipy.render.views import ErrorText
+from onetool_ipy.snippets.definition import read_snippet
 from tests.core.support import Project
 from tests.packs.ot.shelf import RESEARCH, filled
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.core.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
+from onetool_ipy.base.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
 from tests.harness.patience import HANG_S
 
 SECRET = "sk-map-0123456789"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import hostile, others_python, wait_until_gone

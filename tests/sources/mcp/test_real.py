@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core import schema
 from onetool_ipy.render.media import Blocks, Image, Link, Resource
+from onetool_ipy.schema.read import identifier, params
 from tests.harness.surroundings import ROOT
 
 # How many tools each lists, as installed by tests/servers.txt and tests/node/package-lock.json.
@@ -65,7 +65,7 @@ def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> No
         server, _, tool = row["name"].partition(".")
         wanted = recorded(server)[tool]["inputSchema"]
         required = set(wanted.get("required", ()))
-        labels = {param.name: label for param in schema.params(wanted) for label in [schema.identifier(param.name)]}
+        labels = {param.name: label for param in params(wanted) for label in [identifier(param.name)]}
         head, _, rest = row["signature"].partition("(")
         assert head == row["name"]
         (function,) = ast.parse(f"def f({rest}: ...").body

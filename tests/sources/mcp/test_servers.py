@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.core.errors import OneToolError, Unavailable, UsageProblem
-from onetool_ipy.sources.mcp import read_server
+from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy.mcp import read_server
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import HOSTILE, hostile, wait_until_gone, write_project
 

@@ -1,0 +1,1 @@
+"""Knows nothing of tools: records, values, files, masking, threads and the event loop."""

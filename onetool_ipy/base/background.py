@@ -1,0 +1,706 @@
+"""A lock that is free in a forked child, whoever held it in the parent.
+
+`with lock.mine():` enters a lock of C, so that no interrupt can come between taking and noting it. What the lock guards
+must be whole at any moment for those who do not hold it (an index that is replaced, an object that is there or not):
+the child sees it as it was at the fork.
+
+Turn what a function left unfinished (coroutine, generator, async generator) into its value or its values.
+
+One background event loop in one daemon thread, for all async tools of a toolbox; and the count of given-up calls.
+
+It starts at first need and never keeps the process alive. A call past its limit is cancelled; one that does not mind
+is given up: its late result is dropped, and it counts in `GivenUp` as long as it runs. A tool that blocks the loop gets
+`Abandoned` thrown into it, which ends Python code; where that does not help, the loop is left to it and a new one
+started. After a fork the child starts its own. asyncio and ctypes are imported at first need: a shell without them
+would pay 20 ms.
+
+Daemon threads for sync tools that must not hold up their caller: under a limit, or called from async code.
+
+They start at first need, are reused, leave after a while without work, and never keep the process alive. A call past
+its limit is given up: its late result is dropped, `Abandoned` is thrown into its thread (Python code ends by it; a call
+into C ends when it ends), and it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit
+run at once, others wait their turn: so never more than that many can be left behind. After a fork the child starts its
+own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from contextvars import Context, copy_context
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal
+
+from onetool_ipy.base.errors import CallCancelled, CallTimeout, TooLarge, Unavailable
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
+__all__ = [
+    "GRACE_S",
+    "HEARS_S",
+    "LAZY",
+    "MAX_ABANDONED",
+    "MAX_ITEMS",
+    "Abandoned",
+    "Background",
+    "ForkLock",
+    "GivenUp",
+    "Lane",
+    "Overtime",
+    "Raised",
+    "Running",
+    "Task",
+    "Workers",
+    "collected",
+    "finished",
+    "hidden_stop",
+    "is_cancellation",
+    "outcome",
+    "throw_into",
+    "too_late",
+    "unstopped",
+]
+
+
+class ForkLock:
+    """A re-entrant lock; each process has its own."""
+
+    __slots__ = ("_lock", "_pid")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+
+    def mine(self) -> AbstractContextManager[object]:
+        """The lock of this process."""
+        if self._pid != os.getpid():
+            self._lock, self._pid = threading.RLock(), os.getpid()
+        return self._lock
+
+
+MAX_ITEMS = 1_000_000
+"""How many items of a generator are collected before it counts as endless."""
+
+LAZY = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
+"""The types of what is unfinished."""
+
+
+class Raised(Exception):
+    """Carries a BaseException that a tool raised to where its call ends.
+
+    Raised as it is, asyncio and coroutines would take it for their own: SystemExit ends a loop, GeneratorExit a wait.
+    """
+
+    def __init__(self, inner: BaseException) -> None:
+        super().__init__(inner)
+        self.inner = inner
+
+
+def collected(items: Iterator[Any]) -> list[Any]:
+    """All items of a generator."""
+    found = list(itertools.islice(items, MAX_ITEMS + 1))
+    if len(found) > MAX_ITEMS:
+        raise _endless()
+    return found
+
+
+async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
+    """Begin async work and see it through; past the limit it is cancelled, and its late result is dropped."""
+    if limit_s is None:
+        return await _awaited(begin())
+    import asyncio
+
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            value = await _awaited(begin())
+    except Exception as exc:
+        if not limit.expired():
+            raise  # the tool's own
+        raise too_late(limit_s) from (None if isinstance(exc, TimeoutError) else exc)
+    if limit.expired():
+        raise too_late(limit_s)
+    return value
+
+
+async def _awaited(value: Any) -> Any:
+    try:
+        return await _settled(value)
+    except Exception:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
+        raise _carried(exc) from None
+
+
+async def _settled(value: Any) -> Any:
+    if isinstance(value, types.GeneratorType):
+        return collected(value)
+    if isinstance(value, AsyncIterator):
+        found = []
+        async for item in value:
+            found.append(item)
+            if len(found) > MAX_ITEMS:
+                raise _endless()
+        return found
+    return await value if hasattr(type(value), "__await__") else value
+
+
+def unstopped(work: Callable[[], Any]) -> Any:
+    """Do `work` in a thread where nobody presses Stop: an interrupt is the tool's own, and ends it alone."""
+    try:
+        return work()
+    except Exception:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
+        raise _carried(exc) from None
+
+
+def _carried(exc: BaseException) -> BaseException:
+    """What stands for a BaseException that came out of a tool where nobody presses Stop."""
+    if isinstance(exc, KeyboardInterrupt):
+        return CallCancelled("The tool raised KeyboardInterrupt.")
+    return exc if isinstance(exc, Abandoned) or is_cancellation(exc) else Raised(exc)
+
+
+def _endless() -> TooLarge:
+    return TooLarge(f"The tool yields more than {MAX_ITEMS:,} items.", hint="Let it take a limit.")
+
+
+MAX_ABANDONED = 8
+GRACE_S = 0.3
+"""How much longer than its limit an async tool is waited for, so that it can end by being cancelled."""
+
+HEARS_S = 0.2
+"""How long the main thread waits at a time: a signal that comes in the moment before is noticed at the end only."""
+
+_ANSWER_S = 0.15
+_CLOSE_S = 0.5
+
+
+class Abandoned(BaseException):
+    """Thrown into a thread whose call was given up; ends Python code at its next bytecode."""
+
+
+class Overtime(CallTimeout):
+    """A call ran past the time that was left for it."""
+
+    def of(self, tool: str, limit_s: float | None) -> CallTimeout:
+        """The same, in the words of whoever knows the tool and its whole limit."""
+        told = CallTimeout(f"No result of '{tool}' within {limit_s or 0:g} s.", hint=self.hint)
+        told.__cause__ = self.__cause__
+        return told
+
+
+def too_late(limit_s: float | None) -> Overtime:
+    """The failure of a call that ran past its limit."""
+    return Overtime(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
+
+
+def hidden_stop(exc: BaseException) -> BaseException | None:
+    """The interrupt that this is, or that became something else.
+
+    A group of exceptions may hold it. Where it comes in the moment in which a `Condition` of `threading` has let go of
+    its lock, the lock cannot be let go of again, and an error says so.
+    """
+    if isinstance(exc, (KeyboardInterrupt, Abandoned)):
+        return exc
+    if isinstance(exc, BaseExceptionGroup):
+        return next(filter(None, map(hidden_stop, exc.exceptions)), None)
+    stop = exc.__context__ if isinstance(exc, RuntimeError) and "un-acquired lock" in str(exc) else None
+    return stop if isinstance(stop, (KeyboardInterrupt, Abandoned)) else None
+
+
+def outcome(future: Future[Any], timeout_s: float | None) -> Any:
+    """`future.result(timeout_s)` that hears of Stop at once.
+
+    A signal that comes in the moment before Python begins to wait is noticed at the end of the wait only: so the main
+    thread, which is the one to hear of it, waits a little at a time.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return future.result(timeout_s)
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = HEARS_S if until is None else min(until - time.monotonic(), HEARS_S)
+        try:
+            return future.result(max(left_s, 0))
+        except TimeoutError:
+            if future.done() or (until is not None and time.monotonic() >= until):
+                raise
+        except RuntimeError as exc:
+            if (stop := hidden_stop(exc)) is not None:
+                raise stop from None
+            raise
+
+
+class GivenUp:
+    """The calls that were given up and are still running."""
+
+    def __init__(self) -> None:
+        self._alive: list[Callable[[], bool]] = []
+        self._pid = os.getpid()
+
+    def add(self, is_alive: Callable[[], bool]) -> None:
+        self.count()
+        self._alive.append(is_alive)
+
+    def count(self) -> int:
+        """How many there are now."""
+        if self._pid != os.getpid():
+            self._pid, self._alive = os.getpid(), []
+        for is_alive in tuple(self._alive):
+            if not is_alive() and is_alive in self._alive:
+                self._alive.remove(is_alive)
+        return len(self._alive)
+
+    def require_room(self) -> None:
+        """Raise Unavailable where as many as may be are still running."""
+        if self._alive and self.count() >= MAX_ABANDONED:
+            raise Unavailable(
+                f"{MAX_ABANDONED} earlier calls that ran past their limit are still running.",
+                hint="Restart the kernel, or wait for them to end.",
+            )
+
+
+Work = Callable[[], Awaitable[Any]]
+"""Begins the work when it is called, on the loop."""
+
+
+class Background:
+    """One event loop in one daemon thread."""
+
+    _loop: asyncio.AbstractEventLoop | None
+    _thread: threading.Thread | None
+    _unbegun: set[Running]
+
+    def __init__(self, given_up: GivenUp | None = None) -> None:
+        self._given_up = given_up or GivenUp()
+        self._reset()
+
+    def is_here(self) -> bool:
+        """Whether the running code is on the background loop's own thread."""
+        return self._thread is threading.current_thread()
+
+    def submit(self, work: Work, limit_s: float | None = None) -> Running:
+        """Begin async work on the loop, in a copy of the caller's context; where it has a limit, if there is room."""
+        running = Running()
+        self._submit(running, work, limit_s)
+        return running
+
+    def run(self, work: Work, limit_s: float | None = None) -> Any:
+        """Run async work from sync code and wait for it; give it up past its limit or on an interrupt."""
+        from concurrent.futures import CancelledError
+
+        running = Running()
+        try:
+            self._submit(running, work, limit_s)
+            return outcome(running.future, None if limit_s is None else limit_s + GRACE_S)
+        except CancelledError:
+            raise CallCancelled("The tool was cancelled.") from None
+        except TimeoutError:
+            if running.future.done():
+                return running.future.result()  # it came at the last moment, or is the tool's own TimeoutError
+            self.give_up(running)
+            self.revive()
+            raise too_late(limit_s) from None
+        except BaseException:
+            if not running.future.done():
+                self.give_up(running)
+            raise
+
+    async def wait(self, running: Running, limit_s: float | None = None) -> Any:
+        """Wait for work from async code, on this loop or on another; give it up past its limit or on cancellation."""
+        import asyncio
+
+        outer = asyncio.wrap_future(running.future)
+        try:
+            await asyncio.wait({outer}, timeout=None if limit_s is None else limit_s + GRACE_S)
+        except BaseException:
+            self.give_up(running)
+            raise
+        if outer.cancelled():
+            raise CallCancelled("The tool was cancelled.")
+        if outer.done():
+            return outer.result()
+        self.give_up(running)
+        if not self.is_here():
+            await asyncio.to_thread(self.revive)
+        raise too_late(limit_s)
+
+    def give_up(self, running: Running) -> None:
+        """Cancel work; as long as it does not mind, it counts as given up."""
+        running.cancel()
+        self._given_up.add(running.is_alive)
+
+    def revive(self) -> None:
+        """Where a tool blocks the loop, try to end that tool; where it cannot be ended, leave the loop to it."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or _answers(loop):
+            return
+        throw_into(thread)
+        if _answers(loop) or self._loop is not loop:
+            return
+        self._loop = self._thread = None
+        _retire(loop)
+
+    def close(self) -> None:
+        """Stop the loop, cancelling what runs on it; may be called twice. A later call starts a new one."""
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        with suppress(RuntimeError):  # it is closed already
+            loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(_CLOSE_S)
+
+    def _submit(self, running: Running, work: Work, limit_s: float | None) -> None:
+        if limit_s is not None:
+            self._given_up.require_room()
+        loop, unbegun = self._ready()
+        try:
+            loop.call_soon_threadsafe(running.begin, work, loop, unbegun)
+        except RuntimeError:  # it was closed in this moment
+            raise CallCancelled("The toolbox was closed.") from None
+
+    def _ready(self) -> tuple[asyncio.AbstractEventLoop, set[Running]]:
+        if self._pid != os.getpid():
+            self._reset()
+        with self._lock:
+            if self._loop is None or self._loop.is_closed():
+                import asyncio
+
+                loop, unbegun = asyncio.new_event_loop(), set[Running]()
+                thread = threading.Thread(target=_serve, args=(loop, unbegun), name="onetool-loop", daemon=True)
+                try:
+                    thread.start()
+                except BaseException:  # an interrupt: it may serve all the same
+                    loop.call_soon_threadsafe(loop.stop)
+                    raise
+                self._thread, self._loop, self._unbegun = thread, loop, unbegun
+            return self._loop, self._unbegun
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._loop = self._thread = None
+        self._unbegun = set()
+        self._pid = os.getpid()
+
+
+class Running:
+    """Work on the background loop: its future, and whether its code still runs.
+
+    The work tells its outcome itself, in its last step. That of `run_coroutine_threadsafe` would come by two futures
+    and another turn of the loop.
+    """
+
+    __slots__ = ("_state", "_task", "future")
+
+    def __init__(self) -> None:
+        from concurrent.futures import Future
+
+        self.future: Future[Any] = Future()
+        self._task: asyncio.Task[None] | None = None
+        self._state: Literal["new", "begun", "over"] = "new"
+
+    def is_alive(self) -> bool:
+        return self._state == "begun"
+
+    def cancel(self) -> None:
+        """Drop what it gives, and ask it to end."""
+        if self._state == "new":
+            self._state = "over"
+        self.future.cancel()
+        task = self._task
+        if task is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def begin(self, work: Work, loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
+        """On the loop: begin the work in a task of its own, unless it was given up before."""
+        if self._state == "new":
+            unbegun.add(self)
+            self._task = loop.create_task(self._follow(work, unbegun))
+
+    async def _follow(self, work: Work, unbegun: set[Running]) -> None:
+        """Do the work and tell its outcome; once it was given up, that is dropped."""
+        from asyncio import CancelledError
+        from concurrent.futures import InvalidStateError
+
+        unbegun.discard(self)
+        if self._state == "over":
+            return
+        self._state = "begun"
+        try:
+            value = await work()
+        except CancelledError:
+            self._state = "over"
+        except BaseException as exc:  # noqa: BLE001 - whatever it raises belongs to the one who waits
+            self._state = "over"
+            with suppress(InvalidStateError):  # it was given up
+                self.future.set_exception(exc)
+        else:
+            self._state = "over"
+            with suppress(InvalidStateError):
+                self.future.set_result(value)
+        finally:
+            self._task = None
+            if not self.future.done():
+                self.future.cancel()
+
+
+def throw_into(thread: threading.Thread) -> None:
+    """Throw `Abandoned` into a thread; it arrives when the thread next runs Python code."""
+    import ctypes
+
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Abandoned))
+
+
+def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop still turns."""
+    turned = threading.Event()
+    try:
+        loop.call_soon_threadsafe(turned.set)
+    except RuntimeError:  # it is closed
+        return False
+    return turned.wait(_ANSWER_S)
+
+
+def _retire(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a loop that was left end by itself, once it turns again and its other work is done."""
+    import asyncio
+
+    async def wind_down() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(wind_down(), loop)
+
+
+def _served(loop: asyncio.AbstractEventLoop) -> bool:
+    """Run the loop until it is stopped; False where a tool's own task ended it, which others must not suffer from."""
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):  # asyncio hands these on to whoever runs the loop
+        return False
+    return True
+
+
+def _serve(loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
+    import asyncio
+
+    asyncio.set_event_loop(loop)
+    with suppress(Abandoned):
+        while not _served(loop):
+            pass
+    with suppress(Abandoned):
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending, timeout=_CLOSE_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    for running in tuple(unbegun):
+        running.cancel()  # its task was cancelled before its first step, so it could not tell
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it was told to end, and did not
+    loop.close()
+
+
+Lane = Literal["limited", "free", "own"]
+"""Who may run at once: calls under a limit, calls without one, and work that another call waits for (no bound)."""
+
+_MOST: dict[Lane, int] = {"limited": MAX_ABANDONED, "free": 32, "own": 1_000_000}
+_MAX_IDLE = 4
+_IDLE_S = 2.0
+
+
+class Task:
+    """One piece of work for a worker, in a copy of its caller's context."""
+
+    __slots__ = ("context", "future", "lane", "work", "worker")
+
+    def __init__(self, work: Callable[[], Any], lane: Lane) -> None:
+        from concurrent.futures import Future
+
+        self.work = work
+        self.lane: Lane = lane
+        self.context: Context = copy_context()
+        self.worker: _Worker | None = None
+        self.future: Future[Any] = Future()
+
+    def is_alive(self) -> bool:
+        """Whether a worker is at it, given up or not."""
+        return self.worker is not None and self.worker.task is self
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self.context.run(self.work)
+        except BaseException as exc:  # noqa: BLE001 - whatever a tool raises belongs to the one who waits
+            self.future.set_exception(exc)
+        else:
+            self.future.set_result(result)
+
+
+class Workers:
+    """Daemon threads that run sync functions, reused when idle; each lane has its own bound."""
+
+    def __init__(self, given_up: GivenUp | None = None) -> None:
+        self._given_up = given_up or GivenUp()
+        self._reset()
+
+    def abandoned(self) -> int:
+        """How many given-up calls, of sync and of async tools, are still running."""
+        return self._given_up.count()
+
+    def submit(self, work: Callable[[], Any], lane: Lane = "own") -> Task:
+        """Let a worker do `work`, in a copy of the caller's context; it waits where its lane is full."""
+        task = Task(work, lane)
+        self._submit(task)
+        return task
+
+    def run(self, work: Callable[[], Any], timeout_s: float | None, lane: Lane = "limited") -> Any:
+        """Run `work` and wait; past the limit, or on an interrupt, give it up."""
+        task = Task(work, lane)
+        try:
+            self._submit(task)
+            return outcome(task.future, timeout_s)
+        except TimeoutError:
+            if task.future.done():
+                return task.future.result()  # it came at the last moment, or is the tool's own TimeoutError
+            self.abandon(task)
+            raise too_late(timeout_s) from None
+        except BaseException:
+            self.abandon(task)
+            raise
+
+    def abandon(self, task: Task) -> None:
+        """Give a task up: drop its result, and try to end it if it has begun."""
+        if task.future.cancel():
+            return
+        with self._lock:  # a worker needs the lock to go on or to leave, so it is still the one to be stopped
+            worker = task.worker
+            if worker is None or worker.task is not task:
+                return  # it has ended meanwhile
+            worker.is_given_up = True
+            throw_into(worker)
+        self._given_up.add(worker.is_alive)
+
+    def close(self) -> None:
+        """Let idle workers go; those at work go when they have ended. A later call starts new ones."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            self._is_closed = True
+            for worker in self._idle:
+                worker.inbox.put(None)
+            self._idle.clear()
+
+    def ended(self, worker: _Worker) -> bool:
+        """A worker's task has ended: give it the next one or let it rest (True), or send it away (False)."""
+        with self._lock:
+            if worker.is_given_up or worker.task is None:
+                return False
+            lane, worker.task = worker.task.lane, None
+            self._busy[lane].discard(worker)
+            if self._waiting[lane]:
+                self._start(self._waiting[lane].popleft(), worker)
+                return True
+            if self._is_closed or len(self._idle) >= _MAX_IDLE:
+                return False
+            self._idle.append(worker)
+            return True
+
+    def left(self, worker: _Worker) -> None:
+        """A worker is gone; what it held is free for one that waits. May be said twice."""
+        with self._lock:
+            task, worker.task = worker.task, None
+            if task is None:
+                return
+            self._busy[task.lane].discard(worker)
+            if self._waiting[task.lane]:
+                self._start(self._waiting[task.lane].popleft())
+
+    def may_leave(self, worker: _Worker) -> bool:
+        """Whether a worker that had nothing to do for a while may go: a task may be on its way to it."""
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+            return worker.inbox.empty()
+
+    def _submit(self, task: Task) -> None:
+        if self._pid != os.getpid():
+            self._reset()
+        self._given_up.require_room()
+        with self._lock:
+            self._is_closed = False
+            if len(self._busy[task.lane]) < _MOST[task.lane]:
+                self._start(task)
+            else:
+                self._waiting[task.lane].append(task)
+
+    def _start(self, task: Task, worker: _Worker | None = None) -> None:
+        """An interrupt may come between any two of these lines: a worker without work leaves, and frees its place."""
+        if worker is None:
+            worker = self._idle.pop() if self._idle else _Worker(self)
+        task.worker, worker.task = worker, task
+        self._busy[task.lane].add(worker)
+        worker.inbox.put(task)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._idle: list[_Worker] = []
+        self._busy: dict[Lane, set[_Worker]] = {lane: set() for lane in _MOST}
+        self._waiting: dict[Lane, deque[Task]] = {lane: deque() for lane in _MOST}
+        self._pid: int = os.getpid()
+
+
+class _Worker(threading.Thread):
+    """A thread that does one task after another until it is given up or sent away."""
+
+    def __init__(self, workers: Workers) -> None:
+        super().__init__(name="onetool-worker", daemon=True)
+        self.inbox: SimpleQueue[Task | None] = SimpleQueue()
+        self.task: Task | None = None
+        self.is_given_up = False
+        self._workers = workers
+        self.start()
+
+    def run(self) -> None:
+        with suppress(Abandoned):  # it may come a moment late, when the task has ended
+            self._work()
+        with suppress(Abandoned):
+            self._workers.left(self)
+        self._workers.left(self)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                task = self.inbox.get(timeout=_IDLE_S)
+            except Empty:
+                if self._workers.may_leave(self):
+                    return
+                continue
+            if task is None:
+                return
+            task.run()
+            del task
+            if not self._workers.ended(self):
+                return
+
+
+def is_cancellation(exc: BaseException) -> bool:
+    """Whether this is asyncio's CancelledError; where asyncio was never loaded there is none."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(exc, asyncio.CancelledError)

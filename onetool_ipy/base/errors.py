@@ -1,0 +1,309 @@
+"""The exception tree; each class knows its code, its reason and its HTTP status.
+
+    OneToolError
+    ├── CallFailure                what a tool, a step or a source raises; the executor turns it into data
+    │   ├── ToolNotFound             tool_not_found   404
+    │   │   ├── NotAllowed             not_allowed    403
+    │   │   ├── Disabled               disabled       403
+    │   │   └── Untrusted              untrusted      403
+    │   ├── InvalidArgs              invalid_args     400
+    │   └── ExecutionFailed          execution_error  502
+    │       ├── CallTimeout            timeout        504
+    │       ├── CallCancelled          cancelled      499
+    │       ├── HostNotAllowed         host_not_allowed 403
+    │       ├── InvalidOutput          invalid_output 502
+    │       ├── Unavailable            unavailable    409
+    │       ├── TooLarge               too_large      413
+    │       ├── TooDeep                recursion      400
+    │       ├── NotApproved            not_approved   403
+    │       ├── RateLimited            rate_limited   429
+    │       └── MissingSecret          missing_secret 409
+    ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
+    │   ├── InvalidRequest (ValueError)  invalid_request  400
+    │   ├── Forbidden                forbidden        403
+    │   ├── NotFound (LookupError)   not_found        404
+    │   ├── Conflict                 conflict         409
+    │   └── BodyTooLarge             too_large        413
+    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
+    ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
+    ├── UsageProblem               a line or command that cannot be understood
+    ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
+    ├── InvalidTool (ValueError)   a definition that cannot be registered
+    │   └── DuplicateTool
+    └── UnknownProvider (ValueError)
+
+A tool's failure is data (`ToolResult.error`); misuse of our API raises. In a notebook each of these shows as its few
+lines of text, by `_render_traceback_`, and never as a page of frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from onetool_ipy.base.printable import printable
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.tool import Failure, ToolResult
+
+__all__ = [
+    "TRUST_IT",
+    "BodyTooLarge",
+    "CallCancelled",
+    "CallFailure",
+    "CallTimeout",
+    "Code",
+    "Conflict",
+    "Disabled",
+    "DuplicateTool",
+    "ExecutionFailed",
+    "Forbidden",
+    "HostNotAllowed",
+    "InvalidArgs",
+    "InvalidConfig",
+    "InvalidOutput",
+    "InvalidRequest",
+    "InvalidTool",
+    "MissingSecret",
+    "NoSuchTool",
+    "NotAllowed",
+    "NotApproved",
+    "NotFound",
+    "OneToolError",
+    "RateLimited",
+    "RequestRefused",
+    "TooDeep",
+    "TooLarge",
+    "ToolCallError",
+    "ToolNotFound",
+    "Unavailable",
+    "UnknownProvider",
+    "Untrusted",
+    "UsageProblem",
+]
+
+Code = Literal["tool_not_found", "invalid_args", "execution_error"]
+
+TRUST_IT = "To trust it, run: %tool trust"
+"""What to type where a project, or a server of it, is not trusted."""
+
+
+class OneToolError(Exception):
+    """Every exception of ours. `hint` says what to do next."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as what it is: the arguments of `__init__` differ from class to class."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+    def lines(self) -> list[str]:
+        """What a person is shown: the message, then what to do next."""
+        return [*self.message.splitlines(), *self.hint.splitlines()]
+
+    def _render_traceback_(self) -> list[str]:
+        shown = self.lines() or [type(self).__name__]
+        lines = [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+        return [printable(line) for line in lines]
+
+
+class CallFailure(OneToolError):
+    """A call that failed for a reason we know. Raised inside a call, returned as `ToolResult.error`."""
+
+    code: ClassVar[Code] = "execution_error"
+    reason: ClassVar[str | None] = None
+    status: ClassVar[int] = 502
+
+    def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.details = details
+
+
+class ToolNotFound(CallFailure):
+    code = "tool_not_found"
+    status = 404
+
+
+class NotAllowed(ToolNotFound):
+    reason = "not_allowed"
+    status = 403
+
+
+class Disabled(ToolNotFound):
+    reason = "disabled"
+    status = 403
+
+
+class Untrusted(ToolNotFound):
+    """Something of a project that the user does not trust. `server` names the one server that it is about."""
+
+    reason = "untrusted"
+    status = 403
+
+    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "") -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.server = server
+
+
+class InvalidArgs(CallFailure):
+    """Arguments that do not fit the schema; `details` lists every violation with its JSON pointer."""
+
+    code = "invalid_args"
+    reason = "schema"
+    status = 400
+
+
+class ExecutionFailed(CallFailure):
+    pass
+
+
+class CallTimeout(ExecutionFailed):
+    reason = "timeout"
+    status = 504
+
+
+class CallCancelled(ExecutionFailed):
+    reason = "cancelled"
+    status = 499
+
+
+class HostNotAllowed(ExecutionFailed):
+    reason = "host_not_allowed"
+    status = 403
+
+
+class InvalidOutput(ExecutionFailed):
+    reason = "invalid_output"
+
+
+class Unavailable(ExecutionFailed):
+    reason = "unavailable"
+    status = 409
+
+
+class TooLarge(ExecutionFailed):
+    reason = "too_large"
+    status = 413
+
+
+class TooDeep(ExecutionFailed):
+    reason = "recursion"
+    status = 400
+
+
+class NotApproved(ExecutionFailed):
+    reason = "not_approved"
+    status = 403
+
+
+class RateLimited(ExecutionFailed):
+    reason = "rate_limited"
+    status = 429
+
+
+class MissingSecret(ExecutionFailed):
+    reason = "missing_secret"
+    status = 409
+
+
+class RequestRefused(OneToolError):
+    """A request for a bundle or one of its tools that is not granted. It changed nothing.
+
+    `details` lists what is wrong with its body: `{pointer, message}` for each place, "" being all of it.
+    """
+
+    code: ClassVar[str] = "invalid_request"
+    reason: ClassVar[str | None] = None
+    status: ClassVar[int] = 400
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[dict[str, Any]] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.details = list(details)
+
+
+class InvalidRequest(RequestRefused, ValueError):
+    """A request that cannot be right, whatever is stored; the message names the field."""
+
+
+class Forbidden(RequestRefused):
+    code = "forbidden"
+    status = 403
+
+
+class NotFound(RequestRefused, LookupError):
+    code = "not_found"
+    status = 404
+
+
+class Conflict(RequestRefused):
+    """What is stored stands against it."""
+
+    code = "conflict"
+    status = 409
+
+
+class BodyTooLarge(RequestRefused):
+    code = "too_large"
+    status = 413
+
+
+class ToolCallError(OneToolError):
+    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
+
+    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
+    """
+
+    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
+        assert result.error is not None
+        super().__init__(result.error.message, hint=result.error.hint)
+        self.result = result
+        self.error: Failure = result.error
+        self._shown = tuple(shown)
+
+    @property
+    def code(self) -> Code:
+        return self.error.code
+
+    def _render_traceback_(self) -> list[str]:
+        return list(self._shown) or super()._render_traceback_()
+
+
+class NoSuchTool(OneToolError, AttributeError, KeyError):
+    """`pack.name` or `pack["name"]` that is not there; Python's own kinds of error for it, in our few lines."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageProblem(OneToolError):
+    """A `%tool` line or a command that cannot be understood."""
+
+
+class InvalidConfig(OneToolError, ValueError):
+    """A configuration that cannot be used. `problems` holds every fault found, not just the first."""
+
+    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Any] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class InvalidTool(OneToolError, ValueError):
+    """A tool that cannot be registered; the message says what is wrong with it."""
+
+
+class DuplicateTool(InvalidTool):
+    """A name that another tool has."""
+
+
+class UnknownProvider(OneToolError, ValueError):
+    """A model provider whose format is not known."""
+
+
+def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    made.__dict__.update(state)
+    return made

@@ -1,0 +1,484 @@
+"""The words of many entries and where each stands: what `match` searches in when a name alone does not decide.
+
+Owns what counts as a word and as the same word (`key_of`). Built once, in one pass over all texts; never changes.
+Numbers of entries are given in their order, so the lists of a word are sorted as they come.
+
+Find things by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
+
+Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Pure:
+an `Index` is made once from entries and never changes; its parts are made when a query first needs them. Case and the
+kind of separator (`.`, `_`, `-`, a blank) never count. rapidfuzz is imported late.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
+
+from onetool_ipy.base.records import once
+
+__all__ = [
+    "Entry",
+    "Hit",
+    "Index",
+    "Tier",
+    "Vocabulary",
+    "allowed_edits",
+    "contains",
+    "did_you_mean",
+    "key_of",
+    "keys_of",
+    "suggest",
+]
+
+_SEPARATORS = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WEIGHTS = (1.0, 0.9, 0.85, 0.8)
+"""What a word counts by where it stands: name, tag, argument, description."""
+_MAX_POSTINGS = 4_000
+_MAX_WORDS = 60
+
+_Postings = dict[str, list[int]]
+
+
+def key_of(text: str) -> str:
+    """Give a text without what does not count: case, the kind of separator, odd forms of a letter."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().translate(_SEPARATORS).split())
+
+
+def keys_of(texts: Sequence[str]) -> list[str]:
+    """`key_of` each, faster."""
+    return [" ".join(line.split()) for line in _lines(texts)]
+
+
+def allowed_edits(length: int) -> int:
+    """How many typos a word or name of this length may have and still be known."""
+    return 0 if length < 3 else 1 if length < 6 else 2 if length < 12 else 3
+
+
+class Vocabulary:
+    """Words by field: names, tags, arguments, descriptions. Each field is one text per entry."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        tags: Sequence[str],
+        arguments: Sequence[str],
+        descriptions: Sequence[str],
+    ) -> None:
+        parted = [[_with_humps(text) for text in field] for field in (names, tags, arguments)]
+        self._fields = [_postings(_lines(field)) for field in (*parted, descriptions)]
+
+    def in_names(self, word: str) -> list[int]:
+        """Entries that have this word in their name."""
+        return self._fields[0].get(word, [])
+
+    def having(self, word: str) -> Iterator[tuple[list[int], float]]:
+        """Entries that have this word, field by field, with what it counts there."""
+        for postings, weight in zip(self._fields, _WEIGHTS, strict=True):
+            if word in postings:
+                yield postings[word], weight
+
+    def weighed(self, words: Iterable[tuple[str, float]]) -> dict[int, float]:
+        """Entries that have one of these words, with the best it counts; words come best first."""
+        lists: list[tuple[float, list[int]]] = []
+        budget = _MAX_POSTINGS
+        for word, quality in words:
+            for ids, weight in self.having(word):
+                lists.append((quality * weight, ids if len(ids) <= budget else ids[:budget]))
+                budget -= len(ids)
+                if budget <= 0:
+                    break
+            if budget <= 0:
+                break
+        lists.sort(key=lambda pair: pair[0])
+        found: dict[int, float] = {}
+        for weight, ids in lists:
+            found.update(dict.fromkeys(ids, weight))
+        return found
+
+    def like(self, unit: str) -> Iterator[tuple[str, float]]:
+        """Words like this one, best first: itself, mistyped, longer ones that begin so or hold it."""
+        n = len(unit)
+        edits = min(2, allowed_edits(n))
+        if unit in self._known:
+            yield unit, 1.0
+        elif edits:
+            yield from ((word, 0.85 - 0.15 * distance) for word, distance in self._typos(unit, edits))
+        if n >= 2:
+            yield from ((word, 0.6 + 0.2 * n / len(word)) for word in self._beginning(unit))
+        if n >= 3 or (n == 2 and not unit.isascii()):  # scripts without blanks have their words inside
+            yield from ((word, 0.5 + 0.1 * n / len(word)) for word in self._holding(unit))
+
+    @once
+    def _known(self) -> set[str]:
+        return set().union(*self._fields)
+
+    @once
+    def _sorted(self) -> list[str]:
+        return sorted(self._known)
+
+    @once
+    def _by_length(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for word in self._known:
+            found.setdefault(len(word), []).append(word)
+        return found
+
+    @once
+    def _text(self) -> str:
+        return "\n".join(["", *self._sorted, ""])
+
+    def _beginning(self, unit: str) -> list[str]:
+        start = bisect_left(self._sorted, unit)
+        words = self._sorted[start : start + _MAX_WORDS]
+        return [word for word in words if word.startswith(unit) and word != unit]
+
+    def _holding(self, unit: str) -> Iterator[str]:
+        """Words with this one inside; found in one long text, which is faster than word by word."""
+        text = self._text
+        at = text.find(unit)
+        for _ in range(_MAX_WORDS):
+            if at < 0:
+                return
+            start, end = text.rindex("\n", 0, at) + 1, text.index("\n", at)
+            if start != at:
+                yield text[start:end]
+            at = text.find(unit, end)
+
+    def _typos(self, unit: str, edits: int) -> list[tuple[str, int]]:
+        from rapidfuzz import process
+        from rapidfuzz.distance import OSA
+
+        lengths = range(len(unit) - edits, len(unit) + edits + 1)
+        words = [word for length in lengths for word in self._by_length.get(length, ())]
+        near = process.extract(unit, words, scorer=OSA.distance, score_cutoff=edits, limit=_MAX_WORDS)
+        return [(word, int(distance)) for word, distance, _ in near if distance]
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """The words of each text, by blanks; of plain texts all in one go, since one long one is cheaper than many."""
+    plain = [text.replace("\n", " ") if text.isascii() else "" for text in texts]
+    lines = "\n".join(plain).lower().translate(_SEPARATORS).split("\n")[: len(texts)]
+    for i, text in enumerate(texts):
+        if text and not plain[i]:
+            lines[i] = key_of(text)
+    return lines
+
+
+def _postings(lines: list[str]) -> _Postings:
+    found: _Postings = {}
+    get = found.get
+    for i, line in enumerate(lines):
+        for word in line.split():
+            ids = get(word)
+            if ids is None:
+                found[word] = [i]
+            elif ids[-1] != i:
+                ids.append(i)
+    return found
+
+
+def _with_humps(text: str) -> str:
+    """A name with the words inside it: `readFile` is `readfile`, `read` and `file`."""
+    lower = text.lower()
+    return text if lower == text else f"{text} {_HUMP.sub(' ', text)}"
+
+
+Tier = Literal["exact", "prefix", "word", "fuzzy"]
+"""How well a hit fits, best first."""
+
+_MAX_QUERY = 200
+_MAX_UNITS = 8
+_MAX_DESCRIPTION = 600
+_NEAR = 45.0
+"""From this score on a hit is near enough to be proposed as what was meant."""
+_LAST = "\U0010ffff"
+_LITTLE_WORDS = "a an and are as at be by can do for from how i in is it me my of on or that the this to use with"
+_STOP = frozenset(_LITTLE_WORDS.split())
+_name = attrgetter("name")
+
+
+class Entry(NamedTuple):
+    """What can be found: a name, the words that go with it, and the thing itself in `value`."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    value: Any = None
+
+
+class Hit(NamedTuple):
+    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `query` is what was asked."""
+
+    item: Entry
+    score: float
+    tier: Tier
+    query: str
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where in the name the letters stand that the query shares with it: (start, end), in order."""
+        return _spans(self.query, self.item.name)
+
+
+def contains(pattern: str, text: str) -> bool:
+    """Whether the pattern stands somewhere in the text, whatever the case; the empty one always does."""
+    return pattern.casefold() in text.casefold()
+
+
+def suggest(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
+    """The known names nearest to `name`, best first; none when nothing is near."""
+    index = Index(Entry(choice) for choice in dict.fromkeys(known))
+    return [hit.item.name for hit in index.search(name, limit=limit) if hit.score >= _NEAR]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`Did you mean 'a' or 'b'?`, or nothing."""
+    near = [f"'{n}'" for n in suggest(name, known)]
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+class Index:
+    """Entries, ready to be searched. Shorter names come first where nothing else decides."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        given = sorted(entries, key=_name)
+        keys = keys_of([entry.name for entry in given])
+        order = sorted(range(len(given)), key=keys.__getitem__)
+        order.sort(key=lambda i: len(keys[i]))
+        self._keys = [keys[i] for i in order]
+        self._entries = [given[i] for i in order]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def search(self, query: str, *, limit: int | None = 20) -> list[Hit]:
+        """Give the entries that fit, best first. Whatever is asked; without a letter in it nothing fits."""
+        text = query[:_MAX_QUERY].strip()
+        key = key_of(text)
+        wanted = len(self._entries) if limit is None else limit
+        if not key or wanted < 1:
+            return []
+        found: dict[int, Hit] = {}
+        best = 100.0
+        for tier, i, score in self._ranked(text, key, wanted):
+            if i not in found:
+                best = min(best, score)
+                found[i] = Hit(self._entries[i], round(best, 2), tier, text)
+                if len(found) == wanted:
+                    break
+        return list(found.values())
+
+    def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
+        """From best to worst; a tier is only looked at when those before it were not enough."""
+        for i in self._exact(text, key):
+            yield "exact", i, 100.0 if self._keys[i] == key else 99.0
+        for i in sorted(_range(self._sorted_said, key, key)):
+            yield "exact", i, 98.5
+        for i in self._starting(key):
+            yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
+        for i, weight in self._whole_words(text):
+            yield "word", i, 80 + 8 * weight
+        for i, score in self._fuzzy(key, wanted):
+            yield "fuzzy", i, score
+
+    # Exact and prefix: sorted lists of whole names, of names without their pack, and of what descriptions say first.
+
+    @once
+    def _tails(self) -> list[str]:
+        packs = [entry.name.partition(".")[0] if "." in entry.name else "" for entry in self._entries]
+        heads = {pack: f"{key_of(pack)} " for pack in set(packs)}
+        pairs = zip(self._keys, packs, strict=True)
+        return [key.removeprefix(heads[pack].lstrip()) if pack else "" for key, pack in pairs]
+
+    @once
+    def _sorted_keys(self) -> tuple[list[str], list[int]]:
+        return _sorted(self._keys)
+
+    @once
+    def _sorted_tails(self) -> tuple[list[str], list[int]]:
+        return _sorted(self._tails)
+
+    @once
+    def _sorted_said(self) -> tuple[list[str], list[int]]:
+        """The first lines of the descriptions, as lists show them."""
+        return _sorted(keys_of([entry.description[:_MAX_QUERY].partition("\n")[0] for entry in self._entries]))
+
+    def _exact(self, text: str, key: str) -> list[int]:
+        whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)
+        whole.sort(key=lambda i: self._entries[i].name != text)
+        return [*whole, *sorted(tail)]
+
+    def _starting(self, key: str) -> Iterator[int]:
+        """Names that start with the query: where a word ends there first, then the others."""
+        both = (self._sorted_keys, self._sorted_tails)
+        for keys in both:
+            yield from sorted(_range(keys, key + " ", key + " " + _LAST))
+        yield from sorted({i for keys in both for i in _range(keys, key, key + _LAST)})
+
+    # Whole words, in names, tags, arguments and descriptions.
+
+    @once
+    def _words(self) -> Vocabulary:
+        entries = self._entries
+        return Vocabulary(
+            names=[entry.name for entry in entries],
+            tags=[" ".join(entry.tags) for entry in entries],
+            arguments=[" ".join(entry.arguments) for entry in entries],
+            descriptions=[entry.description[:_MAX_DESCRIPTION] for entry in entries],
+        )
+
+    def _whole_words(self, text: str) -> Iterator[tuple[int, float]]:
+        """Entries that have every term as whole words, with how well; `a.b` must stand so in a name."""
+        terms = list(dict.fromkeys(term for term in map(key_of, text.split()[:_MAX_UNITS]) if term))
+        if len(terms) == 1 and " " not in terms[0]:
+            for ids, weight in self._words.having(terms[0]):
+                for i in ids:
+                    yield i, weight
+            return
+        weighed = sorted((self._with_term(term) for term in terms), key=len)
+        common = set(weighed[0]).intersection(*weighed[1:]) if weighed else set[int]()
+        scores = {i: _sum(w[i] for w in weighed) / len(weighed) for i in common}
+        for i in _best_first(scores):
+            yield i, scores[i]
+
+    def _with_term(self, term: str) -> dict[int, float]:
+        if " " not in term:
+            return self._words.weighed([(term, 1.0)])
+        padded = f" {term} "
+        rarest = min((self._words.in_names(part) for part in term.split(" ")), key=len)
+        return {i: 1.0 for i in rarest if padded in f" {self._keys[i]} "}
+
+    # Fuzzy: names with and without their pack by edits; single words by edits, beginnings and parts.
+
+    def _fuzzy(self, key: str, wanted: int) -> Iterator[tuple[int, float]]:
+        scores = dict(self._like_words(key, wanted))
+        for i, score in self._near_names(key):
+            if score > scores.get(i, 0.0):
+                scores[i] = score
+        for i in _best_first(scores):
+            yield i, scores[i]
+
+    @once
+    def _tails_by_length(self) -> tuple[list[str], list[int]]:
+        ids = sorted(range(len(self._tails)), key=lambda i: len(self._tails[i]))
+        return [self._tails[i] for i in ids], ids
+
+    def _near_names(self, key: str) -> Iterator[tuple[int, float]]:
+        edits = allowed_edits(len(key))
+        if not edits:
+            return
+        for i, similarity in _near(key, self._keys, edits):
+            yield i, 79 * similarity
+        tails, ids = self._tails_by_length
+        for i, similarity in _near(key, tails, edits):
+            yield ids[i], 76 * similarity
+
+    def _like_words(self, key: str, wanted: int) -> Iterator[tuple[int, float]]:
+        """Entries with words like those asked for; where enough have all of them, only those."""
+        units = list(dict.fromkeys(key.split(" ")))[:_MAX_UNITS]
+        units = [unit for unit in units if unit not in _STOP] or units
+        weighed = [self._words.weighed(self._words.like(unit)) for unit in units]
+        counts: Counter[int] = Counter()
+        for qualities in weighed:
+            counts.update(qualities.keys())
+        least = len(units)
+        while least > (len(units) + 1) // 2 and sum(n >= least for n in counts.values()) < wanted:
+            least -= 1
+        for i, count in counts.items():
+            if count >= least:
+                yield i, 70 * _sum([w[i] for w in weighed if i in w]) / len(units)
+
+
+def _sum(weights: Iterable[float]) -> float:
+    """One after the other, as the browser's search adds; `sum` adds otherwise since Python 3.12, and would rank so."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    return total
+
+
+def _best_first(scores: dict[int, float]) -> list[int]:
+    """Numbers by score, equal ones in their order; without a tuple for each, which would wake the garbage collector."""
+    ids = sorted(scores)
+    ids.sort(key=scores.__getitem__, reverse=True)
+    return ids
+
+
+def _sorted(keys: list[str]) -> tuple[list[str], list[int]]:
+    ids = sorted(range(len(keys)), key=keys.__getitem__)
+    return [keys[i] for i in ids], ids
+
+
+def _range(index: tuple[list[str], list[int]], low: str, high: str) -> list[int]:
+    """The numbers of the keys from `low` to `high`, both included."""
+    keys, ids = index
+    end = bisect_left(keys, high + "\0")
+    return ids[bisect_left(keys, low) : end]
+
+
+def _near(key: str, by_length: list[str], edits: int) -> Iterator[tuple[int, float]]:
+    """Numbers of the names at most so many edits away, with their similarity; they are sorted by length.
+
+    A swap of neighbours is one edit. Among equal distances the one that shares more letters is nearer.
+    """
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA, Indel
+
+    start = bisect_left(by_length, len(key) - edits, key=len)
+    end = bisect_left(by_length, len(key) + edits + 1, key=len)
+    names = by_length[start:end]
+    near = process.extract(key, names, scorer=OSA.distance, score_cutoff=edits, limit=50)
+    for name, distance, number in near:
+        apart = distance + 0.25 * Indel.normalized_distance(key, name)
+        yield start + number, 1 - apart / max(len(key), len(name))
+
+
+def _spans(query: str, name: str) -> tuple[tuple[int, int], ...]:
+    low, wanted = name.lower(), query.lower()
+    if len(low) != len(name):  # a letter that changes length with its case: no position would be true
+        return ()
+    if wanted in low:
+        start = low.index(wanted)
+        return ((start, start + len(wanted)),)
+    found: set[int] = set()
+    for unit in key_of(query).split()[:_MAX_UNITS]:
+        start = low.find(unit)
+        found.update(range(start, start + len(unit)) if start >= 0 else _shared(unit, low))
+    return tuple(_runs(sorted(found)))
+
+
+def _shared(unit: str, name: str) -> Iterator[int]:
+    """Positions of the letters that a mistyped word shares with the nearest word of a name."""
+    from rapidfuzz.distance import Indel
+
+    words = [(m.start(), m.group()) for m in re.finditer(r"[^\W_]+", name)]
+    ranked = max(words, key=lambda w: Indel.normalized_similarity(unit, w[1]), default=(0, ""))
+    start, word = ranked
+    if not word or Indel.normalized_similarity(unit, word) < 0.6:
+        return
+    for block in Indel.opcodes(unit, word):
+        if block.tag == "equal":
+            yield from range(start + block.dest_start, start + block.dest_end)
+
+
+def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
+    start = previous = None
+    for position in positions:
+        if previous is None or position != previous + 1:
+            if start is not None and previous is not None:
+                yield start, previous + 1
+            start = position
+        previous = position
+    if start is not None and previous is not None:
+        yield start, previous + 1

@@ -1,0 +1,86 @@
+"""Read parts of a syntax tree that a stranger wrote: constants, names, source text. Nothing is evaluated.
+
+Every function has bounds and never raises: a part that is too deep, too large or no constant gives the fallback.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from onetool_ipy.base import values
+
+__all__ = ["constant", "dotted", "is_within", "last_name", "printable", "source"]
+
+_MAX_NODES = 5_000
+_MAX_DEPTH = 50
+_MAX_BITS = 1_000
+_MAX_SOURCE_NODES = 200
+_CONSTANTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp, ast.UAdd, ast.USub)
+_CONSTANT_NODES = (*_CONSTANTS, ast.Add, ast.Sub, ast.Load)
+
+
+def is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH) -> bool:
+    """Whether a tree has at most so many nodes and levels."""
+    level: list[ast.AST] = [node]
+    count = 0
+    for _ in range(depth):
+        following: list[ast.AST] = []
+        for each in level:
+            following.extend(ast.iter_child_nodes(each))
+        count += len(level)
+        if count + len(following) > nodes:
+            return False
+        if not following:
+            return True
+        level = following
+    return False
+
+
+def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_NODES) -> Any:
+    """The value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
+    if node is None or not is_within(node, nodes=nodes):
+        return otherwise
+    for part in ast.walk(node):
+        if not isinstance(part, _CONSTANT_NODES):
+            return otherwise
+        if isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value.bit_length() > _MAX_BITS:
+            return otherwise
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, OverflowError):
+        return otherwise
+
+
+def dotted(node: ast.expr) -> tuple[str, ...]:
+    """`a.b.c` as its names; empty for what is not a plain dotted name."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(names)) if isinstance(node, ast.Name) else ()
+
+
+def last_name(node: ast.expr) -> str:
+    """The last name of `a.b.c` or of a call of it; empty for what has none."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def source(node: ast.expr | None) -> str:
+    """A short expression as Python text; empty for one that is long or deep."""
+    if node is None or not is_within(node, nodes=_MAX_SOURCE_NODES):
+        return ""
+    try:
+        return printable(ast.unparse(node), 500)
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return ""
+
+
+def printable(text: str, limit: int) -> str:
+    """Text of a file as a message may show it: one line, cut, characters that do not print written as escapes."""
+    shown = values.cut(text, limit)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)

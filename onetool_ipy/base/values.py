@@ -1,0 +1,434 @@
+"""The beginning of what `repr` gives of lists, tuples and dicts, at the cost of what is shown.
+
+`repr` writes all of it, however little is wanted: a list that holds the same list twice, and so on for forty levels,
+has a repr of a terabyte. Whatever is inside is asked for its own `repr`, which may raise.
+
+How values that JSON cannot hold are shown, stored and sent: one table, used everywhere.
+
+    value                                   becomes
+    ------------------------------------    -----------------------------------------------
+    None, bool, int, float, str             itself; NaN and infinities: null
+    an int of more than 4,000 digits        its hexadecimal text
+    text with lone surrogates               the same text with \\udXXX written out
+    list, tuple, set, frozenset, deque      list (sets sorted by their repr)
+    dict and other mappings                 object; keys as text, of equal ones the last
+    bytes, bytearray, memoryview            {"base64": ..., "size": n}
+    datetime, date, time                    ISO 8601 text; NaT: null
+    timedelta                               seconds
+    Decimal, UUID, Path, complex            text
+    Enum                                    its value
+    numpy scalar / array                    number / nested list; pandas.NA: null
+    DataFrame                               list of records, without the index
+    DataFrame with equal column names       {"columns": [...], "rows": [[...], ...]}
+    Series, Index                           list
+    dataclass, pydantic model, namedtuple   object
+    exception                               "Type: message"
+    generator, file, anything else          its repr, cut at 500 characters, never consumed
+    an object whose repr fails              "<Type object, repr failed>"
+    a cycle, or more than 200 levels        "<cycle>", "<too deep>"
+
+A value returned to Python is never altered: this is for what leaves it. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+__all__ = [
+    "ANY_NUMBER",
+    "NESTED",
+    "briefly",
+    "cut",
+    "forms_to_judge",
+    "is_json",
+    "map_text",
+    "plain_copy",
+    "safe_repr",
+    "to_json",
+    "to_text",
+]
+
+NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
+"""What is written here, and what stands for one inside itself."""
+
+
+def briefly(value: Any, limit: int) -> str:
+    """`repr(value)` where it has at most `limit` characters, else more than that of its beginning."""
+    said: list[str] = []
+    size = 0
+    above = {id(value): _pieces(value)}
+    while above and size <= limit:
+        inside = next(reversed(above))
+        piece = next(above[inside], None)
+        if piece is None:
+            del above[inside]
+            continue
+        if isinstance(piece, tuple):
+            (inner,) = piece
+            if type(inner) in NESTED and id(inner) not in above:
+                above[id(inner)] = _pieces(inner)
+                continue
+            piece = NESTED.get(type(inner)) or repr(inner)
+        said.append(piece)
+        size += len(piece)
+    return "".join(said)
+
+
+def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
+    """Its text, and each thing inside as a tuple of one. At least one character stands before each of them."""
+    if type(value) is dict:
+        lead = "{"
+        for key, inner in value.items():
+            yield lead
+            yield (key,)
+            yield ": "
+            yield (inner,)
+            lead = ", "
+        yield "{}" if lead == "{" else "}"
+        return
+    first, last = ("[", "]") if type(value) is list else ("(", ")")
+    lead = first
+    for inner in value:
+        yield lead
+        yield (inner,)
+        lead = ", "
+    if lead == first:
+        yield first
+    yield ",)" if type(value) is tuple and len(value) == 1 else last
+
+
+ANY_NUMBER = 0.5
+"""Stands for NaN and infinities when they are judged: a number, but no integer."""
+
+_MAX_DEPTH = 200
+_MAX_REPR = 500
+_MAX_BITS = 13_000
+_LARGE = 10**300
+_SURE = frozenset((str, int, bool, type(None)))
+_LEAVES = _SURE | {float}
+
+
+def to_json(value: Any) -> Any:
+    """Give the JSON-safe form of any value, by the table above."""
+    return _Writer().write(value, 0)
+
+
+def forms_to_judge(value: Any) -> tuple[Any, ...]:
+    """Give the JSON forms by which a schema may judge a value that JSON cannot hold.
+
+    Numbers stay numbers, however large or undefined. What has no form but its repr has no type either: null stands for
+    it in one form, an object in another, and who accepts both does not mind what it is.
+    """
+    first = _Judged(None)
+    form = first.write(value, 0)
+    return (form, _Judged({}).write(value, 0)) if first.is_formless else (form,)
+
+
+def to_text(value: Any) -> str:
+    """Give the text of any value: text as it is, anything else as indented JSON."""
+    if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
+        return str.__str__(value)
+    return json.dumps(to_json(value), ensure_ascii=False, indent=2)
+
+
+def is_json(value: Any, depth: int = 0) -> bool:
+    """Whether a value is plain JSON as it stands: no other types, no NaN, at most 200 levels."""
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind in _LEAVES:
+        return True
+    if depth >= _MAX_DEPTH or (kind is not list and kind is not dict):
+        return False
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                return False
+        value = value.values()
+    for inner in value:  # noqa: SIM110 - a generator for each level would cost more than what it looks at
+        if type(inner) not in _SURE and not is_json(inner, depth + 1):
+            return False
+    return True
+
+
+def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
+    """Give `repr(value)`, cut, and never fail."""
+    try:
+        text = briefly(value, limit) if type(value) in NESTED else repr(value)
+    except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        return f"<{type(value).__name__} object, repr failed>"
+    return cut(text, limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Give the text in at most `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
+
+    Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
+    container that could hide either. What cannot be copied so is shared as it is.
+    """
+    fresh = dict(args)
+    copier: _Copier | None = None
+    for key, value in fresh.items():
+        if type(value) not in _LEAVES:
+            copier = copier or _Copier()
+            fresh[key] = copier.copy(value)
+    return fresh, copier is None or copier.plain
+
+
+def map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
+    if type(value) is str:
+        return change(value)
+    try:
+        return _map(value, change)
+    except RecursionError:
+        return change(safe_repr(value))
+
+
+def _map(value: Any, change: Callable[[str], str]) -> Any:
+    kind = type(value)
+    if kind is str:
+        return change(value)
+    if kind is dict:
+        pairs = {_map(k, change): _map(v, change) for k, v in value.items()}
+        same = all(a is c and b is d for (a, b), (c, d) in zip(pairs.items(), value.items(), strict=False))
+        return value if same and len(pairs) == len(value) else pairs
+    if kind is list or kind is tuple:
+        items = [_map(v, change) for v in value]
+        if all(a is b for a, b in zip(items, value, strict=True)):
+            return value
+        return items if kind is list else tuple(items)
+    return value
+
+
+class _Unending(Exception):
+    """A value is nested too deep, or holds itself."""
+
+
+class _Copier:
+    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original."""
+
+    __slots__ = ("_memo", "plain")
+
+    def __init__(self) -> None:
+        self.plain = True
+        self._memo: dict[int, Any] = {}
+
+    def copy(self, value: Any) -> Any:
+        try:
+            return self._copy(value, 0)
+        except _Unending:
+            self.plain = False
+            return value
+
+    def _copy(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is not list and kind is not dict and kind is not tuple:
+            if _is_walked(value):
+                self.plain = False
+            return value
+        if depth >= _MAX_DEPTH:
+            raise _Unending
+        known = self._memo.get(id(value))
+        if known is not None:
+            return known
+        fresh = self._dict(value, depth) if kind is dict else self._list(value, depth)
+        if kind is tuple:
+            fresh = tuple(fresh)
+        self._memo[id(value)] = fresh
+        return fresh
+
+    def _dict(self, value: dict[Any, Any], depth: int) -> Any:
+        fresh = dict(value)
+        for key, item in fresh.items():
+            if type(item) not in _LEAVES:
+                fresh[key] = self._copy(item, depth + 1)
+        return fresh
+
+    def _list(self, value: Any, depth: int) -> Any:
+        fresh = list(value)
+        for i, item in enumerate(fresh):
+            if type(item) not in _LEAVES:
+                fresh[i] = self._copy(item, depth + 1)
+        return fresh
+
+
+def _is_walked(value: Any) -> bool:
+    """Whether jsonschema-rs would look inside this odd value, and so might go down without end."""
+    from enum import Enum
+
+    try:
+        return isinstance(value, (dict, list, tuple, Enum))
+    except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
+        return True
+
+
+class _Writer:
+    """Writes one value as JSON-safe data."""
+
+    __slots__ = ("_above",)
+
+    def __init__(self) -> None:
+        self._above: set[int] = set()
+
+    def write(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() else _clean(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return value if value.bit_length() <= _MAX_BITS else self._huge(value)
+        if kind is float:
+            return value if math.isfinite(value) else self._not_a_number()
+        if depth >= _MAX_DEPTH:
+            return "<too deep>"
+        if id(value) in self._above:
+            return "<cycle>"
+        self._above.add(id(value))
+        try:
+            return self._container(value, depth + 1)
+        except RecursionError:
+            return "<too deep>"
+        except Exception:  # noqa: BLE001 - a foreign object may fail in any of its methods; its repr is what is left
+            return self._other(value)
+        finally:
+            self._above.discard(id(value))
+
+    def _container(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping):
+            return {_key(k): self.write(v, depth) for k, v in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return {str(k): self.write(v, depth) for k, v in zip(value._fields, value, strict=True)}
+        if isinstance(value, (list, tuple, deque)):
+            return [self.write(v, depth) for v in value]
+        if isinstance(value, (set, frozenset)):
+            return [self.write(v, depth) for v in sorted(value, key=safe_repr)]
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return _base64(bytes(value))
+        found = _scalar(value) or _inner(value)
+        return self._other(value) if found is None else self.write(found[0], depth)
+
+    def _not_a_number(self) -> Any:
+        return None
+
+    def _huge(self, value: int) -> Any:
+        return hex(value)
+
+    def _other(self, value: Any) -> Any:
+        return _clean(safe_repr(value))
+
+
+class _Judged(_Writer):
+    """Writes one value for a schema to judge; `formless` stands for what has no form but its repr."""
+
+    __slots__ = ("_formless", "is_formless")
+
+    def __init__(self, formless: Any) -> None:
+        super().__init__()
+        self._formless = formless
+        self.is_formless = False
+
+    def _not_a_number(self) -> Any:
+        return ANY_NUMBER
+
+    def _huge(self, value: int) -> Any:
+        return _LARGE if value > 0 else -_LARGE
+
+    def _other(self, value: Any) -> Any:  # noqa: ARG002 - what it is does not count
+        self.is_formless = True
+        return self._formless
+
+
+def _base64(data: bytes) -> dict[str, Any]:
+    import base64
+
+    return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
+
+
+def _scalar(value: Any) -> tuple[Any] | None:
+    """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
+    import datetime
+    import enum
+    import pathlib
+
+    if isinstance(value, enum.Enum):
+        return (value.value,)
+    if isinstance(value, str):
+        return (str.__str__(value),)
+    if isinstance(value, int):
+        return (int.__int__(value),)
+    if isinstance(value, float):
+        return (float.__float__(value),)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        text = value.isoformat()
+        return (None if text == "NaT" else text,)
+    if isinstance(value, datetime.timedelta):
+        return (value.total_seconds(),)
+    if isinstance(value, (pathlib.PurePath, complex)) or _is_of(value, "decimal", "Decimal", "uuid", "UUID"):
+        return (str(value),)
+    if isinstance(value, BaseException):
+        return (f"{type(value).__name__}: {value}",)
+    return None
+
+
+def _is_of(value: Any, *names: str) -> bool:
+    """Whether a value is of one of these classes (module, class, ...); a module that is not loaded has no objects."""
+    pairs = zip(names[::2], names[1::2], strict=True)
+    known = [getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules]
+    return isinstance(value, tuple(known))
+
+
+def _inner(value: Any) -> tuple[Any] | None:
+    """The plainer object inside a dataclass or one of numpy, pandas or pydantic, without importing any of them."""
+    from dataclasses import fields, is_dataclass
+
+    if isinstance(value, type):
+        return None
+    if is_dataclass(value):
+        return ({f.name: getattr(value, f.name) for f in fields(value)},)
+    numpy, pandas, pydantic = (sys.modules.get(name) for name in ("numpy", "pandas", "pydantic"))
+    if pandas is not None and (found := _of_pandas(value, pandas)) is not None:
+        return found
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return (value.tolist(),)
+    if pydantic is not None and isinstance(value, pydantic.BaseModel):
+        return (value.model_dump(),)
+    return None
+
+
+def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
+    if value is pandas.NA or value is pandas.NaT:
+        return (None,)
+    if isinstance(value, pandas.DataFrame):
+        if value.columns.map(_key).is_unique:
+            return (value.to_dict(orient="records"),)
+        return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
+    if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return (value.tolist(),)
+    return None
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _clean(str.__str__(key))
+    converted = to_json(key)
+    return converted if isinstance(converted, str) else json.dumps(converted)
+
+
+def _clean(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text

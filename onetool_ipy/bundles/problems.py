@@ -1,0 +1,120 @@
+"""What is wrong with a request, fault by fault: one message for a person, and for a form the JSON pointer of each.
+
+A fault is `{pointer, message}`, as the violations of arguments are; the pointer leads into the body that was sent, and
+is empty where all of it is meant. `slug` and `version`, which may stand in a body too, have theirs also when they come
+from the path. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.base.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+__all__ = ["Fault", "beneath", "fault", "of_validation", "together", "whole", "with_others"]
+
+Fault = dict[str, str]
+
+_MAX_SAID = 5
+_MAX_LISTED = 100
+_WORDS = {
+    "missing": "is missing",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+}
+
+
+def fault(pointer: str, *said: str) -> Fault:
+    """What is wrong with one place, in whole sentences."""
+    return {"pointer": pointer, "message": " ".join(_sentence(text) for text in said if text)}
+
+
+def whole(said: str) -> InvalidRequest:
+    """The refusal of all that was sent."""
+    return InvalidRequest(said, details=[fault("", said)])
+
+
+def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> InvalidRequest:
+    """The refusal of data that does not fit a model: its message names every field."""
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    known = [str(field.alias) for field in kind.model_fields.values()]
+    named = [_named(error, known) for error in errors]
+    more = f" (and {len(named) - _MAX_SAID} more)" if len(named) > _MAX_SAID else ""
+    said = "; ".join(dict.fromkeys(named[:_MAX_SAID])) + more
+    details = [fault(_pointer(error, data), _said(error, known)) for error in errors[:_MAX_LISTED]]
+    return InvalidRequest(said if said.endswith("?") else said + ".", details=details)
+
+
+def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
+    """Several refusals of one request as one."""
+    refusals = list({exc.message: exc for exc in refusals}.values())
+    if len(refusals) == 1:
+        return refusals[0]
+    said = "; ".join(exc.message.rstrip(".") for exc in refusals)
+    hint = " ".join(dict.fromkeys(exc.hint for exc in refusals if exc.hint))
+    details = {(each["pointer"], each["message"]): each for exc in refusals for each in exc.details}
+    return InvalidRequest(f"{said}.", hint=hint, details=list(details.values())[:_MAX_LISTED])
+
+
+def with_others(first: InvalidRequest, checks: Iterable[Callable[[], Any]]) -> InvalidRequest:
+    """A refusal, and what every check refuses besides: one fault must not hide the others."""
+    refusals = [first]
+    for check in checks:
+        try:
+            check()
+        except InvalidRequest as exc:
+            refusals.append(exc)
+    return together(refusals)
+
+
+def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
+    """The same refusal where what it is about is a part of what was sent."""
+    details = [{**each, "pointer": place + each["pointer"]} for each in exc.details]
+    return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
+
+
+def _named(error: Any, known: list[str]) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    said = _said(error, known)
+    if error["type"] == "extra_forbidden":
+        return f"'{place}': {said}"
+    return f"'{place}' {_WORDS[error['type']]}" if error["type"] in _WORDS else f"{place}: {said}" if place else said
+
+
+def _said(error: Any, known: list[str]) -> str:
+    if error["type"] == "extra_forbidden":
+        from onetool_ipy.base.search import suggest
+
+        near = suggest(str(error["loc"][0]), known, limit=1) if len(error["loc"]) == 1 else []
+        return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
+    if error["type"] in _WORDS:
+        return f"it {_WORDS[error['type']]}"
+    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    return said[:1].lower() + said[1:] if said[:2] != said[:2].upper() else said
+
+
+def _pointer(error: Any, data: Any) -> str:
+    """Where in the data an error is. Names of a union's branches, which pydantic puts between, are no place in it."""
+    from onetool_ipy.schema.check import pointer
+
+    path: list[Any] = []
+    *_, last = error["loc"] or (None,)
+    for part in error["loc"]:
+        is_key = isinstance(data, Mapping) and part in data
+        if is_key or (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+            path.append(part)
+            data = data[part]
+        elif error["type"] == "missing" and part is last:
+            path.append(part)
+    return str(pointer(path))
+
+
+def _sentence(text: str) -> str:
+    ended = text if text.endswith((".", "?", "!")) else f"{text}."
+    return ended[:1].upper() + ended[1:]

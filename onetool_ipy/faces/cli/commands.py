@@ -1,0 +1,458 @@
+"""`onetool-ipy tools list | info | invoke`.
+
+`onetool-ipy import openapi`: make a bundle of an OpenAPI file or address. What it made is JSON on stdout.
+
+`onetool-ipy mcp`: serve the toolbox to an MCP client, on stdio or HTTP.
+
+`onetool-ipy ask "..."`: ask a model; the Answer is JSON on stdout.
+
+`onetool-ipy init | stubs | health | export`: a project's files and how it is.
+
+`onetool-ipy trust [PATH] [--remove] [--list]`: which projects may run their code, servers and HTTP tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from onetool_ipy.assemble import open_leniently, open_toolbox
+from onetool_ipy.base.errors import CallFailure, UsageProblem
+from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.trust import TrustList
+from onetool_ipy.core import names
+from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, aside, names_of, say, say_error, say_hint, show_json
+from onetool_ipy.faces.trust_text import said_of, told_of_yes
+from onetool_ipy.llm.ask import Watch
+from onetool_ipy.render.result import mismatch_line
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["add_ask", "add_bundles", "add_mcp", "add_project", "add_tools", "add_trust"]
+
+
+def add_tools(commands: Any) -> None:
+    """Add the command to the parser's."""
+    tools = commands.add_parser("tools", help="list, look up and call tools")
+    tools.set_defaults(help_of=tools)
+    verbs = tools.add_subparsers(title="commands", metavar="COMMAND")
+    listing = verbs.add_parser("list", help="list the tools")
+    listing.add_argument("--tool-allow", metavar="CSV", help="only these: names or pack.*, separated by commas")
+    listing.add_argument("--json", action="store_true", help="name, description and inputSchema as JSON")
+    listing.set_defaults(run=_list)
+    info = verbs.add_parser("info", help="one tool's schema and state, as JSON")
+    info.add_argument("name")
+    info.set_defaults(run=_info)
+    invoke = verbs.add_parser("invoke", help="call a tool; the result is JSON")
+    invoke.add_argument("name")
+    invoke.add_argument("--args", default="{}", metavar="JSON", help="the arguments as a JSON object; - reads stdin")
+    invoke.add_argument("--timeout", type=_seconds, metavar="S", help="seconds it may take")
+    invoke.set_defaults(run=_invoke)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return found
+
+
+def _list(options: argparse.Namespace) -> int:
+    with open_toolbox(options.config) as box:
+        specs = box.registry.list(names_of(options.tool_allow))
+        if options.json:
+            show_json(box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs])
+            return OK
+        rows = [(s.name, s.summary, s.signature.partition("(")[2][:-1]) for s in specs]
+        width = max((len(name) for name, _, _ in rows), default=4)
+        _print_row(f"{'NAME':<{width}}  DESCRIPTION  (INPUT)")
+        for name, text, arguments in rows:
+            _print_row(box.mask(f"{name:<{width}}  {text}  ({arguments})"))
+        return OK
+
+
+def _print_row(text: str) -> None:
+    """A row; where a person looks at it, in one line of the terminal."""
+    line = printable(text)
+    room = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
+    print(line[: room - 1] + "…" if 0 < room < len(line) else line)
+
+
+def _info(options: argparse.Namespace) -> int:
+    with open_toolbox(options.config) as box:
+        try:
+            spec = box.registry.require(options.name)
+        except CallFailure as exc:
+            return say_error(exc)
+        with aside():
+            deps = box.ot.deps(tool=spec.name)
+        count, last = box.log.count_of(spec.name)
+        wire = names.wire_names(s.name for s in box.registry.known())[spec.name]
+        show_json(
+            box,
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": spec.parameters,
+                "signature": spec.signature,
+                "source": spec.source,
+                "pack": spec.pack,
+                "enabled": not spec.disabled,
+                "timeoutS": spec.timeout_s if spec.timeout_s is not None else box.config.settings.timeouts.local_s,
+                "wireName": wire,
+                "callCount": count,
+                "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
+                "deps": deps,
+            },
+        )
+        return OK
+
+
+def _invoke(options: argparse.Namespace) -> int:
+    text = sys.stdin.read() if options.args == "-" else options.args
+    try:
+        args = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as exc:
+        say(f"--args is not JSON: {exc}")
+        say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
+        return USAGE
+    with open_toolbox(options.config) as box:
+        with aside():
+            result = box.call(options.name, args, source="cli", timeout=options.timeout)
+        data = box.outgoing(result)  # first: it says in `meta` where a large one is kept
+        show_json(box, {**result.to_dict(), "data": data})
+        if result.error is not None:
+            say(box.mask(result.error.message))
+            say_hint(box.mask(result.error.hint))
+            return FAILED
+        if line := mismatch_line(result.meta):
+            say(box.mask(line))
+        return OK
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"'{word}' is no JSON")
+
+
+def add_bundles(commands: Any) -> None:
+    """Add the command to the parser's."""
+    imported = commands.add_parser("import", help="make tools of what others wrote")
+    imported.set_defaults(help_of=imported)
+    kinds = imported.add_subparsers(title="commands", metavar="COMMAND")
+    openapi = kinds.add_parser("openapi", help="make a bundle of an OpenAPI 3 or Swagger 2.0 document")
+    openapi.add_argument("source", metavar="FILE_OR_URL")
+    openapi.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
+    openapi.add_argument("--server", metavar="URL", help="the server to call, where the document names none")
+    openapi.add_argument("--allow-host", action="store_true", help="let HTTP tools reach the hosts that are named")
+    openapi.add_argument(
+        "--secret-host",
+        metavar="NAME=HOST",
+        action="append",
+        default=[],
+        help="send a secret that is used with another host to this one, too",
+    )
+    openapi.set_defaults(run=_import)
+
+
+def _import(options: argparse.Namespace) -> int:
+    from onetool_ipy.bundles.importing import import_openapi
+    from onetool_ipy.config.edit import allow_host
+    from onetool_ipy.faces import creation
+    from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
+
+    with open_toolbox(options.config) as box:
+        also = creation.own_host(options.source) if options.allow_host else ()
+        data, base_url = creation.read_source(box, options.source, also=also)
+        known = box.config.secrets.names()
+        draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
+        left = unconfirmed(new_sendings(box, draft.tools, made_up=None), options.secret_host)
+        for one in left:
+            if not _is_agreed(one.said):
+                say(f"{one.said} Nothing was made.")
+                say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
+                return FAILED
+        made = creation.store_draft(box, draft)
+        for line in creation.told(made, draft, box):
+            say(box.mask(line))
+        for host in creation.unreached(box, draft.hosts):
+            if options.allow_host:
+                with box.saving():
+                    say(f"allowed {host} in {allow_host(box.config.paths, host)}")
+            else:
+                say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
+        names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
+        show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
+        return OK
+
+
+def _is_agreed(said: str) -> bool:
+    """Ask whoever is at the terminal; no where nobody is."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return False
+    say(f"{said} Send it there? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+_TOKEN = "ONETOOL_MCP_TOKEN"
+
+
+def add_mcp(commands: Any) -> None:
+    """Add the command to the parser's."""
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve the tools to an MCP client",
+        description="Serve the tools to an MCP client: on stdio, or with --http on a port of this machine.",
+    )
+    mcp.add_argument("--http", action="store_true", help="streamable HTTP instead of stdio")
+    mcp.add_argument("--host", default="127.0.0.1")
+    mcp.add_argument("--port", type=int, default=0, help="by default a free one")
+    mcp.add_argument(
+        "--tool-allow",
+        metavar="CSV",
+        help="offer exactly these: names, pack.* or *, separated by commas; by default the tools that only read",
+    )
+    mcp.add_argument(
+        "--no-token", action="store_true", help=f"ask for no token; else it is the secret {_TOKEN}, or a new one"
+    )
+    mcp.set_defaults(run=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    with open_leniently(options.config) as box:
+        for problem in box.config.problems:
+            say(box.mask(str(problem)))
+        allow = names_of(options.tool_allow)
+        if options.http:
+            return _serve_http(box, options, allow)
+        if sys.stdin.isatty():
+            say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
+        from onetool_ipy.faces.mcp.http import serve_stdio
+
+        serve_stdio(box, allow=allow, say=say)
+    return OK
+
+
+def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | None) -> int:
+    from onetool_ipy.faces.mcp.http import serve_http
+
+    is_theirs = box.config.trust.how == "untrusted"  # then its secrets.yaml must not say who may come in
+    known = os.environ.get(_TOKEN) if is_theirs else box.config.secrets.get(_TOKEN)
+    if known is not None and len(known) < 16:
+        raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
+    serving = serve_http(box, host=options.host, port=options.port, allow=allow, token=known, is_open=options.no_token)
+    try:
+        say(f"Serving on {serving.url}")
+        if known is None and serving.token is not None:
+            say(f"Authorization: Bearer {serving.token}")
+        say(serving.offer("--tool-allow"))
+        serving.wait()
+    finally:
+        serving.stop()
+    return OK
+
+
+_YES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def add_ask(commands: Any) -> None:
+    """Add the command to the parser's."""
+    ask = commands.add_parser("ask", help="ask a model, which may call tools; the answer is JSON")
+    ask.add_argument("prompt", type=_prompt, help="what to ask; tool:NAME {json} runs a tool without a model")
+    ask.add_argument(
+        "--with-tools",
+        nargs="?",
+        const=True,
+        type=_boolean,
+        metavar="true|false",
+        help="whether tools are offered; by default as ask.with_tools says, which is true",
+    )
+    ask.add_argument("--tool-allow", metavar="CSV", help="offer only these: names or pack.*, separated by commas")
+    ask.add_argument("--model", metavar="NAME", help="which model of the configuration")
+    ask.add_argument("--max-steps", type=_count, metavar="N", help="requests before it must answer")
+    ask.add_argument("--approve", metavar="CSV", help="tools that may run without a question")
+    ask.set_defaults(run=_ask)
+
+
+def _prompt(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is nothing to ask")
+    return text
+
+
+def _boolean(text: str) -> bool:
+    found = _YES.get(text.strip().lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not true or false")
+    return found
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to 1000")
+    return int(text)
+
+
+class _Terminal(Watch):
+    """Asks on stderr, since stdout is for the answer."""
+
+    def question(self, text: str) -> str | None:
+        if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+            return None
+        sys.stderr.write(printable(text))
+        sys.stderr.flush()
+        return sys.stdin.readline() or None
+
+
+def _ask(options: argparse.Namespace) -> int:
+    with open_toolbox(options.config) as box:
+        with aside():
+            allow, approve, watch = names_of(options.tool_allow), names_of(options.approve), _Terminal()
+            typed = box.ask.typed(options.prompt, source="cli", tool_allow=allow, approve=approve or (), watch=watch)
+            answer = typed or box.ask(
+                options.prompt,
+                model=options.model,
+                with_tools=options.with_tools,
+                tool_allow=allow,
+                max_steps=options.max_steps,
+                approve=approve,
+                watch=watch,
+            )
+        show_json(box, answer.to_dict())
+        if answer.note:
+            say(box.mask(answer.note))
+        is_failed_call = not answer.model and answer.tool_error is not None
+        return FAILED if answer.stop_reason in ("error", "interrupted") or is_failed_call else OK
+
+
+def add_project(commands: Any) -> None:
+    """Add the commands to the parser's."""
+    init = commands.add_parser("init", help="write a commented .onetool/ folder")
+    init.add_argument("folder", nargs="?", default=".")
+    init.add_argument("--pack", metavar="NAME", help="write a pack file with two tools, its test and its settings")
+    init.set_defaults(run=_init)
+    stubs = commands.add_parser("stubs", help="write .pyi files for the packs, so that editors complete them")
+    stubs.add_argument("--output", "-o", metavar="FOLDER", default="typings")
+    stubs.set_defaults(run=_stubs)
+    health = commands.add_parser("health", help="what is wrong now, and what to do, as JSON")
+    health.set_defaults(run=_health)
+    export = commands.add_parser("export", help="write a notebook as a plain Python script")
+    export.add_argument("notebook")
+    export.add_argument("--output", "-o", metavar="FILE", help="by default NOTEBOOK.py; - prints it")
+    export.set_defaults(run=_export)
+
+
+def _health(options: argparse.Namespace) -> int:
+    with open_leniently(options.config) as box:
+        with aside():
+            found = box.ot.health()
+        show_json(box, found)
+        return FAILED if found["problems"] else OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from onetool_ipy.faces.export import export_notebook
+
+    source = Path(options.notebook)
+    with open_leniently(options.config) as box:
+        text = export_notebook(source, box)
+    if options.output == "-":
+        print(printable(text) if sys.stdout.isatty() else text, end="")
+        return OK
+    target = Path(options.output) if options.output else source.with_suffix(".py")
+    if target.exists() and not options.output:
+        say(f"'{target}' is there already; name another file with --output.")
+        return USAGE
+    target.write_text(text, encoding="utf-8")
+    say(f"wrote {target}")
+    return OK
+
+
+def _init(options: argparse.Namespace) -> int:
+    folder = Path(options.folder)
+    is_new = not os.path.lexists(folder / FOLDER)
+    code = _init_pack(folder, options.pack) if options.pack is not None else _init_project(folder)
+    if is_new and (folder / FOLDER).is_dir():
+        TrustList.of(os.environ, Path.home()).add(folder.resolve(), {})
+    return code
+
+
+def _init_project(folder: Path) -> int:
+    from onetool_ipy.config import init_project
+
+    written = init_project(folder)
+    for path in written:
+        say(f"wrote {path}")
+    for path in written.left_alone:
+        say(f"left alone {path}, which is there already")
+    if written:
+        say("Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list")
+    return OK
+
+
+def _init_pack(folder: Path, name: str) -> int:
+    from onetool_ipy.sdk.pack_template import pack_template
+
+    config = folder / ".onetool" / "onetool.yaml"
+    files = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
+    taken = [folder / place for place in files if (folder / place).exists() and folder / place != config]
+    if taken:
+        say(f"'{taken[0]}' is there already; nothing was written.")
+        return FAILED
+    for place, text in files.items():
+        path = folder / place
+        done = "added its settings to" if path.exists() else "wrote"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        say(f"{done} {path}")
+    return OK
+
+
+def _stubs(options: argparse.Namespace) -> int:
+    from onetool_ipy.sdk.stubs import stubs
+
+    with open_toolbox(options.config) as box:
+        for place, text in stubs(box.registry.list()).items():
+            path = Path(options.output) / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            say(f"wrote {path}")
+    return OK
+
+
+def add_trust(commands: Any) -> None:
+    """Add the command to the parser's."""
+    trust = commands.add_parser("trust", help="let a project run its code, servers and HTTP tools")
+    trust.add_argument("path", nargs="?", default=".", help="the project's folder; by default this one")
+    trust.add_argument("--remove", action="store_true", help="trust it no longer")
+    trust.add_argument("--list", action="store_true", help="the projects that you trust")
+    trust.set_defaults(run=_trust)
+
+
+def _trust(options: argparse.Namespace) -> int:
+    if options.list:
+        for folder in TrustList.of(os.environ, Path.home()).folders():
+            print(printable_line(str(folder)))
+        return OK
+    folder = Path(options.path).resolve()
+    if not folder.is_dir():
+        say(f"There is no folder '{options.path}'.")
+        return FAILED
+    with open_leniently(cwd=folder) as box:
+        if options.remove:
+            was_listed = box.distrust()
+            lines = said_of(box, was_listed=was_listed)
+        else:
+            lines = told_of_yes(box)
+            box.trust()
+        for line in lines:
+            say(box.mask(line))
+    return OK

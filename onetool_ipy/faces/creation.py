@@ -1,0 +1,214 @@
+"""Make bundles and tools of what others wrote, for every face: fetch or read a document, store what was made of it.
+
+A bundle that could not be filled is taken back. A host is reached by the rules of `http`, like any tool's; one that a
+person names with a yes may be reached for this one document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from onetool_ipy.base.errors import (
+    BodyTooLarge,
+    CallFailure,
+    ExecutionFailed,
+    InvalidRequest,
+    OneToolError,
+    UsageProblem,
+)
+from onetool_ipy.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.importing import Draft
+    from onetool_ipy.bundles.model import Bundle, Tool
+    from onetool_ipy.net import Reply, Rules
+    from onetool_ipy.net.hosts import Place
+
+__all__ = [
+    "Imported",
+    "afetch",
+    "all_pages",
+    "examples",
+    "is_url",
+    "own_host",
+    "read_source",
+    "store_draft",
+    "told",
+    "unreached",
+]
+
+_MAX_BYTES = 64 * 1024 * 1024
+_FETCH_S = 60.0
+_SHOWN_NOTES = 8
+
+
+class Imported(NamedTuple):
+    """What an import made."""
+
+    bundle: Bundle
+    tools: list[Tool]
+
+
+def is_url(text: str) -> bool:
+    """Whether a text is an address, and not a file's name or a document."""
+    return text[:8].lower().startswith(("http://", "https://")) and not any(sign in text for sign in "\n{ ")
+
+
+def own_host(source: str) -> list[str]:
+    """The host of an address as `allowed_hosts` names it; none for a file."""
+    if not is_url(source):
+        return []
+    try:
+        parts = urlsplit(source)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        host, port = "", None
+    if not host:
+        raise UsageProblem(f"'{source[:200]}' is no address.", hint="Write it as https://host/path.")
+    from onetool_ipy.net.hosts import pattern_of
+
+    return [pattern_of(parts.scheme.lower(), host, port)]
+
+
+def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
+    """Those of the hosts that HTTP tools may not reach by the configuration as it is."""
+    from onetool_ipy.net import Hosts
+    from onetool_ipy.net.hosts import is_private
+
+    http = box.config.settings.http
+    allowed = Hosts(http.allowed_hosts)
+
+    def is_reached(place: Place) -> bool:
+        needs_more = is_private(place.host) and not http.allow_private
+        return allowed.allow_private(place) if needs_more else allowed.allow(place)
+
+    return [host for host in hosts if not is_reached(_place(host))]
+
+
+def told(made: Imported, draft: Draft, box: Toolbox) -> list[str]:
+    """An import in a few lines."""
+    lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools: {made.bundle.display_name}"]
+    known = set(box.config.secrets.names())
+    missing = [each for each in draft.secrets if each["name"] not in known]
+    if missing:
+        lines.append("Add to .onetool/secrets.yaml what they need:")
+        lines += [f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}' for each in missing]
+    if draft.notes:
+        lines.append(f"{len(draft.notes)} things were not taken over:")
+        lines += [f"  {note}" for note in draft.notes[:_SHOWN_NOTES]]
+        more = len(draft.notes) - _SHOWN_NOTES
+        lines += [f"  ... and {more} more"] if more > 0 else []
+    return lines
+
+
+def examples(made: Imported) -> list[str]:
+    """What to type next."""
+    first = made.tools[0]
+    return [f"See them with: %tool {made.bundle.slug}    one of them: %tool info {made.bundle.slug}.{first.slug}"]
+
+
+def all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
+    """The rows of all pages of a list."""
+    found: list[Any] = []
+    token: str | None = None
+    while True:
+        page = ask(token)
+        found += page
+        token = page.next_page_token
+        if token is None:
+            return found
+
+
+def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple[bytes, str | None]:
+    """The document at an address or in a file, and the address it came from."""
+    if not is_url(source):
+        return _read_file(Path(source).expanduser()), None
+    try:
+        reply = box.road.request("GET", source, rules=_rules(box, also), headers=_WANTED)
+    except CallFailure as exc:
+        raise UsageProblem(exc.message, hint=exc.hint) from exc
+    return _body(reply, source)
+
+
+async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
+    """The document at an address, without blocking the event loop."""
+    return _body(await box.road.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
+
+
+def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str = "") -> Imported:
+    """Store a bundle with all its tools, or nothing; a tool that could not be called is left out, and that is noted."""
+    bundles = box.bundles
+    bundle = bundles.put_bundle(
+        bundles.new_id(),
+        slug=slug or draft.bundle["slug"],
+        display_name=display_name or draft.bundle["displayName"],
+        description=draft.bundle["description"],
+    )
+    entries = [_entry(tool) for tool in draft.tools]
+    try:
+        try:
+            tools = bundles.put_tools(bundle.bundle_id, entries)
+        except (InvalidRequest, BodyTooLarge):
+            sound = [entry for entry in entries if _is_sound(box, entry, draft.notes)]
+            if not sound or len(sound) == len(entries):
+                raise
+            tools = bundles.put_tools(bundle.bundle_id, sound)
+    except OneToolError:
+        bundles.delete_bundle(bundle.bundle_id)
+        raise
+    return Imported(bundle, tools)
+
+
+_WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
+
+
+def _place(host: str) -> Place:
+    """Where `name`, `name:port` or `[ipv6]:port` leads."""
+    from onetool_ipy.net.hosts import Place
+
+    name, colon, port = host.rpartition(":")
+    if not colon or not port.isdecimal():
+        name, port = host, "443"
+    return Place("https", name.strip("[]").lower(), int(port))
+
+
+def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
+    """Whether a tool could be stored; the notes get the reason why not."""
+    try:
+        box.bundles.draft(entry[2], name=entry[0])
+    except OneToolError as exc:
+        notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")
+        return False
+    return True
+
+
+def _entry(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    return tool["slug"], tool["version"], tool
+
+
+def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
+    from onetool_ipy.net import Hosts, Rules
+
+    http = box.config.settings.http
+    hosts = Hosts([*http.allowed_hosts, *also])
+    return Rules.of(http).replace(hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
+
+
+def _body(reply: Reply, url: str) -> tuple[bytes, str]:
+    if not 200 <= reply.status < 300:
+        raise ExecutionFailed(f"'{url}' answered {reply.status} instead of the document.")
+    return reply.body, reply.url
+
+
+def _read_file(file: Path) -> bytes:
+    try:
+        if not file.is_file():
+            raise UsageProblem(f"There is no file '{file}'.", hint="Name a file, or an address: https://host/path.")
+        if file.stat().st_size > _MAX_BYTES:
+            raise InvalidRequest(f"'{file}' has more than {_MAX_BYTES:,} bytes.")
+        return file.read_bytes()
+    except OSError as exc:
+        raise UsageProblem(f"'{file}' cannot be read: {exc.strerror}.") from exc

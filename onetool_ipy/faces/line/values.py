@@ -1,0 +1,394 @@
+"""What a JSON Schema expects at a place: the types it takes, its choices, its arguments in order.
+
+Owns the reading of a schema for the sake of reading a value; `core.schema` owns checking. Follows
+references inside the schema only, runs no pattern, survives loops and nonsense: where a schema is
+silent, broken or contradicts itself, anything may stand.
+
+One typed value -> one Python object, read by what its schema expects.
+
+Owns literals, `{expression}` and this rule. Does not check: what does not fit is handed on as it
+was read, and the call's own check says so. The one thing it runs is the `evaluate` handed to it.
+
+    "in quotes"               text, always
+    {expression}              the object that it gives
+    {"a": x}                  a dict; but text where text fits and an object does not
+    schema takes only text    text as typed
+    schema takes text too     the literal, if it is one of another type that fits; else text
+    schema takes no text      the literal, JSON or Python; else text, but a bracket must be one
+    nothing is known of it    the literal, if it is one; else text
+
+Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is
+1000 where an integer is wanted; NaN and Infinity are numbers only where text does not fit.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.records import once
+from onetool_ipy.faces.line.tokenizer import show
+from onetool_ipy.schema.read import resolve
+
+__all__ = [
+    "MISSING",
+    "Evaluate",
+    "Expected",
+    "evaluate_for",
+    "kind_of",
+    "parse_expression",
+    "read_expression",
+    "read_json",
+    "read_literal",
+    "read_plain",
+    "require_arguments",
+]
+
+_ALL = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_NOTHING: frozenset[str] = frozenset()
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_MAX_DEPTH = 50
+_MAX_PARTS = 500
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One place of a schema. `root` is the whole schema, for references."""
+
+    schema: Any
+    root: Any
+
+    @classmethod
+    def of(cls, schema: Any) -> Expected:
+        """Take a whole schema, whose references point into itself."""
+        return cls(schema, schema)
+
+    @once
+    def kinds(self) -> frozenset[str]:
+        """The JSON types that may stand here; where numbers may, integers may."""
+        return _kinds(self.schema, self.root, {}, 0) or _ALL
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether text may stand here."""
+        return "string" in self.kinds
+
+    @once
+    def choices(self) -> list[Any]:
+        """The values of `enum` and `const`, of all alternatives."""
+        found: list[Any] = []
+        for part in self._all_parts:
+            found += _listed(part, "enum")
+            found += [part["const"]] if "const" in part else []
+        return found
+
+    @once
+    def required(self) -> tuple[str, ...]:
+        """The arguments that must be given, in the schema's order."""
+        parts = self._parts(("allOf",))
+        wanted = [name for part in parts for name in _listed(part, "required")]
+        wanted = list(dict.fromkeys(name for name in wanted if isinstance(name, str)))
+        known = [name for name in self._properties if name in wanted and "default" not in self._resolved(name)]
+        return (*known, *(name for name in wanted if name not in self._properties))
+
+    def _resolved(self, name: str) -> dict[str, Any]:
+        return resolve(self._properties[name], self.root if isinstance(self.root, dict) else {})
+
+    @once
+    def names(self) -> tuple[str, ...]:
+        """The arguments there are: required ones first, then the others in the schema's order."""
+        return tuple(dict.fromkeys((*self.required, *self._properties)))
+
+    def at(self, name: str) -> Expected:
+        """Give the place of one argument or key."""
+        if name in self._properties:
+            return Expected(self._properties[name], self.root)
+        more = (part.get("additionalProperties") for part in self._all_parts)
+        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
+
+    def items(self) -> Expected:
+        """Give the place of an item of a list."""
+        more = (part.get("items") for part in self._all_parts)
+        return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
+
+    @once
+    def _all_parts(self) -> list[dict[str, Any]]:
+        return list(self._parts(_ALTERNATIVES))
+
+    @once
+    def _properties(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for part in self._all_parts:
+            properties = part.get("properties")
+            if isinstance(properties, dict):
+                found |= {name: each for name, each in properties.items() if name not in found}
+        return found
+
+    def _parts(self, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        """Walk the schema, what it refers to, and what it lists under `keys`; each part once."""
+        waiting, seen = [self.schema], set[int]()
+        for part in waiting:
+            if not isinstance(part, dict) or id(part) in seen or len(seen) == _MAX_PARTS:
+                continue
+            seen.add(id(part))
+            yield part
+            if isinstance(part.get("$ref"), str):
+                waiting.append(_resolve(part["$ref"], self.root))
+            for key in keys:
+                waiting += _listed(part, key)
+
+
+def kind_of(value: Any) -> str:
+    """Give the JSON type of a value; empty for what JSON does not have."""
+    if value is None:
+        return "null"
+    return "object" if isinstance(value, dict) else _KINDS.get(type(value), "")
+
+
+def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]], depth: int) -> frozenset[str]:
+    if schema is False:
+        return _NOTHING
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        return _ALL
+    found = _ALL
+    if isinstance(ref := schema.get("$ref"), str):
+        if ref not in seen:
+            seen[ref] = _NOTHING  # a loop adds nothing
+            seen[ref] = _kinds(_resolve(ref, root), root, seen, depth + 1)
+        found &= seen[ref]
+    if "type" in schema:
+        types = {kind for kind in _listed(schema, "type") if isinstance(kind, str)}
+        types = {schema["type"]} if isinstance(schema["type"], str) else types
+        found &= types | {"integer"} if "number" in types else types
+    if isinstance(schema.get("enum"), list):
+        found &= {kind_of(value) for value in schema["enum"]}
+    if "const" in schema:
+        found &= {kind_of(schema["const"])}
+    for key in ("anyOf", "oneOf"):
+        if options := _listed(schema, key):
+            each = (_kinds(option, root, seen, depth + 1) for option in options)
+            found &= _NOTHING.union(*each)
+    for option in _listed(schema, "allOf"):
+        found &= _kinds(option, root, seen, depth + 1)
+    return found
+
+
+def _listed(part: dict[str, Any], key: str) -> list[Any]:
+    found = part.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _resolve(ref: str, root: Any) -> Any:
+    """Follow a reference inside the schema; anything may stand where it leads nowhere."""
+    if ref != "#" and not ref.startswith("#/"):
+        return {}
+    place = root
+    for step in ref.split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(place, dict) and key in place:
+            place = place[key]
+        elif isinstance(place, list) and key.isdecimal() and int(key) < len(place):
+            place = place[int(key)]
+        else:
+            return {}
+    return place
+
+
+Evaluate = Callable[[str], object]
+"""Gives the object of a Python expression, as the notebook's own cell would."""
+
+MISSING: Any = object()
+"""No value at all; None is one."""
+
+_WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_INTEGER = re.compile(r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII)
+_FLOAT = re.compile(r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_CLOSER = {"(": ")", "[": "]", "{": "}"}
+_DETECTED = re.compile(r" \(detected at line \d+\)")
+_UNREADABLE = (ValueError, RecursionError, MemoryError)
+_TOLD = 200
+
+
+def read_plain(text: str, expected: Expected) -> Any:
+    """Read a value that was typed without quotes by what is expected there."""
+    kinds = expected.kinds
+    if kinds == {"string"}:
+        return text
+    value = read_literal(text)
+    if expected.takes_text:
+        return value if _is_meant(value, text, expected) else text
+    if "number" in kinds and text in _NOT_FINITE:
+        return _NOT_FINITE[text]
+    if "number" not in kinds and "integer" in kinds and isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return text if value is MISSING else value
+
+
+def read_literal(text: str) -> Any:
+    """Read a JSON or Python literal that is no string; MISSING if it is none."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not text or (text[0] not in "-.([{" and not text[0].isdigit()):
+        return MISSING
+    try:
+        if _INTEGER.fullmatch(text):
+            return int(text, 0)
+        if _FLOAT.fullmatch(text):
+            return value if math.isfinite(value := float(text)) else MISSING
+    except ValueError:  # more digits than Python is willing to read
+        return MISSING
+    if text[0] not in _CLOSER or text[-1] != _CLOSER[text[0]]:
+        return MISSING
+    value = read_json(text)
+    if value is not MISSING:
+        return value
+    tree = parse_expression(text)
+    is_several = isinstance(tree, ast.Tuple) and text[0] != "("  # [1],[2]
+    return MISSING if isinstance(tree, str) or is_several else _build(tree)
+
+
+def read_json(text: str) -> Any:
+    """Read JSON; MISSING if it is none. A key given twice raises UsageProblem."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except _UNREADABLE:
+        return MISSING
+
+
+def read_expression(text: str, name: str, expected: Expected, evaluate: Evaluate) -> Any:
+    """Read `{...}`: JSON, else a Python dict, else the object that the expression inside gives."""
+    value = read_json(text)
+    whole = parse_expression(text) if value is MISSING else None
+    is_object = value is not MISSING or isinstance(whole, ast.Dict)
+    if is_object and expected.takes_text and "object" not in expected.kinds:
+        return text
+    if value is not MISSING:
+        return value
+    if isinstance(whole, ast.Dict | ast.DictComp):
+        _require_keys_once(whole)
+        return evaluate_for(name, text, evaluate)
+    inner = text[1:-1].strip()
+    inside = parse_expression(inner)
+    if isinstance(inside, ast.expr):
+        return evaluate_for(name, inner, evaluate)
+    if isinstance(whole, ast.SetComp):
+        return evaluate_for(name, text, evaluate)
+    raise UsageProblem(
+        f"{show(text)}{_of(name)} is no Python expression: {inside}",
+        hint="To have it as text, put it in quotes.",
+    )
+
+
+def evaluate_for(name: str, source: str, evaluate: Evaluate) -> Any:
+    """Evaluate for an argument; whatever the user's expression raises becomes a UsageProblem."""
+    try:
+        return evaluate(source)
+    except UsageProblem:
+        raise
+    except Exception as exc:  # noqa: BLE001 - the user's own expression may raise anything
+        _refuse_failed(name, source, exc)
+
+
+def parse_expression(source: str) -> ast.expr | str:
+    """Give the tree of an expression, or a sentence that says why it is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" in a value is no reason to warn about our line
+            return ast.parse(source, mode="eval").body
+    except SyntaxError as exc:
+        told = _DETECTED.sub("", " ".join((exc.msg or "invalid syntax").split()))
+        return told if told.endswith(("?", ".")) else f"{told}."
+    except (RecursionError, MemoryError):
+        return "it is nested too deeply."
+    except ValueError:
+        return "it holds a character that Python does not take."
+
+
+def require_arguments(value: object, shown: str) -> dict[str, Any]:
+    """Give a mapping with text keys as a dict; raise UsageProblem for anything else."""
+    if not isinstance(value, Mapping):
+        problem = f"is of type {type(value).__name__}, not arguments by name"
+    elif not all(isinstance(key, str) for key in value):
+        problem = "has a key that is no text"
+    else:
+        return dict(value)
+    raise UsageProblem(f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.')
+
+
+def _is_meant(value: Any, text: str, expected: Expected) -> bool:
+    """Tell whether a literal, and not its text, is meant where both could stand."""
+    if value is MISSING or kind_of(value) not in expected.kinds:
+        return False
+    chosen = any(type(value) is type(each) and value == each for each in expected.choices)
+    return chosen or text not in expected.choices
+
+
+def _build(node: ast.expr) -> Any:
+    """Make the value of a literal's tree, JSON's words included; MISSING if it is no literal."""
+    match node:
+        case ast.Constant(value=None | bool() | int() | float() | str()):
+            return node.value
+        case ast.Name(id=word) if word in _WORDS:
+            return _WORDS[word]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.List(elts=nodes) | ast.Tuple(elts=nodes):
+            items = [_build(item) for item in nodes]
+            return MISSING if any(item is MISSING for item in items) else items
+        case ast.Dict(keys=keys, values=nodes):
+            _require_keys_once(node)
+            names = [key.value if isinstance(key, ast.Constant) else MISSING for key in keys]
+            items = [_build(item) for item in nodes]
+            if any(item is MISSING for item in (*names, *items)):
+                return MISSING
+            return dict(zip(names, items, strict=True))
+    return MISSING
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        _refuse_twice(Counter(name for name, _ in pairs).most_common(1)[0][0])
+    return found
+
+
+def _require_keys_once(tree: ast.expr) -> None:
+    seen: set[str] = set()
+    for key in tree.keys if isinstance(tree, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            if key.value in seen:
+                _refuse_twice(key.value)
+            seen.add(key.value)
+
+
+def _refuse_twice(name: str) -> NoReturn:
+    raise UsageProblem(f"{show(name)} is given twice in {{...}}.", hint="Keep one of them.")
+
+
+def _refuse_failed(name: str, source: str, exc: Exception) -> NoReturn:
+    told = traceback.format_exception_only(exc)[0]
+    if isinstance(exc, SyntaxError):
+        told = f"SyntaxError: {exc.msg}"
+    hint = "Mend the expression, or put the value in quotes to have it as text."
+    if isinstance(exc, NameError) and exc.name in _WORDS:
+        hint = f"In Python write {_WORDS[exc.name]}."
+    elif isinstance(exc, NameError) and exc.name:
+        hint = f"Define {show(exc.name)} first, or put text in quotes."
+    told = " ".join(told.split())[:_TOLD]
+    raise UsageProblem(f"{show(source)}{_of(name)} failed: {told}", hint=hint) from exc
+
+
+def _of(name: str) -> str:
+    return f" for {show(name)}" if name else ""

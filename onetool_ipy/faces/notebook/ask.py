@@ -1,0 +1,338 @@
+"""How an ask looks while it goes on and when it is over: in a notebook, and in a terminal.
+
+In a notebook each piece of text is a Markdown output that grows, and each call a line that unfolds; the line on top
+says who was asked, what it cost and how it ended. A saved notebook keeps exactly that. Outputs are renewed at most ten
+times a second. Everything is masked; text of a model is Markdown without HTML.
+
+`%ask` and `%%ask`: put a prompt to a model, watch it work, have the Answer.
+
+    %ask [flags] What is in README.md?          a = %ask ...
+    %%ask [flags]                               the cell's text is the prompt
+    %ask --distil                               the last answer's calls as a cell of %tool lines
+
+Flags stand before the prompt; behind them the text is taken as it is. `+pack.tool` in it offers just those tools.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Protocol
+
+from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.printable import printable
+from onetool_ipy.faces.line.grammar import OptionKind, format_call, skip_options
+from onetool_ipy.faces.line.tokenizer import words
+from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
+from onetool_ipy.llm.ask.asker import as_call
+from onetool_ipy.llm.ask.context import Watch
+from onetool_ipy.llm.ask.session import Session
+from onetool_ipy.llm.messages import Usage
+from onetool_ipy.render import html, markdown
+from onetool_ipy.render.result import Called, to_html, to_text
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["FLAGS", "USAGE", "Asking", "NotebookView", "TerminalView", "as_python"]
+
+Mask = Callable[[str], str]
+_PAUSE_S = 0.1
+
+
+class NotebookView(Watch):
+    """Shows an ask in the outputs of one cell."""
+
+    def __init__(self, mask: Mask, publisher: Any) -> None:
+        self._mask = mask
+        self._publisher = publisher
+        self._has_model = False
+        self._status = self._output()
+        self._text: _Output | None = None
+        self._said = ""
+        self._calls: dict[int, _Output] = {}
+
+    def began(self, model: str, session: Session) -> None:
+        self._has_model = True
+        self._status.show(_line(self._mask(f"{model} · asking …{_of(session)}")))
+
+    def text(self, piece: str) -> None:
+        self._said += piece
+        if self._said.strip():
+            self._text = self._text or self._output()
+            self._text.show_later(lambda: _markdown(self._mask(self._said)))
+
+    def replied(self, usage: Usage) -> None:  # noqa: ARG002 - the line on top is renewed at the end
+        self._end_text()
+
+    def calling(self, number: int, name: str, args: Any) -> None:
+        self._end_text()
+        output = self._calls.setdefault(number, self._output())
+        output.show(self._call(Called(name, args)))
+
+    def called(self, number: int, call: AnswerCall) -> None:
+        self._calls.setdefault(number, self._output()).show(self._call(called(call, is_open=not self._has_model)))
+
+    def ended(self, answer: Answer) -> None:
+        self._end_text()
+        self._status.show(_line(self._mask(summary(answer))))
+
+    def _end_text(self) -> None:
+        if self._text is not None:
+            self._text.show(_markdown(self._mask(self._said)))
+        self._text, self._said = None, ""
+
+    def _output(self) -> _Output:
+        return _Output(self._publisher)
+
+    def _call(self, call: Called) -> dict[str, str]:
+        return {"text/plain": self._mask(to_text(call)), "text/html": self._mask(to_html(call))}
+
+
+class TerminalView(Watch):
+    """Prints an ask as it goes on."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._is_open = False
+
+    def text(self, piece: str) -> None:
+        self._is_open = not piece.endswith("\n")
+        sys.stdout.write(printable(self._mask(piece)))
+        sys.stdout.flush()
+
+    def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
+        self._line(self._mask(to_text(called(call))))
+
+    def question(self, text: str) -> str | None:
+        """Ask on a line of its own: what the model said does not run into the question."""
+        if self._is_open:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self._is_open = False
+        return super().question(text)
+
+    def ended(self, answer: Answer) -> None:
+        self._line(self._mask(summary(answer)))
+
+    def _line(self, text: str) -> None:
+        sys.stdout.write(("\n" if self._is_open else "") + printable(text) + "\n")
+        sys.stdout.flush()
+        self._is_open = False
+
+
+class _Output:
+    """One output of the cell, shown once and then renewed in its place."""
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._id = f"onetool-ask-{os.urandom(8).hex()}"
+        self._is_shown = False
+        self._shown_at = 0.0
+
+    def show(self, data: dict[str, str]) -> None:
+        self._publisher.publish(data, {}, transient={"display_id": self._id}, update=self._is_shown)
+        self._is_shown = True
+        self._shown_at = time.monotonic()
+
+    def show_later(self, make: Callable[[], dict[str, str]]) -> None:
+        """Show it unless it was shown just now; the last state is shown by `show`."""
+        if time.monotonic() - self._shown_at >= _PAUSE_S:
+            self.show(make())
+
+
+def _markdown(text: str) -> dict[str, str]:
+    return {"text/plain": printable(text), "text/markdown": markdown.safe(text)}
+
+
+def _line(text: str) -> dict[str, str]:
+    return {"text/plain": printable(text), "text/html": html.note(text)}
+
+
+def _of(session: Session) -> str:
+    return f" (session {session.name!r})" if session.name else ""
+
+
+FLAGS: Mapping[str, OptionKind] = {
+    "--model": "text",
+    "--tools": "switch",
+    "--no-tools": "switch",
+    "--allow": "text",
+    "--max-steps": "number",
+    "--approve": "text",
+    "--session": "text",
+    "--distil": "switch",
+    "--soft": "switch",
+    "--help": "switch",
+    "-o": "variable",
+}
+_ARGUMENTS = {
+    "--model": "model",
+    "--allow": "tool_allow",
+    "--max-steps": "max_steps",
+    "--approve": "approve",
+    "--session": "session",
+}
+USAGE = """\
+%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
+%%ask [flags]              the same with the cell's text as the prompt
+%ask tool:NAME {json}      run one tool, without a model
++pack.tool or +pack        in the prompt: offer just these tools
+
+--model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
+--allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
+--max-steps N      requests before it must answer      --session NAME        go on with this conversation
+--distil           put the calls into the next cell; without a prompt those of the last answer
+--soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
+
+
+class Choices(Protocol):
+    """What `%config OneTool` sets that matters to an ask."""
+
+    @property
+    def soft(self) -> bool: ...
+
+
+class Asking:
+    """Runs `%ask` in one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices, magic: str = "tool") -> None:
+        self._shell = shell
+        self._box = box
+        self._last = last
+        self._choices = choices
+        self._magic = magic
+        self._shown: tuple[Answer, int] | None = None
+        self._formatter = shell.display_formatter.ipython_display_formatter
+        if self._is_notebook:
+            self._formatter.for_type(Answer, self._display)
+
+    def run(self, line: str, cell: str | None) -> Any:
+        """`%ask` and `%%ask`."""
+        with self._remembered():
+            given, prompt = _read(line, cell)
+            if given.get("--help") or (not prompt and "--distil" not in given):
+                return Page(USAGE)
+            is_typed = self._is_typed(line, cell)
+            answer = self._last_answer() if not prompt else self._ask(prompt, given, is_typed=is_typed)
+            if given.get("--distil"):
+                self._distil(answer)
+            if not (given.get("--soft") or self._choices.soft):
+                answer.unwrap()
+            if "-o" not in given:
+                return answer
+            self._shell.user_ns[given["-o"]] = answer
+            return None
+
+    def remove(self) -> None:
+        """Take back how answers are shown."""
+        self._formatter.type_printers.pop(Answer, None)
+
+    def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
+        options, view = _options(given), self._view()
+        allow = options.get("tool_allow")
+        answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, watch=view) if is_typed else None
+        if answer is None:
+            options["model"] = self._model(options.get("model"))
+            answer = self._box.ask(prompt, **options, watch=view)
+        self._shown = (answer, self._shell.execution_count)
+        return answer
+
+    def _is_typed(self, line: str, cell: str | None) -> bool:
+        """Whether the code of the notebook has the text in it as written, and not in a variable."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals is not self._shell.user_global_ns:
+            frame = frame.f_back
+        return frame is not None and {line, cell or line} <= {c for c in frame.f_code.co_consts if isinstance(c, str)}
+
+    def _view(self) -> Watch:
+        if self._is_notebook:
+            return NotebookView(self._box.mask, self._shell.display_pub)
+        return TerminalView(self._box.mask)
+
+    def _model(self, name: str | None) -> Any:
+        """A configured model by its name, or one that the notebook has in a variable."""
+        if name is None or name in self._box.config.settings.models.named:
+            return name
+        held = self._shell.user_ns.get(name)
+        return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name
+
+    def _distil(self, answer: Answer) -> None:
+        cells = answer.to_cells(self._write)
+        if not cells:
+            raise UsageProblem("The answer made no call that could be made again.")
+        if len(cells) == 1:
+            self._shell.set_next_input(cells[0])
+            return
+        named = [f"r{number} = {cell}" for number, cell in enumerate(cells, start=1)]
+        shown = ", ".join(f"r{number}" for number in range(1, len(cells) + 1))
+        self._shell.set_next_input("\n".join([*named, f"display({shown})"]))
+
+    def _write(self, name: str, args: Mapping[str, Any]) -> str:
+        return format_call(name, args).replace("%tool", f"%{self._magic}", 1)
+
+    def _last_answer(self) -> Answer:
+        found = self._box.ask.last
+        if found is None:
+            raise UsageProblem("Nothing was asked yet.", hint="Ask first: %ask PROMPT")
+        return found
+
+    def _display(self, answer: Answer) -> None:
+        """Show an answer, unless the cell that asked for it has shown it already."""
+        if self._shown is None or self._shown != (answer, self._shell.execution_count):
+            self._shell.display_pub.publish(bundle(answer, self._box.mask), {})
+
+    @property
+    def _is_notebook(self) -> bool:
+        return hasattr(self._shell, "kernel")
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """Keep what goes wrong for `%tool why`."""
+        try:
+            yield
+        except OneToolError as exc:
+            self._last.keep(exc)
+            raise
+
+
+def as_python(line: str, cell: str | None, models: Container[str]) -> str:
+    """The call of `box.ask` that a line or cell stands for; empty where it asks nothing."""
+    given, prompt = _read(line, cell)
+    if not prompt or given.get("--help"):
+        return ""
+    options = {key: repr(value) for key, value in _options(given).items()}
+    name = given.get("--model", "")
+    if name.isidentifier() and name not in models:
+        options["model"] = name  # a variable of the notebook
+    if (direct := as_call(prompt)) is not None:
+        call = f"box.run({direct[0]!r}, {direct[1]!r})"
+        return f"({given['-o']} := {call})" if "-o" in given else call
+    call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
+    call += "" if given.get("--soft") else ".unwrap()"
+    return f"({given['-o']} := {call})" if "-o" in given else call
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `box.ask` that the flags give."""
+    if "--tools" in given and "--no-tools" in given:
+        raise UsageProblem("--tools and --no-tools exclude each other.", hint="Keep one of them.")
+    found = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
+    if "--tools" in given or "--no-tools" in given:
+        found["with_tools"] = "--tools" in given
+    return found
+
+
+def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
+    """The flags, and the prompt as it was written."""
+    found = words(line)
+    given: dict[str, Any] = {}
+    index = skip_options(line, found, 0, FLAGS, given)
+    start = found[index].start if index < len(found) else len(line)
+    if line[start:].split(maxsplit=1)[:1] == ["--"]:
+        start += 2
+    return given, "\n".join(part.strip("\n") for part in (line[start:].strip(), cell or "") if part.strip())

@@ -1,0 +1,487 @@
+"""What is done to a user's own files only after a yes: allow a host, keep a secret. A yes is a flag, or an answer.
+
+Where nobody can be asked nothing is changed, and the line to add is told. No value of a secret is ever shown.
+
+`%tool new http NAME`: an HTTP tool from a pasted curl command, or from arguments that read like one.
+
+The command is read by `bundles.importing`; here is only which of its words are ours, and what is told of it.
+
+`%tool bundle list | on | off | show | delete` and `%tool import openapi`: bundles, and tools from a document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, UsageProblem
+from onetool_ipy.base.printable import printable
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.config.edit import allow_host, save_secret
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.faces import creation
+from onetool_ipy.faces.line.grammar import read_options
+from onetool_ipy.faces.line.tokenizer import split_words
+from onetool_ipy.faces.line.values import MISSING, read_literal
+from onetool_ipy.faces.notebook.commands.group import Bench, CellCommand, Command, page
+from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.render.views import Listing, counted
+from onetool_ipy.schema.read import identifier, params, type_text
+from onetool_ipy.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.importing import CurlDraft
+    from onetool_ipy.bundles.model import Bundle, Tool
+
+__all__ = ["BundleCommands", "Consent", "NewHttp", "answered"]
+
+
+class Consent:
+    """Asks, and edits the project's files; what was done or is left to do comes back as lines."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+
+    def hosts(self, hosts: Sequence[str], *, is_given: bool) -> list[str]:
+        """See to it that HTTP tools may reach hosts."""
+        lines = []
+        for host in creation.unreached(self._box, hosts):
+            if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
+                with self._box.saving():
+                    file = allow_host(self._box.config.paths, host)
+                lines += [f"Allowed: {host}, in {file}", *self._read_again()]
+            else:
+                lines.append(
+                    f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
+                )
+        return lines
+
+    def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None, given: str) -> None:
+        """See to it that no secret goes to a new host without a yes; refuse the tools where there is none.
+
+        `given` is what `--secret-host` says: NAME=HOST, several separated by commas.
+        """
+        from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
+
+        left = unconfirmed(new_sendings(self._box, records, made_up=made_up), given.split(","))
+        for one in left:
+            if not _asked(f"{one.said} Send it there? [y/N] "):
+                words = ",".join(each.word for each in left)
+                raise UsageProblem(f"{one.said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
+
+    def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
+        """See to it that the values of secrets are where tools find them."""
+        lines = []
+        for name, value in secrets.items():
+            known = self._box.config.secrets
+            if name in known.names():
+                same = known.get(name) == value
+                lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
+            elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
+                with self._box.saving():
+                    file = save_secret(self._box.config.paths, name, value)
+                lines.append(f"Secret {name}: kept in {file}. Delete it from this cell before you share the notebook.")
+                lines += self._read_again()
+            else:
+                lines.append(
+                    f"Secret {name}: not kept. Run it again with --save-secrets, or add to {FOLDER}/secrets.yaml:"
+                )
+                lines.append(f'  {name}: "..."')
+        return lines
+
+    def _read_again(self) -> list[str]:
+        """Read the files that were written. A mistake elsewhere in them is no reason to lose what was made."""
+        try:
+            self._box.reload()
+        except InvalidConfig as exc:
+            return [f"Not in use yet: {exc.message}", "  Mend that, then run: %tool reload"]
+        return []
+
+    def offer_name(self, slug: str) -> None:
+        """Give the cell the bundle as a name, as it gets that of a new tool."""
+        specs = self._box.registry.pack(slug)
+        if specs and self._box.on_adopt is not None:
+            self._box.on_adopt(specs[0])
+
+
+def answered(question: str) -> bool | None:
+    """Whether the person at the keyboard says yes; None where nobody can answer."""
+    from IPython.core.error import StdinNotImplementedError
+
+    try:
+        return input(printable(question)).strip().lower() in ("y", "yes")
+    except (StdinNotImplementedError, EOFError, OSError):
+        return None
+
+
+def _asked(question: str) -> bool:
+    """A yes of the person at the keyboard; no where nobody can answer."""
+    try:
+        return bool(answered(question))
+    except KeyboardInterrupt:
+        raise UsageProblem("Stopped; what was stored before stays.") from None
+
+
+_SWITCHES = ("--allow-host", "--save-secrets", "--replace")
+_TEXTS = ("--curl", "--describe", "--tags", "--secret-host")
+_TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_CURLS = {"--method": "--request", "--body": "--data-raw"}
+_USAGE = "%tool new http my-api.get-user --url https://api.example.com/users/{id} --arg id:integer"
+
+
+class NewHttp:
+    """Making HTTP tools."""
+
+    HELP: ClassVar[tuple[str, ...]] = (
+        "%tool new http BUNDLE.TOOL     an HTTP tool: --url, --method, --header, --body, --arg NAME:TYPE, --curl '...'",
+        "%%tool new http BUNDLE.TOOL    the same of a curl command below; --allow-host, --save-secrets, --replace",
+    )
+
+    def __init__(self, bench: Bench) -> None:
+        self._box = bench.box
+        self._consent = Consent(bench.box)
+        self._names: Mapping[str, Any] = bench.shell.user_ns
+
+    def table(self) -> dict[str, Command]:
+        return {"new": lambda rest: self._new(rest, None)}
+
+    def cells(self) -> dict[str, CellCommand]:
+        return {"new": self._new}
+
+    def _new(self, rest: str, cell: str | None) -> Page:
+        from onetool_ipy.bundles.importing import import_curl
+
+        asked = _Asked(rest, cell)
+        asked.fill(self._names)
+        draft = import_curl(asked.command(), slug=asked.slug)
+        record = asked.applied(draft.tool)
+        known = self._box.config.secrets
+        made_up = [name for name, value in draft.secrets.items() if known.get(name) != value]
+        self._consent.sending([record], made_up=made_up, given=asked.given.get("--secret-host", ""))
+        bundle, tool, is_new = self._store(asked, record)
+        lines = _told(bundle, tool, draft, is_new=is_new)
+        lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
+        lines += self._consent.hosts(draft.hosts, is_given="--allow-host" in asked.given)
+        self._consent.offer_name(bundle.slug)
+        return page(self._box, [*lines, *_example(bundle, tool)])
+
+    def _store(self, asked: _Asked, record: dict[str, Any]) -> tuple[Bundle, Tool, bool]:
+        """Store the tool; the very same one once more is no mistake, so that a notebook can be run again."""
+        bundles = self._box.bundles
+        bundle = bundles.named(asked.bundle)
+        if bundle is None:
+            bundles.draft(record)  # what cannot be called leaves no empty bundle behind
+            bundle = bundles.put_bundle(bundles.new_id(), slug=asked.bundle, display_name=asked.bundle)
+        place = (bundle.bundle_id, asked.slug, asked.version)
+        known = self._known(*place)
+        if known is not None:
+            if _essence(known.to_dict()) == _essence(record):
+                return bundle, known, False
+            if "--replace" not in asked.given:
+                raise UsageProblem(
+                    f"'{bundle.slug}.{known.slug}' has another version '{known.version}' already.",
+                    hint=f"Write --replace, or another version: {bundle.slug}.{known.slug}@2",
+                )
+            bundles.draft(record)
+            bundles.delete_tool(*place)
+        return bundle, bundles.put_tool(*place, record), True
+
+    def _known(self, bundle_id: str, slug: str, version: str) -> Tool | None:
+        from onetool_ipy.base.errors import NotFound
+
+        try:
+            return self._box.bundles.get_tool(bundle_id, slug, version)
+        except NotFound:
+            return None
+
+
+class _Asked:
+    """What the line and the cell ask for: a name, options of ours, and the words of a curl command."""
+
+    def __init__(self, rest: str, cell: str | None) -> None:
+        words = split_words(rest)
+        if words[:1] != ["http"]:
+            raise UsageProblem("%tool new makes HTTP tools.", hint=f"For example: {_USAGE}")
+        if len(words) < 2 or words[1].startswith("-"):
+            raise UsageProblem("%tool new http wants a name: BUNDLE.TOOL.", hint=f"For example: {_USAGE}")
+        self.given: dict[str, str] = {}
+        self._arguments: list[str] = []
+        self._curl: list[str] = []
+        self._cell = (cell or "").strip()
+        self.bundle, self.slug, self.version = _name(words[1])
+        self._read(words[2:])
+
+    def fill(self, names: Mapping[str, Any]) -> None:
+        """Take a command from the notebook's variable that `--curl {name}` names."""
+        given = self.given.get("--curl", "")
+        name = given[1:-1].strip() if given[:1] == "{" and given[-1:] == "}" else ""
+        if name.isidentifier():
+            if not isinstance(names.get(name), str):
+                raise UsageProblem(f"--curl: there is no text called '{name}' in this notebook.")
+            self.given["--curl"] = names[name]
+
+    def command(self) -> str:
+        """The curl command, wherever it was written."""
+        pasted = self.given.get("--curl") or self._cell
+        if pasted and self._curl:
+            raise UsageProblem(
+                f"The command is pasted, and '{self._curl[0]}' stands beside it.", hint="Write it in one place."
+            )
+        if self._cell and "--curl" in self.given:
+            raise UsageProblem("There is a command in --curl and one in the cell.", hint="Keep one of them.")
+        if not pasted and not self._curl:
+            raise UsageProblem("What is to be sent? No address is given.", hint=f"For example: {_USAGE}")
+        return pasted or " ".join(["curl", *(_double(word) for word in self._curl)])
+
+    def applied(self, tool: dict[str, Any]) -> dict[str, Any]:
+        """The tool with what our own options say of it."""
+        record = {key: value for key, value in tool.items() if key not in ("slug", "version")}
+        if "--describe" in self.given:
+            record["description"] = self.given["--describe"]
+        if "--tags" in self.given:
+            record["tags"] = [tag.strip() for tag in self.given["--tags"].split(",") if tag.strip()]
+        for text in self._arguments:
+            record["argSchema"] = _typed(record["argSchema"], text)
+        return record
+
+    def _read(self, words: list[str]) -> None:
+        todo = list(words)
+        while todo:
+            word = todo.pop(0)
+            name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            if name in _SWITCHES:
+                self.given[name] = "yes"
+            elif name in (*_TEXTS, "--arg", *_CURLS):
+                if not equals and not todo:
+                    raise UsageProblem(f"'{name}' wants a value.", hint=f"For example: {_USAGE}")
+                found = value if equals else todo.pop(0)
+                self._take(name, found)
+            else:
+                self._curl.append(word)
+
+    def _take(self, name: str, value: str) -> None:
+        if name == "--arg":
+            self._arguments.append(value)
+        elif name == "--body" and value.lstrip()[:1] in ("{", "["):
+            self._curl += ["--json", value]
+        elif name in _CURLS:
+            self._curl += [_CURLS[name], value]
+        else:
+            self.given[name] = value
+
+
+def _name(text: str) -> tuple[str, str, str]:
+    from onetool_ipy.bundles.ids import require_slug, require_version
+
+    bundle, dot, rest = text.partition(".")
+    slug, _, version = rest.partition("@")
+    if not dot or not bundle or not slug:
+        raise UsageProblem(f"'{text}' is no name of a tool.", hint="Write BUNDLE.TOOL, as in my-api.get-user.")
+    try:
+        return require_slug(bundle), require_slug(slug), require_version(version or "1")
+    except InvalidRequest as exc:
+        raise UsageProblem(f"'{text}': {exc.message}", hint=exc.hint) from exc
+
+
+def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
+    """The schema with what `NAME[:TYPE][=DEFAULT]` says of one argument."""
+    head, equals, default = text.partition("=")
+    name, colon, kind = head.partition(":")
+    known = arguments.get("properties", {})
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise UsageProblem(
+            f"--arg: the request has no argument '{name}'. There are: {listed}.",
+            hint="Write {name} in the address, or ${name} in a header or body.",
+        )
+    if colon and kind not in _TYPES:
+        raise UsageProblem(f"--arg: '{kind}' is no type.", hint=f"One of: {', '.join(_TYPES)}.")
+    changed = {**known[name], **({"type": kind} if colon else {})}
+    required = [each for each in arguments.get("required", []) if each != name or not equals]
+    if equals:
+        value = read_literal(default) if changed.get("type") != "string" else MISSING
+        changed["default"] = default if value is MISSING else value
+    fresh = {**arguments, "properties": {**known, name: changed}, "required": required}
+    return {key: value for key, value in fresh.items() if value != []}
+
+
+def _told(bundle: Bundle, tool: Tool, draft: CurlDraft, *, is_new: bool) -> list[str]:
+    assert tool.http is not None
+    request = tool.http.wire()["request"]
+    lines = [f"{bundle.slug}.{tool.slug}@{tool.version}: {'stored' if is_new else 'there already, as it is'}."]
+    lines.append(f"  {request['method']} {request['urlTemplate']}")
+    lines += [f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request]
+    if "auth" in request:
+        lines.append(f"  auth: {request['auth']['type']}")
+    for param in params(tool.arg_schema):
+        need = "required" if param.required else f"default {param.schema.get('default')!r}"
+        lines.append(f"  argument {param.name}: {type_text(param.schema, tool.arg_schema)}, {need}")
+    lines += [f"  note: {note}" for note in draft.notes]
+    lines += [f"Secret {name}: named in the command, to be put into secrets.yaml." for name in draft.missing]
+    return lines
+
+
+def _example(bundle: Bundle, tool: Tool) -> list[str]:
+    wanted = [param.name for param in params(tool.arg_schema) if param.required]
+    line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in wanted)])
+    spelled = f"{identifier(bundle.slug)}.{identifier(tool.slug)}"
+    return [f"Try it: {line}    or    {spelled}({', '.join(f'{identifier(name)}=...' for name in wanted)})"]
+
+
+def _essence(record: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(
+        record.get(key) or None for key in ("http", "argSchema", "outputSchema", "description", "tags", "type")
+    )
+
+
+def _double(word: str) -> str:
+    """A word in double quotes, in which a shell leaves `$name` a variable."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
+    return f'"{escaped}"'
+
+
+_VERBS = "list, show, on, off, delete"
+
+
+class BundleCommands:
+    """The sub-commands about bundles."""
+
+    HELP: ClassVar[tuple[str, ...]] = (
+        "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
+        "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
+        "%tool import openapi SOURCE    make a bundle of an OpenAPI file or address; --bundle SLUG, --allow-host",
+    )
+
+    def __init__(self, bench: Bench) -> None:
+        self._box = bench.box
+        self._consent = Consent(bench.box)
+
+    def table(self) -> dict[str, Command]:
+        return {"bundle": self._bundle, "import": self._import}
+
+    def _bundle(self, rest: str) -> Any:
+        asked = read_options(rest, {"--with-tools": "switch"})
+        verb, *names = asked.words or ["list"]
+        if verb == "list" and not names:
+            return self._listed()
+        if verb not in ("list", "show", "on", "off", "delete"):
+            raise UsageProblem(f"%tool bundle does not know '{verb}'.", hint=f"It knows: {_VERBS}.")
+        if len(names) != 1:
+            raise UsageProblem(f"%tool bundle {verb} wants one name.", hint=f"For example: %tool bundle {verb} my-api")
+        bundle, tools = self._meant(names[0])
+        if verb in ("list", "show"):
+            return self._shown(bundle, tools)
+        if verb == "delete":
+            return self._delete(bundle, tools, with_tools="--with-tools" in asked.given)
+        return self._switch(bundle, tools, enabled=verb == "on")
+
+    def _listed(self) -> Listing:
+        counts: dict[str, int] = {}
+        for tool in self._tools(None):
+            counts[tool.bundle_id] = counts.get(tool.bundle_id, 0) + 1
+        rows = [
+            {
+                "bundle": bundle.slug,
+                "enabled": bundle.is_enabled,
+                "tools": counts.get(bundle.bundle_id, 0),
+                "description": self._box.mask(bundle.description or bundle.display_name),
+                "built_in": bundle.is_built_in,
+            }
+            for bundle in self._bundles()
+        ]
+        return Listing(rows)
+
+    def _shown(self, bundle: Bundle, tools: list[Tool] | None) -> Page:
+        if tools is not None and len(tools) == 1:
+            return page(self._box, [json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2)])
+        found = self._tools(bundle.bundle_id) if tools is None else tools
+        lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
+        for tool in found:
+            state = "on" if tool.is_enabled else "off"
+            reason = "" if tool.available else f"  not available: {tool.reason}"
+            facts = f"{state}, {tool.type}, {counted(tool.call_count, 'call')}{reason}"
+            lines.append(f"  {bundle.slug}.{tool.slug}@{tool.version}  {facts}")
+        if not found:
+            lines.append(f"  no tools yet: %tool new http {bundle.slug}.NAME")
+        return page(self._box, lines)
+
+    def _switch(self, bundle: Bundle, tools: list[Tool] | None, *, enabled: bool) -> Page:
+        word = "on" if enabled else "off"
+        if tools is None:
+            self._box.bundles.patch_bundle(bundle.bundle_id, enabled=enabled)
+            return page(self._box, [f"The bundle {bundle.slug} is {word}."])
+        for tool in tools:
+            self._box.bundles.patch_tool(bundle.bundle_id, tool.slug, tool.version, enabled=enabled)
+        return page(self._box, [f"{bundle.slug}.{tool.slug}@{tool.version} is {word}." for tool in tools])
+
+    def _delete(self, bundle: Bundle, tools: list[Tool] | None, *, with_tools: bool) -> Page:
+        bundles = self._box.bundles
+        if tools is not None:
+            if len(tools) > 1:
+                listed = ", ".join(f"{bundle.slug}.{tool.slug}@{tool.version}" for tool in tools)
+                raise UsageProblem(f"'{tools[0].slug}' has {len(tools)} versions.", hint=f"Name one of: {listed}")
+            bundles.delete_tool(bundle.bundle_id, tools[0].slug, tools[0].version)
+            return page(self._box, [f"{bundle.slug}.{tools[0].slug}@{tools[0].version} is deleted."])
+        held = self._tools(bundle.bundle_id)
+        if held and not with_tools and not bundle.is_built_in:
+            raise UsageProblem(
+                f"The bundle '{bundle.slug}' holds {counted(len(held), 'tool')}.",
+                hint=f"Delete it with all of them: %tool bundle delete {bundle.slug} --with-tools",
+            )
+        for tool in () if bundle.is_built_in else held:
+            bundles.delete_tool(bundle.bundle_id, tool.slug, tool.version)
+        bundles.delete_bundle(bundle.bundle_id)
+        return page(self._box, [f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}."])
+
+    def _import(self, rest: str) -> Page:
+        from onetool_ipy.bundles.importing import import_openapi
+
+        asked = read_options(
+            rest, {"--bundle": "text", "--allow-host": "switch", "--server": "text", "--secret-host": "text"}
+        )
+        if asked.words[:1] != ["openapi"] or len(asked.words) != 2:
+            raise UsageProblem(
+                "%tool import wants 'openapi' and a file or an address.",
+                hint="For example: %tool import openapi https://api.example.com/openapi.json --allow-host",
+            )
+        source, is_allowed = asked.words[1], "--allow-host" in asked.given
+        data, base_url = creation.read_source(self._box, source, also=creation.own_host(source) if is_allowed else ())
+        server = asked.given.get("--server", base_url)
+        known = self._box.config.secrets.names()
+        draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
+        self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
+        made = creation.store_draft(self._box, draft)
+        said = self._consent.hosts(draft.hosts, is_given=is_allowed)
+        self._consent.offer_name(made.bundle.slug)
+        return page(self._box, [*creation.told(made, draft, self._box), *said, *creation.examples(made)])
+
+    def _meant(self, name: str) -> tuple[Bundle, list[Tool] | None]:
+        """The bundle that a name means, and the versions of its tool, where one is named."""
+        slug, dot, rest = name.partition(".")
+        bundle = self._box.bundles.named(slug)
+        if bundle is None:
+            near = did_you_mean(slug, [each.slug for each in self._bundles()])
+            raise UsageProblem(f"No bundle '{slug}'. {near}".strip(), hint="See them with: %tool bundle list")
+        if not dot:
+            return bundle, None
+        wanted, _, version = rest.partition("@")
+        tools = self._tools(bundle.bundle_id)
+        found = [tool for tool in tools if tool.slug == wanted and version in ("", tool.version)]
+        if not found:
+            near = did_you_mean(wanted, [tool.slug for tool in tools])
+            raise UsageProblem(
+                f"The bundle '{slug}' has no tool '{rest}'. {near}".strip(), hint=f"See: %tool bundle show {slug}"
+            )
+        return bundle, found
+
+    def _bundles(self) -> list[Bundle]:
+        return creation.all_pages(lambda token: self._box.bundles.list_bundles(**_everything(token)))
+
+    def _tools(self, bundle_id: str | None) -> list[Tool]:
+        ids = None if bundle_id is None else [bundle_id]
+        return creation.all_pages(lambda token: self._box.bundles.list_tools(bundle_ids=ids, **_everything(token)))
+
+
+def _everything(token: str | None) -> dict[str, Any]:
+    return {"include_disabled": True, "page_size": 256, "page_token": token}

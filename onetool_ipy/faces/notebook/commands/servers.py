@@ -1,0 +1,392 @@
+"""The MCP servers in another client's configuration file: JSON with `mcpServers` (or `servers`). Read only.
+
+Comments and trailing commas, which some clients allow, are taken. What of an entry looks secret is told apart, so that
+it can go into `secrets.yaml` and not into a file that one commits.
+
+`%tool server list | add | import | start | stop | restart | logs | test | remove`: the MCP servers of the project.
+
+A server that is added belongs to this session; with `--save` it goes into `onetool.yaml`, and what in it is secret
+into `secrets.yaml`.
+
+`%tool serve`: give the tools of this notebook to any MCP client, from the live kernel.
+
+The token is written to a file that only its owner reads, never into the notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.config.check import check_server
+from onetool_ipy.config.edit import add_server, save_secret
+from onetool_ipy.faces.line.grammar import OptionKind, read_options
+from onetool_ipy.faces.notebook.commands.group import Bench, Command, page
+from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.render.views import Listing, counted
+
+if TYPE_CHECKING:
+    from onetool_ipy.faces.mcp.http import Serving
+
+__all__ = ["Found", "Serve", "ServerCommands", "read_client_file", "without_secrets"]
+
+_SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie|\bpat\b", re.IGNORECASE)
+_TAKEN = ("command", "args", "env", "cwd", "url", "headers")
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_MOST_BYTES = 5_000_000
+
+
+class Found(NamedTuple):
+    """A server as it was found: its name, and its entry in our words."""
+
+    name: str
+    data: dict[str, Any]
+
+
+def read_client_file(path: Path) -> list[Found]:
+    """The servers of a file. Raises UsageProblem where it cannot be read or holds none."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageProblem(f"'{path}' is too large for a configuration.")
+        text = path.expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageProblem(f"'{path}' cannot be read: {reason}.") from exc
+    plain = _COMMA.sub(_kept, _COMMENT.sub(_kept, text))
+    try:
+        document = json.loads(plain)
+    except (ValueError, RecursionError) as exc:
+        raise UsageProblem(f"'{path}' is not JSON: {exc}.") from exc
+    servers = _servers(document)
+    if not servers:
+        raise UsageProblem(f"'{path}' has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
+    return [Found(name, _entry(data)) for name, data in servers.items()]
+
+
+def without_secrets(found: Found) -> tuple[dict[str, Any], dict[str, str]]:
+    """The entry with `${NAME}` for what looks secret, and those secrets by name."""
+    data = dict(found.data)
+    secrets: dict[str, str] = {}
+    for section in ("env", "headers"):
+        given = data.get(section)
+        if not isinstance(given, dict):
+            continue
+        kept = dict(given)
+        for key, value in given.items():
+            if isinstance(value, str) and "${" not in value and value and _SECRET.search(key):
+                name = re.sub(r"\W+", "_", f"{found.name}_{key}").upper()
+                secrets[name] = value
+                kept[key] = f"${{{name}}}"
+        data[section] = kept
+    return data, secrets
+
+
+def _servers(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        return {}
+    for key in ("mcpServers", "servers"):
+        found = document.get(key)
+        if isinstance(found, dict):
+            return found
+    inner = document.get("mcp")
+    return _servers(inner) if isinstance(inner, dict) else {}
+
+
+def _entry(data: Any) -> dict[str, Any]:
+    """An entry in our words: other clients name the type differently, or not at all."""
+    if not isinstance(data, dict):
+        return {"type": "stdio", "command": data}
+    url = data.get("url") or data.get("serverUrl") or data.get("httpUrl")
+    kept = {key: _filled(data[key]) for key in _TAKEN if data.get(key) not in (None, {}, [])}
+    if data.get("disabled") is True or data.get("enabled") is False:
+        kept["enabled"] = False
+    if url:
+        return {"type": "http", **kept, "url": url}
+    return {"type": "stdio", **kept}
+
+
+def _filled(value: Any) -> Any:
+    """Other clients write `${env:NAME}` for what is `${NAME}` here."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(r"${\1}", value)
+    if isinstance(value, dict):
+        return {key: _filled(each) for key, each in value.items()}
+    return [_filled(each) for each in value] if isinstance(value, list) else value
+
+
+def _kept(found: re.Match[str]) -> str:
+    return found[1] or ""
+
+
+_ADD: Mapping[str, OptionKind] = {
+    "--url": "text",
+    "--env": "text",
+    "--header": "text",
+    "--cwd": "text",
+    "--save": "switch",
+    "--trusted": "switch",
+}
+_HOW = "%tool server add NAME COMMAND ARGUMENT ...   or   %tool server add NAME --url http://127.0.0.1:8000/mcp"
+
+
+class ServerCommands:
+    """What can be done with MCP servers."""
+
+    HELP: ClassVar[tuple[str, ...]] = (
+        "%tool server [list]            the MCP servers and how they are",
+        "%tool server add NAME COMMAND  a server for this session; --url URL, --env K=V, --header K=V, --save",
+        "%tool server import FILE       the mcpServers of another client's JSON; --save keeps them",
+        "%tool server start|stop|restart|test|logs|remove NAME",
+    )
+
+    def __init__(self, bench: Bench) -> None:
+        self._box = bench.box
+        self._verbs: dict[str, Callable[[list[str], Mapping[str, Any]], Any]] = {
+            "list": self._list,
+            "add": self._add,
+            "import": self._import,
+            "start": lambda words, _: self._state(words, "start"),
+            "stop": lambda words, _: self._state(words, "stop"),
+            "restart": lambda words, _: self._state(words, "restart"),
+            "test": self._test,
+            "logs": self._logs,
+            "remove": self._remove,
+        }
+
+    def table(self) -> dict[str, Command]:
+        return {"server": self._server, "servers": self._server}
+
+    def _server(self, rest: str) -> Any:
+        verb, _, more = rest.strip().partition(" ")
+        if not verb:
+            return self._list([], {})
+        if verb not in self._verbs:
+            near = did_you_mean(verb, self._verbs)
+            raise UsageProblem(
+                f"%tool server does not know '{verb[:40]}'. {near}".strip(), hint=f"It knows: {', '.join(self._verbs)}."
+            )
+        asked = read_options(more, _ADD if verb in ("add", "import") else {})
+        return self._verbs[verb](asked.words, asked.given)
+
+    def _list(self, words: list[str], _given: Mapping[str, Any]) -> Any:
+        if words:
+            raise UsageProblem(f"%tool server list takes no '{words[0]}'.")
+        servers = self._box.servers
+        if not servers:
+            return page(self._box, ["There are no MCP servers.", f"Add one with: {_HOW}"])
+        packs = self._box.registry.known_packs()
+        rows = [
+            {
+                "server": name,
+                "type": servers.definition(name).type,
+                "state": state,
+                "tools": sum(spec.server == name for spec in packs.get(name, ())),
+                "why": self._box.mask(servers.reason(name)),
+            }
+            for name, state in sorted(servers.items())
+        ]
+        return Listing(rows)
+
+    def _add(self, words: list[str], given: Mapping[str, Any]) -> Page:
+        if not words or (len(words) < 2 and "--url" not in given) or (len(words) > 1 and "--url" in given):
+            raise UsageProblem("%tool server add wants a name, and a command or --url.", hint=_HOW)
+        name, *command = words
+        data: dict[str, Any] = {"type": "http", "url": given["--url"]} if "--url" in given else {"type": "stdio"}
+        if command:
+            data |= {"command": command[0], "args": command[1:]}
+        for flag, key in (("--env", "env"), ("--header", "headers")):
+            if flag in given:
+                data[key] = _pairs(flag, given[flag])
+        if "--cwd" in given:
+            data["cwd"] = given["--cwd"]
+        if "--trusted" in given:
+            data["trusted"] = True
+        return self._keep([Found(name, data)], is_saved="--save" in given)
+
+    def _import(self, words: list[str], given: Mapping[str, Any]) -> Page:
+        if len(words) != 1:
+            raise UsageProblem("%tool server import wants one file.", hint="For example: %tool server import mcp.json")
+        return self._keep(read_client_file(Path(words[0])), is_saved="--save" in given)
+
+    def _keep(self, found: list[Found], *, is_saved: bool) -> Page:
+        """Take servers in, each for itself: one that is not right stops no other."""
+        lines: list[str] = []
+        added = 0
+        for each in found:
+            try:
+                lines.append(self._save(each) if is_saved else self._for_session(each))
+                added += 1
+            except UsageProblem as exc:
+                lines.append(f"{each.name}: not added. {exc.message} {exc.hint}".rstrip())
+        if not added:
+            raise UsageProblem("\n".join(lines) or "There are no servers in it.")
+        if is_saved:
+            self._box.reload()
+            self._say_yes(each.name for each in found)
+        names = ", ".join(each.name for each in found)
+        return page(self._box, [*lines, f"Try: %tool server test {found[0].name}   ({names})"])
+
+    def _say_yes(self, names: Iterable[str]) -> None:
+        """A server that a person typed needs no question, where the project is trusted."""
+        for name in names:
+            if self._box.config.trust.is_pinned and name in self._box.config.settings.servers:
+                self._box.trust(name)
+
+    def _for_session(self, found: Found) -> str:
+        from onetool_ipy.mcp.definition import read_server
+
+        _, secrets = without_secrets(found)
+        if secrets:
+            raise UsageProblem(
+                f"It holds a secret ({', '.join(secrets)}).",
+                hint="Use --save, which keeps it in secrets.yaml; or put it there yourself and write ${NAME}.",
+            )
+        config = self._box.config
+        checked = check_server(found.name, found.data, config.secrets.get)
+        self._require_free(found.name)
+        where, limit = "this session", config.settings.timeouts.mcp_s
+        self._box.servers.add(read_server(found.name, checked, where, folder=config.paths.project, timeout_s=limit))
+        return f"{found.name}: added for this session."
+
+    def _save(self, found: Found) -> str:
+        data, secrets = without_secrets(found)
+        check_server(found.name, found.data, self._box.config.secrets.get)
+        self._require_free(found.name)
+        paths = self._box.config.paths
+        with self._box.saving():
+            for name, value in secrets.items():
+                save_secret(paths, name, value)
+            file = add_server(paths, found.name, data)
+        kept = f" Its secrets are in secrets.yaml: {', '.join(secrets)}." if secrets else ""
+        return f"{found.name}: saved to {file}.{kept}"
+
+    def _require_free(self, name: str) -> None:
+        if name in self._box.servers:
+            raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
+
+    def _state(self, words: list[str], verb: str) -> Page:
+        name = self._one(words, verb)
+        if verb != "stop":
+            self._box.admit_server(name)
+        state = getattr(self._box.servers, verb)(name)
+        tools = sum(spec.server == name for spec in self._box.registry.known())
+        said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
+        return page(self._box, [said])
+
+    def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
+        name = self._one(words, "test")
+        self._box.admit_server(name)
+        found = self._box.servers.test(name)
+        lines = [f"{name}: {'works' if found.get('ok') else 'does not work'}"]
+        shown = [(key, value) for key, value in found.items() if key not in ("server", "ok", "stderr") and value]
+        lines += [f"  {key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in shown]
+        if found.get("stderr"):
+            lines += ["  what it said:", *(f"    {line}" for line in str(found["stderr"]).splitlines()[-12:])]
+        return page(self._box, lines)
+
+    def _logs(self, words: list[str], _given: Mapping[str, Any]) -> Page:
+        name = self._one(words, "logs")
+        said = self._box.servers.logs(name)
+        return page(self._box, said.splitlines() or [f"{name} has said nothing on stderr."])
+
+    def _remove(self, words: list[str], _given: Mapping[str, Any]) -> Page:
+        name = self._one(words, "remove")
+        self._box.servers.remove(name)
+        return page(self._box, [f"{name} is removed."])
+
+    def _one(self, words: list[str], verb: str) -> str:
+        if len(words) != 1:
+            raise UsageProblem(f"%tool server {verb} wants one name.", hint="See them with: %tool server")
+        if words[0] not in self._box.servers:
+            near = did_you_mean(words[0], self._box.servers)
+            raise UsageProblem(f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server")
+        return words[0]
+
+
+def _pairs(flag: str, text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        key, is_pair, value = pair.partition("=")
+        if not is_pair or not key.strip():
+            raise UsageProblem(f"{flag} wants NAME=value, not '{pair[:40]}'.", hint="Several: NAME=value,OTHER=value")
+        found[key.strip()] = value
+    return found
+
+
+_OPTIONS: dict[str, OptionKind] = {"--port": "text", "--host": "text", "--allow": "text", "--no-token": "switch"}
+
+
+class Serve:
+    """Serving, and what is being served now."""
+
+    HELP: ClassVar[tuple[str, ...]] = (
+        "%tool serve [--port N]         give what only reads to other MCP clients; --allow CSV; %tool serve stop",
+    )
+
+    def __init__(self, bench: Bench) -> None:
+        self._box = bench.box
+        self._serving: Serving | None = None
+
+    def table(self) -> dict[str, Command]:
+        return {"serve": self._serve}
+
+    def _serve(self, rest: str) -> Serving | Page:
+        asked = read_options(rest, _OPTIONS)
+        if asked.words == ["stop"]:
+            return self._stop()
+        if asked.words not in ([], ["status"]):
+            raise UsageProblem(f"%tool serve does not know '{asked.words[0]}'.", hint="It knows: status, stop.")
+        if asked.words == ["status"]:
+            return self._status()
+        if self._is_up():
+            raise UsageProblem("The tools are being served already.", hint="End that with: %tool serve stop")
+        self._start(asked.given)
+        return self._status()
+
+    def _start(self, given: dict[str, Any]) -> None:
+        from onetool_ipy.faces.mcp.http import serve_http
+
+        allow = given.get("--allow")
+        serving = serve_http(
+            self._box,
+            host=given.get("--host", "127.0.0.1"),
+            port=_port(given.get("--port", "0")),
+            allow=None if allow is None else [name.strip() for name in allow.split(",") if name.strip()],
+            is_open="--no-token" in given,
+        )
+        self._box.at_close.append(serving.stop)
+        self._serving = serving
+        port = serving.url.rpartition(":")[2].partition("/")[0]
+        file = serving.file = self._box.config.paths.state / "serving" / f"{port}.json"
+        serving.at_stop(lambda: file.unlink(missing_ok=True))
+        write_whole(file, json.dumps(serving.client(), indent=2).encode())
+
+    def _stop(self) -> Page:
+        if not self._is_up() or self._serving is None:
+            raise UsageProblem("Nothing is being served.", hint="Begin with: %tool serve")
+        serving, self._serving = self._serving, None
+        self._box.at_close.remove(serving.stop)
+        serving.stop()
+        return page(self._box, [f"No longer serving on {serving.url}"])
+
+    def _status(self) -> Serving | Page:
+        if not self._is_up() or self._serving is None:
+            return page(self._box, ["Nothing is being served. Begin with: %tool serve"])
+        return self._serving
+
+    def _is_up(self) -> bool:
+        return self._serving is not None and self._serving.is_up()
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:6]) < 65536):
+        raise UsageProblem(f"'{text[:20]}' is no port.", hint="0 takes a free one.")
+    return int(text)

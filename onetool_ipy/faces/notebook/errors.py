@@ -1,0 +1,115 @@
+"""How errors look in a cell: a few true lines; for a tool's own code its frames and none of ours.
+
+Everything shown is masked. The last failure is kept whole for `%tool why`; `%debug` opens in the tool's own frame.
+"""
+
+from __future__ import annotations
+
+import traceback
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError
+from onetool_ipy.base.printable import printable
+from onetool_ipy.core.executor import own_frames
+from onetool_ipy.core.tool import Failure, ToolResult
+
+__all__ = ["LastFailure", "raise_result"]
+
+_OURS = "onetool_ipy."
+
+
+class LastFailure:
+    """What went wrong last in this shell, for `%tool why`; renders exceptions of tools without our frames."""
+
+    def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
+        self._shell = shell
+        self._mask = mask
+        self._kept: tuple[BaseException, types.TracebackType | None] | None = None
+
+    def keep(self, exc: BaseException) -> None:
+        """Remember an exception with all its frames."""
+        self._kept = (exc, exc.__traceback__)
+
+    def why(self) -> str:
+        """The whole story of the last failure, masked."""
+        if self._kept is None:
+            return "Nothing has failed in this session."
+        exc, frames = self._kept
+        lines = traceback.format_exception(type(exc), exc, frames)
+        text = "".join(lines)
+        if isinstance(exc, CallFailure) and exc.details is not None:
+            text += f"details: {exc.details}\n"
+        return self._mask(text.rstrip())
+
+    def dress(self, exc: BaseException, *, since: str = "") -> None:
+        """Let a tool's or a snippet's own exception show in a cell with its frames only, from the file `since` on."""
+        self.keep(exc)
+
+        def lines() -> list[str]:
+            return self.render(exc, _from_file(exc.__traceback__, since))
+
+        with suppress(AttributeError, TypeError):  # an exception class with slots keeps its usual look
+            exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
+
+    def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
+        """The lines IPython would show, without our frames and without secrets."""
+        shown = _foreign_frames(frames or exc.__traceback__)
+        if isinstance(exc, BaseExceptionGroup):
+            lines = "".join(traceback.format_exception(type(exc), exc, shown)).split("\n")
+            return [printable(self._mask(line)) for line in lines]
+        formatter = self._shell.InteractiveTB
+        coloured = formatter.structured_traceback(type(exc), exc, shown, tb_offset=0)
+        plain = _without_colours(formatter, type(exc), exc, shown)
+        if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
+            return [printable(self._mask(line)) for line in plain]
+        return [self._mask(line) for line in coloured]
+
+
+def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
+    """Raise a failed result as ToolCallError: a tool's own failure with its frames, any other as its few lines."""
+    assert result.error is not None
+    own = result.error.exception
+    if own is None or isinstance(own, OneToolError):
+        if own is not None:
+            last.keep(own)
+        raise ToolCallError(result)
+    last.keep(own)
+    frames = own_frames(own)
+    shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
+    said = Failure(**{**vars(result.error), "message": printable(result.error.message)})
+    raise ToolCallError(ToolResult(False, result.data, said, result.meta), shown).with_traceback(frames)
+
+
+def _without_colours(formatter: Any, *story: Any) -> list[str]:
+    """The lines of IPython's traceback in its theme without colours."""
+    theme = formatter._theme_name
+    formatter.set_theme_name("nocolor")
+    try:
+        lines: list[str] = formatter.structured_traceback(*story, tb_offset=0)
+    finally:
+        formatter.set_theme_name(theme)
+    return lines
+
+
+def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
+    """The frames from the first one in `file` on; all of them where there is none."""
+    found = frames
+    while found is not None and found.tb_frame.f_code.co_filename != file:
+        found = found.tb_next
+    return found or frames
+
+
+def _foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+    """The same traceback without our frames."""
+    kept = []
+    while frames is not None:
+        if not str(frames.tb_frame.f_globals.get("__name__", "")).startswith(_OURS):
+            kept.append(frames)
+        frames = frames.tb_next
+    rebuilt: types.TracebackType | None = None
+    for frame in reversed(kept):
+        rebuilt = types.TracebackType(rebuilt, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return rebuilt

@@ -1,0 +1,71 @@
+"""Shift-Tab on a `%tool` line and behind `$`: the page of the tool that stands there, whatever the cursor is at.
+
+IPython looks the word at the cursor up among Python's names, and is asked first; most tools are no such name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from onetool_ipy.base.printable import printable
+
+__all__ = ["Tips", "named"]
+
+Find = Callable[[str, bool], str]
+"""The page of a name, empty where there is none; the flag says that it stood behind `$`."""
+
+
+class Tips:
+    """What we add to how a kernel answers Shift-Tab."""
+
+    def __init__(self, shell: Any) -> None:
+        self._kernel = getattr(shell, "kernel", None)
+
+    def install(self, names: Callable[[], Collection[str]], find: Find) -> None:
+        """Stand before the kernel's own answer."""
+        kernel = self._kernel
+        if kernel is None:
+            return
+        asked = type(kernel).do_inspect
+
+        def do_inspect(code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+            answer: Mapping[str, Any] = asked(kernel, code, cursor_pos, *args, **kwargs)
+            if not isinstance(answer, Mapping) or answer.get("found"):
+                return answer
+            page = _page(code, cursor_pos, names(), find)
+            return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
+
+        kernel.do_inspect = do_inspect
+
+    def remove(self) -> None:
+        """Take back what `install` added."""
+        if self._kernel is not None:
+            vars(self._kernel).pop("do_inspect", None)
+
+
+def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
+    """The tool that the cursor's line is about, and whether it stands behind `$`; empty where it is none of ours."""
+    from onetool_ipy.faces.line import tokenizer
+    from onetool_ipy.faces.notebook.completion import ASSIGNED, NAMED
+
+    start = code.rfind("\n", 0, cursor) + 1
+    line = code[start:].partition("\n")[0]
+    names = "|".join(re.escape(name) for name in magics)
+    found = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
+    if found is None:
+        shortcut = re.match(ASSIGNED + r"\$(?P<name>[^\s$({=]+)", line)
+        return (shortcut["name"], True) if shortcut else ("", False)
+    plain = [word.text for word in tokenizer.words(found["rest"]) if not word.text.startswith("-")]
+    if plain and plain[0] in NAMED:
+        plain = plain[1:]
+    return (plain[0].partition("(")[0].rstrip("?"), False) if plain else ("", False)
+
+
+def _page(code: str, cursor: int, magics: Collection[str], find: Find) -> str:
+    try:
+        name, is_shortcut = named(code, cursor, magics)
+        return find(name, is_shortcut) if name else ""
+    except Exception:  # noqa: BLE001 - a broken cell or pack must never break Shift-Tab
+        return ""

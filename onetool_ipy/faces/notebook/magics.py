@@ -1,0 +1,173 @@
+"""`%tool` and `%%tool` as IPython sees them, and the settings of `%config OneTool`.
+
+Thin, since every notebook pays for it when it loads us: what a line does is `run`, loaded by the first `%tool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand
+from traitlets import Bool, Float, Int, Unicode
+
+from onetool_ipy.faces.notebook.cell_input import RUNNER
+
+if TYPE_CHECKING:
+    from onetool_ipy.faces.notebook.ask import Asking
+    from onetool_ipy.faces.notebook.completion import Sight
+    from onetool_ipy.faces.notebook.errors import LastFailure
+    from onetool_ipy.faces.notebook.run import Runner
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["OneTool"]
+
+_OTHER_NAME = "onetool"
+
+
+class Owner(Protocol):
+    """Who has the toolbox, and opens it when it is asked for."""
+
+    @property
+    def box(self) -> Toolbox: ...
+
+    @property
+    def last(self) -> LastFailure: ...
+
+
+@magics_class
+class OneTool(Magics):
+    """The magics of one shell, and what `%config OneTool` sets for this session."""
+
+    max_lines = Int(60, min=1, help="Lines of a result that a cell shows.").tag(config=True)
+    max_chars = Int(20_000, min=100, help="Characters of a result that a cell shows.").tag(config=True)
+    soft = Bool(False, help="Give failed results instead of raising.").tag(config=True)
+    timeout = Float(
+        None, allow_none=True, help="Seconds a %tool call may take where neither it nor its tool says."
+    ).tag(config=True)
+    magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
+
+    def __init__(self, shell: Any, owner: Owner) -> None:
+        super().__init__(shell, config=shell.config)
+        self._shell = shell
+        self._owner = owner
+        self._registered: list[str] = []
+        self.names: list[str] = []
+        self.prompts: list[str] = []
+
+    def install(self) -> None:
+        """Register the magics; a foreign `%tool` is left alone, and ours is then `%onetool`."""
+        name = self.magic_name
+        if _is_taken(self._shell.magics_manager, name):
+            name = _OTHER_NAME
+            said = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
+            print(said)  # noqa: T201 - once, when a name is taken
+        self.names.append(name)
+        self._register(name, "line_cell", self._tool())
+        self._register("snippet", "line_cell", self._snippet())
+        if self._register("ask", "line_cell", self._ask()):
+            self.prompts.append("ask")
+        self._register(RUNNER, "line", self._shortcut())
+
+    def remove(self) -> None:
+        """Take back what `install` registered."""
+        if "_asking" in self.__dict__:
+            self._asking.remove()
+        for name in self._registered:
+            for kind in ("line", "cell"):
+                self._shell.magics_manager.magics[kind].pop(name, None)
+        self._registered.clear()
+        self.names.clear()
+        self.prompts.clear()
+        known = self._shell.configurables
+        known[:] = [each for each in known if each is not self]
+
+    def sight(self) -> Sight:
+        """What completion may look at."""
+        return self._runner.sight()
+
+    def tip(self, name: str, is_shortcut: bool) -> str:
+        """What Shift-Tab shows of a name."""
+        return self._runner.tip(name, is_shortcut)
+
+    @cached_property
+    def _runner(self) -> Runner:
+        from onetool_ipy.faces.notebook.run import Runner
+
+        return Runner(self._shell, self._owner.box, self._owner.last, self)
+
+    @cached_property
+    def _asking(self) -> Asking:
+        from onetool_ipy.faces.notebook.ask import Asking
+
+        return Asking(self._shell, self._owner.box, self._owner.last, self, self.names[0])
+
+    def _register(self, name: str, kind: str, function: Callable[..., Any]) -> bool:
+        if name not in self.names and _is_taken(self._shell.magics_manager, name):
+            return False
+        self._shell.magics_manager.register_function(function, magic_kind=kind, magic_name=name)
+        self._registered.append(name)
+        return True
+
+    def _shown(self, line: str, cell: str | None, value: Any) -> Any:
+        """Nothing where the line ends in `;`. IPython's own way reads the body as Python, which a body need not be."""
+        from onetool_ipy.faces.line.grammar import is_silenced
+
+        return None if cell is None and is_silenced(line) else value
+
+    def _tool(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        def tool(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+            """Find and call tools.
+
+            %tool                       what there is
+            %tool list [TEXT]           all tools, or those with TEXT in their name
+            %tool search WORDS          find by words; typos are forgiven
+            %tool info NAME             what a tool does and takes (also: %tool NAME?)
+            %tool NAME key=value ...    call it; {expression} passes an object of yours
+            x = %tool NAME ...          keep the result: x.data, x.df, x[0]
+            %%tool NAME                 the cell's body is the text argument
+            %tool help                  everything else
+            """
+            return self._shown(line, cell, self._runner.tool(line, cell, local_ns or {}))
+
+        return tool
+
+    def _snippet(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        def snippet(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+            """Make a snippet of a cell, and run it.
+
+            %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
+            %snippet NAME param=value       run it, as $NAME param=value does
+            %snippet NAME --show            what it expands to
+            %snippet                        the snippets there are
+            """
+            return self._shown(line, cell, self._runner.snippet(line, cell, local_ns or {}))
+
+        return snippet
+
+    def _ask(self) -> Callable[..., Any]:
+        @no_var_expand
+        def ask(line: str, cell: str | None = None) -> Any:
+            """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
+            return self._asking.run(line, cell)
+
+        return ask
+
+    def _shortcut(self) -> Callable[..., Any]:
+        @no_var_expand
+        @needs_local_scope
+        def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
+            """What `$name k=v` becomes."""
+            return self._shown(line, None, self._runner.shortcut(line, local_ns or {}))
+
+        return shortcut
+
+
+def _is_taken(manager: Any, name: str) -> bool:
+    """Whether another extension has a magic of that name; our own lazy entry is none of another's."""
+    return name in manager.magics["line"] and manager.lazy_magics.get(name) != "onetool_ipy"

@@ -1,0 +1,294 @@
+"""What a `%tool` line, a snippet or a `$` does: parse it, call the toolbox, hand the result to the cell.
+
+An `if` about tools belongs to a lower room; here is only what a person typed and where the answer goes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.config.edit import save_snippet
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.core.tool import Failure, ToolResult, ToolSpec
+from onetool_ipy.faces.line.grammar import Flags, Line, read_arguments, read_body, split_line
+from onetool_ipy.faces.notebook.commands import Bench, Commands
+from onetool_ipy.faces.notebook.commands.group import page, table_lines
+from onetool_ipy.faces.notebook.completion import Sight
+from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
+from onetool_ipy.faces.notebook.snippets import read_definition, read_given, run_code
+from onetool_ipy.proxies import file_of
+from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
+from onetool_ipy.sources.pack_writer import save_functions
+from onetool_ipy.toolbox import PackProxy, Toolbox
+
+__all__ = ["Runner"]
+
+
+class Choices(Protocol):
+    """What `%config OneTool` sets that matters to a call."""
+
+    @property
+    def soft(self) -> bool: ...
+
+    @property
+    def timeout(self) -> float | None: ...
+
+
+class Runner:
+    """Runs what was typed, in one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices) -> None:
+        self._shell = shell
+        self._box = box
+        self._last = last
+        self._choices = choices
+        box.run_code = lambda code, name: self._run_code(name, code, shell.user_ns, since="")
+        self._commands = Commands(Bench(box, last, Path(shell.profile_dir.location), self._example, shell))
+        self._pages = self._commands.pages
+
+    def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        """`%tool` and `%%tool`."""
+        with self._remembered():
+            asked = split_line(line, self._commands.words())
+            if asked.flags.save is not None:
+                return self._save(asked.flags.save, cell)
+            if asked.kind == "empty":
+                if asked.flags != Flags():
+                    raise UsageProblem("A flag wants a tool's name.", hint="For example: %tool time.now --dry")
+                return self._pages.overview()
+            if asked.kind == "command":
+                return self._commands.run(asked.name, asked.rest, cell)
+            if asked.kind == "help":
+                return self._pages.usage(asked.name)
+            return self._call(asked, cell, local_ns)
+
+    def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
+        with self._remembered():
+            if cell is not None:
+                return self._define(line, cell)
+            name, _, rest = line.strip().partition(" ")
+            if not name:
+                return self._list_snippets()
+            found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
+            if found is None:
+                raise self._no_shortcut(name, self._box.shortcuts.snippets)
+            return self._kept_snippet(found, rest.rstrip().removesuffix(";").rstrip(), local_ns)
+
+    def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
+        """`$name k=v`: a snippet runs, an alias or a tool is called; `$name?` shows its page."""
+        with self._remembered():
+            name, _, rest = line.strip().partition(" ")
+            if name.endswith("?") or rest.strip() == "?":
+                return self._box.ot.help(query=self._page_of(name.rstrip("?")))
+            found = self._box.shortcuts.find(name)
+            if isinstance(found, Snippet):
+                self._box.admit_snippet(name)
+                return self._run_snippet(name, expand(found, read_given(rest, self._evaluator(local_ns))), local_ns)
+            tool = found or name
+            if found is None and self._box.registry.find(tool) is None:
+                known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
+                raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
+            return self._call(split_line(f'"{tool}" {rest}', ()), None, local_ns)
+
+    def sight(self) -> Sight:
+        """What completion may look at."""
+        return Sight(self._box, self._commands.words(), self._shortcuts, self._handles)
+
+    def tip(self, name: str, is_shortcut: bool) -> str:
+        """What Shift-Tab shows of a name: its page, as `%tool info` has it. Nothing runs, and no call is counted."""
+        found = self._box.shortcuts.find(name) if is_shortcut else name
+        if isinstance(found, Snippet):
+            return self._box.mask("\n\n".join(part for part in (found.usage, found.description, found.body) if part))
+        registry = self._box.registry
+        known = found or name
+        return (
+            str(self._pages.usage(known)) if known in registry.known_packs() or registry.find(known) is not None else ""
+        )
+
+    def _save(self, pack: str, cell: str | None) -> Page:
+        """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
+        if cell is None:
+            raise UsageProblem("--save wants a cell with functions.", hint="Write %%tool --save PACK, and them below.")
+        paths = self._box.config.paths
+        file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
+        with self._box.saving():
+            names = save_functions(file, cell, pack=pack)
+        self._box.reload()
+        listed = ", ".join(f"{pack}.{name}" for name in names)
+        return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
+
+    def _list_snippets(self) -> Page:
+        known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
+        if not known:
+            return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
+        return page(self._box, table_lines([(each.usage, each.description) for each in known]))
+
+    def _kept_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
+        if rest.strip() == "--save":
+            return Page(f"Saved to {self._saved(snippet)}")
+        if rest.strip() == "--show" and (
+            any(param.is_required for param in snippet.params) or not self._box.may_expand(snippet.name)
+        ):
+            return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
+        self._box.admit_snippet(snippet.name)
+        code = expand(snippet, read_given(rest.removesuffix("--show"), self._evaluator(local_ns)))
+        return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
+
+    def _saved(self, snippet: Snippet) -> Path:
+        with self._box.saving():
+            return save_snippet(self._box.config.paths, snippet)
+
+    def _define(self, line: str, body: str) -> Page:
+        snippet, is_saved = read_definition(line, body)
+        problems = faults_of(snippet)
+        if problems:
+            raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
+        self._box.add_snippet(snippet)
+        said = f"${snippet.name} is ready: {snippet.usage}"
+        if unused := unused_params(snippet):
+            listed = ", ".join(f"'{name}'" for name in unused)
+            said += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
+        if is_saved:
+            said += f"\nSaved to {self._saved(snippet)}"
+        return Page(said)
+
+    def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> Any:
+        namespace = self._shell.user_ns
+        if local_ns and local_ns is not namespace:
+            namespace = {**namespace, **local_ns}
+        return self._run_code(name, code, namespace, since=file_of(name))
+
+    def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> Any:
+        try:
+            return run_code(self._shell, code, name, namespace)
+        except OneToolError:
+            raise
+        except Exception as exc:  # whatever the user's code raises shows the snippet's lines, not ours
+            self._last.dress(exc, since=since)
+            raise
+
+    def _page_of(self, name: str) -> str:
+        return f"${name}" if name in self._box.shortcuts.snippets else name
+
+    def _no_shortcut(self, name: str, known: Iterable[str]) -> UsageProblem:
+        near = did_you_mean(name, known)
+        return UsageProblem(
+            f"No snippet, alias or tool '{name}'. {near}".strip(), hint="See: ot.snippets(), ot.aliases()"
+        )
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """Keep what goes wrong for `%tool why`."""
+        try:
+            yield
+        except ToolCallError:
+            raise  # kept where it was made, with the tool's own exception
+        except OneToolError as exc:
+            self._last.keep(exc)
+            raise
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as exc:  # a tool's own, which no result can hold
+            self._last.dress(exc)
+            raise
+
+    def _call(self, asked: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        to_call = not asked.flags.dry
+        if to_call:
+            self._box.make_ready(asked.name, "magic")
+            to_call = self._box.is_admitted(asked.name)
+        spec = self._find(asked.name, to_call=to_call)
+        if spec is None and self._is_pack(asked.name):
+            return self._pack(asked)
+        if spec is None:
+            return self._missed(asked)
+        args = read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
+        if cell is not None:
+            args = read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
+        timeout, check = asked.flags.timeout, not asked.flags.unchecked
+        if asked.flags.dry:
+            return self._pages.dry(spec, args, check=check)
+        if timeout is None and spec.timeout_s is None:
+            timeout = self._choices.timeout
+        if asked.flags.bg:
+            return self._box.start(spec.name, args, source="magic", timeout=timeout, check=check)
+        return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout, check=check))
+
+    def _is_pack(self, name: str) -> bool:
+        return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
+
+    def _missed(self, asked: Line) -> Any:
+        """A miss is a failed call, and counts as one; a mistyped command is none."""
+        name = asked.name
+        near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
+        if near and not asked.flags.soft:
+            meant = "%ask" if near == ["ask"] else f"%tool {near[0]}"
+            raise UsageProblem(f"No tool or command '{name}'. Did you mean '{meant}'?", hint="See all with: %tool help")
+        result = self._box.call(name, {}, source="magic")
+        if result.error is not None and (hint := self._meant(name)):
+            result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
+        return self._finish(asked, result)
+
+    def _meant(self, name: str) -> str:
+        """What else a name may stand for: a shortcut."""
+        is_shortcut = name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases
+        return f"'{name}' is a shortcut: write ${name}" if is_shortcut else ""
+
+    def _example(self, line: str) -> Any:
+        """Run one line of a docstring's example."""
+        self._box.require_trust()
+        text = line.removeprefix(">>>").strip()
+        if text.startswith("%tool "):
+            return self.tool(text.removeprefix("%tool "), None, {})
+        packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
+        return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
+
+    def _find(self, name: str, *, to_call: bool) -> ToolSpec | None:
+        """The tool as its code has it for a call, as it is written for a look; None where there is none."""
+        registry = self._box.registry
+        try:
+            return registry.load(name) if to_call else registry.require(name)
+        except CallFailure:
+            return None
+
+    def _pack(self, asked: Line) -> Any:
+        if asked.rest.strip():
+            raise UsageProblem(f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}")
+        return self._pages.pack_page(asked.name)
+
+    def _finish(self, asked: Line, result: ToolResult) -> Any:
+        if not result.ok and not (asked.flags.soft or self._choices.soft):
+            raise_result(result, self._last)
+        if asked.flags.output is None:
+            return result
+        self._shell.user_ns[asked.flags.output] = result
+        return None
+
+    def _handles(self) -> list[str]:
+        return [str(row["handle"]) for row in self._box.results.list()]
+
+    def _shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        known = self._box.shortcuts
+        for name, snippet in known.snippets.items():
+            yield name, "snippet", snippet.parameters
+        for name in known.aliases:
+            try:
+                target = known.find(name)
+            except UsageProblem:  # it leads back to itself
+                continue
+            spec = self._box.registry.get(target) if isinstance(target, str) else None
+            yield name, "function", spec.parameters if spec is not None else {}
+
+    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
+        def evaluate(source: str) -> Any:
+            return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 - the user's own expression
+
+        return evaluate

@@ -1,0 +1,85 @@
+"""The one question of a notebook (contract 16): may what this project holds run? Asked in a cell, once for each thing.
+
+It shows what a yes would let run, then waits for `input()`. A yes is `y` or `yes`. Where nobody can be asked, or after
+a no, the call is refused with the line to type.
+
+`%tool trust [--remove] | trust list`: which projects may run their code, servers and HTTP tools (contract 16).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["MIME", "TrustQuestion", "is_yes", "question_lines"]
+
+MIME = "application/vnd.onetool.trust+json"
+"""The question as data, for a front end that shows it as a form."""
+
+
+class TrustQuestion:
+    """Asks the person at one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox) -> None:
+        self._shell = shell
+        self._box = box
+        self._answered: set[tuple[str, str]] = set()
+
+    def __call__(self, needed: Untrusted) -> None:
+        """Ask for what a call needs; a yes is recorded, and counts from now on."""
+        found = self._box.would_run()
+        about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
+        if about in self._answered or threading.current_thread() is not threading.main_thread():
+            return
+        lines = question_lines(self._box, needed.server)
+        data = {**found.to_dict(), "server": needed.server, "text": "\n".join(lines)}
+        if needed.server:
+            data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
+        if (answer := self._asked(lines, data)) is None:
+            return
+        if is_yes(answer):
+            self._box.trust(needed.server, shown=found)
+        self._answered.add(about)
+
+    def _asked(self, lines: list[str], data: dict[str, Any]) -> str | None:
+        """What the person typed; None where nobody can be asked."""
+        from IPython.core.error import StdinNotImplementedError
+
+        if not _can_ask(self._shell):
+            return None
+        self._shell.display_pub.publish({"text/plain": "\n".join(lines), MIME: data})
+        try:
+            return input("Trust it? [y/N] ")
+        except (StdinNotImplementedError, EOFError, OSError):
+            return None
+
+
+def question_lines(box: Toolbox, server: str = "") -> list[str]:
+    """What a yes would cover, for a person to read."""
+    found = box.would_run()
+    if server:
+        entries = [entry for entry in found.servers if entry.name == server]
+        how = "has changed since you said yes to it" if any(e.changes for e in entries) else "is new"
+        shown = [line for entry in entries for line in entry.lines()]
+        return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
+    head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
+    return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
+
+
+def is_yes(answer: str) -> bool:
+    """Whether an answer is a yes; anything else is a no."""
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _can_ask(shell: Any) -> bool:
+    """Whether a person may answer: a front end that takes input, or a terminal."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        return bool(getattr(kernel, "_allow_stdin", False))
+    import sys
+
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

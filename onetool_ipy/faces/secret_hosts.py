@@ -1,0 +1,190 @@
+"""Which secrets a new tool would send to a host that did not get them before; asked about before the tool is made.
+
+A document or a pasted command comes from somebody else, and names secrets. A secret that a tool, a model, a server or a
+pack uses already must not go to another host and port by such a name alone. Nothing is sent or stored here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from onetool_ipy.base.errors import Conflict
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "unconfirmed"]
+
+_PORTS = {"http": 80, "https": 443}
+_HEAD = re.compile(r"[^.\[|]+")
+_SHORTEST = 6
+
+
+class SecretHost(Conflict):
+    """A tool would send a secret to a host that did not get it before, and nobody said yes."""
+
+    reason = "secret_host"
+
+
+class Sending(NamedTuple):
+    """A secret that would go to a new host. `used_with` is empty where it is not used at all yet."""
+
+    secret: str
+    host: str
+    used_with: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        """What confirms it."""
+        return f"{self.secret}={self.host}"
+
+    @property
+    def said(self) -> str:
+        """What would happen, in one sentence."""
+        known = ", ".join(f"'{place}'" for place in self.used_with)
+        before = f"is used with {known}" if known else "is in secrets.yaml and used nowhere yet"
+        return f"The secret '{self.secret}' {before}; this would send it to '{self.host}'."
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"pointer": "", "message": self.said, "secret": self.secret, "host": self.host} | {
+            "usedWith": list(self.used_with)
+        }
+
+
+def new_sendings(
+    box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None = ()
+) -> list[Sending]:
+    """What tools with these records would send to hosts that did not get it before.
+
+    `made_up` are names of secrets that nobody typed: those are asked about where such a secret is there already. None
+    means that all are, as in a document.
+    """
+    wanted = {pair for record in records for pair in _sent(record)}
+    if not wanted:
+        return []
+    used = _used(box)
+    there = set(box.config.secrets.names())
+    found = []
+    for secret, host in sorted(wanted):
+        places = used.get(secret, set())
+        if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
+            found.append(Sending(secret, host, tuple(sorted(places))))
+    return found
+
+
+def unconfirmed(found: Iterable[Sending], words: Iterable[str]) -> list[Sending]:
+    """Those that no `NAME=HOST` or `NAME=HOST:PORT` confirms."""
+    given = {word.strip() for word in words}
+    return [one for one in found if not {one.word, one.word.rpartition(":")[0]} & given]
+
+
+def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
+    """Raise SecretHost for what is not confirmed."""
+    left = unconfirmed(found, words)
+    if left:
+        said = " ".join(one.said for one in left)
+        hint = "To allow it, confirm: " + ", ".join(one.word for one in left)
+        raise SecretHost(said, hint=hint, details=[one.to_dict() for one in left])
+
+
+def _sent(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(secret, host and port) for all that an HTTP tool sends; a record that is not sound sends nothing."""
+    http = record.get("http")
+    if not isinstance(http, Mapping):
+        return
+    steps = http.get("steps") or [http]
+    listed = [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+    arguments = (record.get("argSchema") or {}).get("properties") or {}
+    own = {*arguments, *(step.get("name") or f"step{number}" for number, step in enumerate(listed, start=1))}
+    for step in listed:
+        request = step.get("request")
+        if isinstance(request, Mapping):
+            yield from ((name, place) for part, place in _parts(request) for name in _names(part, own) if place)
+
+
+def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """The parts of a request, each with the host and port that gets it."""
+    place = _place(request.get("urlTemplate"))
+    auth = request.get("auth")
+    yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
+    if isinstance(auth, Mapping):
+        signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
+        yield signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place
+
+
+def _names(part: Any, own: Collection[str]) -> Iterator[str]:
+    from onetool_ipy.bundles.http.template import SECRET_NAME, holes_in
+
+    try:
+        found = {hole.name for hole in holes_in(part)}
+    except ValueError:  # refused when it is stored
+        return
+    for name in found:
+        head = _HEAD.match(name)
+        if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
+            yield name
+
+
+def _place(url: Any) -> str:
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        host, port = (parts.hostname or "").removesuffix("."), parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{port}" if host and port else ""
+
+
+def _used(box: Toolbox) -> dict[str, set[str]]:
+    """The hosts that each secret goes to now, and the servers and packs that get it."""
+    from onetool_ipy.faces.creation import all_pages
+
+    found: dict[str, set[str]] = {}
+    tools = all_pages(lambda token: box.bundles.list_tools(include_disabled=True, page_size=256, page_token=token))
+    for tool in tools:
+        if tool.http is not None:
+            for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}):
+                found.setdefault(secret, set()).add(place)
+    for secret, place in (*_of_models(box), *_of_servers(box)):
+        found.setdefault(secret, set()).add(place)
+    return found
+
+
+def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:
+    from onetool_ipy.llm.models.client import default_url
+
+    for model in box.config.settings.models.named.values():
+        if model.key:
+            yield model.key, _place(model.base_url or default_url(model.provider)) or f"the model '{model.name}'"
+
+
+def _of_servers(box: Toolbox) -> Iterator[tuple[str, str]]:
+    """Servers and packs have their values filled in already, and are searched for them."""
+    settings, secrets = box.config.settings, box.config.secrets
+    values = {name: secrets.get(name) or "" for name in secrets.names()}
+    for name, server in settings.servers.items():
+        place = _place(server.data.get("url")) or f"the server '{name}'"
+        yield from ((secret, place) for secret in _within(server.data, values))
+    for name, pack in settings.packs.items():
+        yield from ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
+
+
+def _within(data: Any, values: Mapping[str, str]) -> list[str]:
+    texts = list(_texts(data))
+    return [
+        name
+        for name, value in values.items()
+        if value and any(value == text or (len(value) >= _SHORTEST and value in text) for text in texts)
+    ]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for inner in data.values():
+            yield from _texts(inner)
+    elif isinstance(data, (list, tuple)):
+        for inner in data:
+            yield from _texts(inner)

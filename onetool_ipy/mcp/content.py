@@ -1,0 +1,143 @@
+"""What a tool of a server gave -> a value for Python: structured data as it is, text as text, media as media.
+
+    structured content          that data; `{"result": x}` is x where the schema says that it was only wrapped
+    one text, or several        text, lines joined
+    an image, audio, resource   a value of `render.media`, which a notebook shows
+    several of these            a list of them, `Blocks`
+    nothing                     None
+
+`isError` and the protocol's own errors are raised here as failures of the house.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import (
+    CallFailure,
+    CallTimeout,
+    ExecutionFailed,
+    InvalidArgs,
+    InvalidOutput,
+    InvalidTool,
+    Unavailable,
+)
+from onetool_ipy.core.tool import Json
+from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
+from onetool_ipy.schema.check import Checker
+
+__all__ = ["Output", "failure_of", "value_of"]
+
+_WRAPPED = "x-fastmcp-wrap-result"
+_WRAPPER = {"type", "properties", "required", "title", "$defs"}
+_INVALID_PARAMS = -32602
+_CLOSED = -32000
+_TIMED_OUT = -32001
+_MAX_WORDS = 4_000
+_MAX_LISTED = 3
+
+
+class Output:
+    """What a tool promises to give: the compiled check of its output schema, and whether it is only wrapped."""
+
+    def __init__(self, schema: Json | None) -> None:
+        self._wrapped = schema is not None and _is_wrapper(schema)
+        self._takes_others = schema is None or schema.get("type", "object") != "object"
+        try:
+            self._checker = None if schema is None else Checker(schema)
+        except InvalidTool:
+            self._checker = None
+
+    def value(self, data: Any, tool: str) -> Any:
+        """The structured content as Python gets it, or InvalidOutput where it is not what was promised."""
+        if self._checker is None:
+            return data
+        if not isinstance(data, dict):
+            if self._takes_others:
+                return data
+            raise InvalidOutput(f"'{tool}' gave what its own output schema forbids: it is not an object.")
+        found = self._checker.violations(data)
+        if found:
+            said = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
+            raise InvalidOutput(
+                f"'{tool}' gave what its own output schema forbids: {said}",
+                details={"mismatch": found, "value": data},
+            )
+        return data["result"] if self._wrapped and data.keys() == {"result"} else data
+
+
+def _is_wrapper(schema: Json) -> bool:
+    """Whether a schema is that of a plain value put into `{"result": value}`, since the protocol wants an object.
+
+    FastMCP says so. The official SDK names the schema after the function, `addOutput`, and has nothing else in it; a
+    model that an author wrote has the name of a class.
+    """
+    if schema.get(_WRAPPED) is True:
+        return True
+    listed, title = schema.get("properties"), schema.get("title")
+    return (
+        schema.keys() <= _WRAPPER
+        and isinstance(listed, dict)
+        and list(listed) == schema.get("required") == ["result"]
+        and isinstance(listed["result"], dict)
+        and listed["result"].get("title") == "Result"
+        and isinstance(title, str)
+        and title.endswith("Output")
+        and not title[0].isupper()
+    )
+
+
+def value_of(result: Any, output: Output, tool: str) -> Any:
+    """The value of a CallToolResult; raises ExecutionFailed for one that is an error."""
+    blocks = [_block(item) for item in result.content or ()]
+    if result.is_error:
+        said = "\n".join(block for block in blocks if isinstance(block, str)).strip()
+        raise ExecutionFailed(values.cut(said or "The server says that it failed, and not why.", _MAX_WORDS))
+    if result.structured_content is not None:
+        data = output.value(result.structured_content, tool)
+        media = [block for block in blocks if not isinstance(block, str)]
+        return Blocks([data, *media]) if media else data
+    if all(isinstance(block, str) for block in blocks):
+        return "\n".join(blocks) if blocks else None
+    return blocks[0] if len(blocks) == 1 else Blocks(blocks)
+
+
+def failure_of(exc: Any, server: str) -> CallFailure:
+    """The failure that an error of the protocol (MCPError) stands for."""
+    code, said = exc.error.code, values.cut(str(exc.error.message), _MAX_WORDS)
+    if code == _INVALID_PARAMS:
+        return InvalidArgs(said)
+    if code == _CLOSED:
+        return Unavailable(
+            f"The server '{server}' went away during the call, which may or may not have been done.",
+            hint="It is not repeated. The next call starts the server again.",
+        )
+    if code == _TIMED_OUT:
+        return CallTimeout(said)
+    return ExecutionFailed(said)
+
+
+def _block(item: Any) -> Any:
+    kind = item.type
+    if kind == "text":
+        return item.text
+    if kind == "image":
+        return Image(item.mime_type, _bytes(item.data))
+    if kind == "audio":
+        return Audio(item.mime_type, _bytes(item.data))
+    if kind == "resource_link":
+        return Link(str(item.uri), item.name or "", item.description or "", item.mime_type or "")
+    inner = item.resource
+    text = getattr(inner, "text", None)
+    content = text if isinstance(text, str) else _bytes(inner.blob)
+    return Resource(str(inner.uri), inner.mime_type or "", content)
+
+
+def _bytes(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=False)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,226 @@
+"""A server's own list of tools -> ToolSpecs; what cannot be one is a Problem and costs no other.
+
+Also what is remembered of a list on disk, so that help and Tab work before the server runs: JSON without secrets, one
+file per server, definition and format. Pure but for `Shelf`. Nothing here needs mcp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidTool, OneToolError
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.core.tool import Json, ToolSpec
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.schema.check import Checker
+
+__all__ = ["MAX_TOOLS", "Listing", "Shelf", "judge", "to_specs"]
+
+MAX_TOOLS = 5_000
+"""How many tools of one server are offered."""
+
+_MAX_NAME = 128
+_MAX_SHOWN = 80
+_MAX_FAULTS = 50
+_MAX_WORDS = 20_000
+_MAX_FILE = 32 * 1024 * 1024
+_VERSION = 1
+_FAILURE_S = 600.0
+_EMPTY: Json = {"type": "object", "properties": {}}
+
+Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Calls the server's tool of that name."""
+
+
+class Listing(NamedTuple):
+    """What a server offers: its tools as it describes them, what is wrong with others, and what it says of itself."""
+
+    tools: tuple[Json, ...] = ()
+    faults: tuple[str, ...] = ()
+    instructions: str = ""
+    about: str = ""
+    protocol: str = ""
+
+
+def judge(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    """Part the tools that can be offered from what is wrong with the others."""
+    good: dict[str, Json] = {}
+    faults: list[str] = []
+    for count, tool in enumerate(raw):
+        if count >= MAX_TOOLS:
+            faults.append(f"It lists more than {MAX_TOOLS:,} tools; the others are left out.")
+            break
+        try:
+            kept = _kept(tool)
+        except InvalidTool as exc:
+            faults.append(exc.message)
+            continue
+        if kept["name"] in good:
+            faults.append(f"It lists '{_shown(kept['name'])}' twice; the first one counts.")
+            continue
+        good[kept["name"]] = kept
+    return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
+
+
+def to_specs(
+    definition: ServerDefinition, listing: Listing, call: Call, mask: Callable[[str], str] = str
+) -> list[ToolSpec]:
+    """The tools of a server, ready to be called. `mask` keeps secrets out of what identifies them."""
+    found: dict[str, ToolSpec] = {}
+    for tool in listing.tools:
+        name = _canonical(definition.name, tool["name"], found)
+        found[name] = _spec(definition, tool, name, call, mask)
+    return list(found.values())
+
+
+def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
+    wire = tool["name"]
+    hints = tool.get("annotations") or {}
+    return ToolSpec(
+        name=name,
+        description=tool["description"],
+        parameters=tool["inputSchema"],
+        run=lambda args: call(wire, args),
+        is_async=True,
+        origin="mcp",
+        server=definition.name,
+        read_only=definition.trusted and hints.get("readOnlyHint") is True,
+        timeout_s=definition.timeout_s,
+        output_schema=tool.get("outputSchema"),
+        where=definition.where,
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), tool],
+    )
+
+
+def _kept(tool: Any) -> Json:
+    """What we keep of a tool's description, or InvalidTool with what is wrong with it."""
+    if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
+        raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
+    name = tool["name"]
+    if not all(c.isprintable() or c.isspace() for c in name):
+        raise InvalidTool(f"The tool {values.safe_repr(name, _MAX_SHOWN)} is left out: its name is not printable.")
+    schema = tool.get("inputSchema", _EMPTY)
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        raise InvalidTool(f"The tool '{_shown(name)}' is left out: its inputSchema is not a schema of an object.")
+    schema = {**schema, "type": "object"}
+    _require_schema(name, "inputSchema", schema)
+    kept: Json = {"name": name, "description": _description(tool), "inputSchema": schema}
+    output = tool.get("outputSchema")
+    if isinstance(output, dict):
+        _require_schema(name, "outputSchema", output)
+        kept["outputSchema"] = output
+    hints = tool.get("annotations")
+    if isinstance(hints, dict):
+        kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
+    return kept
+
+
+def _require_schema(name: str, key: str, schema: Json) -> None:
+    try:
+        Checker(schema)
+    except InvalidTool as exc:
+        raise InvalidTool(f"The tool '{_shown(name)}' is left out: its {key} is wrong. {exc.message}") from exc
+
+
+def _description(tool: Json) -> str:
+    hints = tool.get("annotations")
+    title = hints.get("title") if isinstance(hints, dict) else None
+    said = (tool.get("description"), tool.get("title"), title, tool["name"])
+    return next(text for text in said if isinstance(text, str) and text.strip())[:_MAX_WORDS]
+
+
+def _canonical(server: str, wire: str, taken: Mapping[str, Any]) -> str:
+    """`server.tool`: blanks become `_`, a name that is too long ends in its hash, none is given twice."""
+    name = f"{server}.{'_'.join(wire.split())}"
+    if len(name) > _MAX_NAME or name in taken:
+        name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return name
+
+
+def _shown(name: str) -> str:
+    return values.cut(name, _MAX_SHOWN)
+
+
+class Shelf:
+    """What is remembered of the servers' lists, in one folder. A file that is damaged or missing is no memory."""
+
+    def __init__(self, folder: Path, mask: Callable[[str], str]) -> None:
+        self._folder = folder
+        self._mask = mask
+
+    def get(self, definition: ServerDefinition) -> Listing | None:
+        """The list that was kept for this very definition, or None."""
+        try:
+            with open(self._path(definition), "rb") as file:
+                text = file.read(_MAX_FILE + 1)
+            return _read(json.loads(text)) if len(text) <= _MAX_FILE else None
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def put(self, definition: ServerDefinition, listing: Listing) -> None:
+        """Keep a list; where that cannot be done, nothing is lost but time."""
+        plain = values.map_text({**listing._asdict(), "version": _VERSION}, self._mask)
+        data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        path = self._path(definition)
+        path.with_suffix(".failed").unlink(missing_ok=True)
+        if len(data) > _MAX_FILE or _holds(path, data):
+            return
+        try:
+            write_whole(path, data)
+        except OneToolError:
+            return
+
+    def note_failure(self, definition: ServerDefinition) -> None:
+        """Keep that a server did not start, so that the listings of other kernels need not wait for it too."""
+        path = self._path(definition).with_suffix(".failed")
+        try:
+            write_whole(path, b"")
+            os.utime(path)
+        except (OneToolError, OSError):
+            return
+
+    def has_failed(self, definition: ServerDefinition) -> bool:
+        """Whether a server did not start a short while ago."""
+        try:
+            when = os.stat(self._path(definition).with_suffix(".failed")).st_mtime
+        except OSError:
+            return False
+        return 0 <= time.time() - when < _FAILURE_S
+
+    def _path(self, definition: ServerDefinition) -> Path:
+        return self._folder / f"{definition.fingerprint(self._mask)}.{_VERSION}.json"
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(data) + 1) == data
+    except OSError:
+        return False
+
+
+def _read(found: Any) -> Listing | None:
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        return None
+    tools, faults = found.get("tools"), found.get("faults")
+    if not isinstance(tools, list) or not all(_is_kept(tool) for tool in tools):
+        return None
+    words = [found.get(key) for key in ("instructions", "about", "protocol")]
+    if not isinstance(faults, list) or not all(isinstance(word, str) for word in [*faults, *words]):
+        return None
+    return Listing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all of them were found to be text
+
+
+def _is_kept(tool: Any) -> bool:
+    return (
+        isinstance(tool, dict)
+        and all(isinstance(tool.get(key), str) for key in ("name", "description"))
+        and isinstance(tool.get("inputSchema"), dict)
+    )

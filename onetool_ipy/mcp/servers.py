@@ -1,0 +1,392 @@
+"""Servers: the owner of all MCP servers of a toolbox, a mapping from name to state. Outlives a reload.
+
+Thread-safe: everything that touches a running server happens on the background loop, and waits here. Nothing starts
+when it is made. On the loop's own thread nothing waits: what is known then is what there is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Background
+from onetool_ipy.base.errors import (
+    CallFailure,
+    OneToolError,
+    ToolNotFound,
+    Unavailable,
+    UsageProblem,
+)
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.core import current
+from onetool_ipy.core.tool import Problem, ToolSpec
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.listing import Shelf, to_specs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from onetool_ipy.mcp.server import Server, State
+
+__all__ = ["ServerTools", "Servers"]
+
+
+_MORE_S = 5.0
+_BUSY_S = 2.0
+_CLOSE_S = 1.5
+
+Work = Callable[[], Awaitable[Any]]
+
+
+class Servers(Mapping[str, "State"]):
+    """The MCP servers by name, each with its state now. See the package's docstring for what can be done with them.
+
+    `changes` counts how often the tools changed; `unknown` says that those of some server may never have been heard of.
+    """
+
+    def __init__(
+        self,
+        definitions: Iterable[ServerDefinition],
+        background: Background,
+        *,
+        cache: Path,
+        surroundings: Mapping[str, str] | None = None,
+        mask: Callable[[str], str] = str,
+        wait_s: float = 30,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.changes = 0
+        self.unknown = False
+        self._on_change: Callable[[], None] = lambda: None  # nobody is told of the first servers
+        self._background = background
+        self._surroundings = os.environ if surroundings is None else surroundings
+        self._mask = mask
+        self._shelf = Shelf(cache, mask)
+        self._wait_s = wait_s
+        self._servers: dict[str, Server] = {}
+        self._added: dict[str, ServerDefinition] = {}
+        self._is_prepared = False
+        self._is_closed = False
+        self._set(definitions)
+        self._on_change = on_change
+
+    def __getitem__(self, name: str) -> State:
+        return self._servers[name].state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._servers)
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    def __repr__(self) -> str:
+        return f"<Servers {', '.join(f'{name}: {state}' for name, state in self.items()) or 'none'}>"
+
+    def reason(self, name: str) -> str:
+        """Why a server is not connected; empty where it is, or was never started."""
+        return self._mask(self._require(name).reason)
+
+    def logs(self, name: str) -> str:
+        """The last of what a server wrote to stderr, secrets masked."""
+        return self._mask(self._require(name).logs())
+
+    def pid(self, name: str) -> int | None:
+        """The process id of a stdio server that runs."""
+        return self._require(name).pid
+
+    def definition(self, name: str) -> ServerDefinition:
+        """What a server is made from. It holds secrets."""
+        return self._require(name).definition
+
+    def instructions(self, name: str) -> str:
+        """What a server says of how to use it, as far as it is known."""
+        server = self._servers.get(name)
+        return "" if server is None or server.listing is None else self._mask(server.listing.instructions)
+
+    def check(self) -> dict[str, State]:
+        """How every server is, asked now: one that was never started is started, all at once, within `timeouts.mcp_s`.
+
+        Servers that are switched off are left out. One that died stays `disconnected` until something needs it.
+        """
+        awake = [server for server in self._servers.values() if server.definition.enabled]
+        self._all([server for server in awake if server.definition.is_allowed], lambda server: server.look())
+        self._is_prepared = True
+        return {server.name: server.state for server in awake}
+
+    def start(self, name: str) -> State:
+        """Start a server, and wait for it. Raises Unavailable with the reason where it does not start."""
+        server = self._require(name)
+        self._run(server.start, server.definition.timeout_s)
+        return server.state
+
+    def stop(self, name: str) -> State:
+        """End a server; it stays so until it is started."""
+        server = self._require(name)
+        self._run(server.stop, _MORE_S)
+        return server.state
+
+    def restart(self, name: str) -> State:
+        """End a server and start it anew."""
+        server = self._require(name)
+        self._run(server.restart, server.definition.timeout_s + _MORE_S)
+        return server.state
+
+    def test(self, name: str) -> dict[str, Any]:
+        """Start a server if need be and ask it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
+
+        server = self._require(name)
+        began, why = time.perf_counter(), ""
+        try:
+            self._run(server.start, server.definition.timeout_s)
+            self._run(server.look, _MORE_S)
+            why = server.reason
+        except CallFailure as exc:
+            why = exc.message
+        listing = server.listing
+        found: dict[str, Any] = {
+            "server": name,
+            "ok": not why,
+            "ms": round((time.perf_counter() - began) * 1000),
+            "tools": 0 if listing is None else len(listing.tools),
+            "about": "" if listing is None else self._mask(listing.about),
+            "protocol": "" if listing is None else listing.protocol,
+        }
+        if why:
+            found["reason"] = self._mask(why)
+            found["stderr"] = "\n".join(self.logs(name).splitlines()[-20:])
+        return found
+
+    def add(self, definition: ServerDefinition) -> None:
+        """Add a server for this session; it survives a reload. A name that is taken is refused."""
+        if definition.name in self._servers:
+            raise UsageProblem(f"There is a server '{definition.name}' already.", hint="Give it another name.")
+        self._added[definition.name] = definition
+        self._set([*(server.definition for server in self._servers.values()), definition])
+
+    def remove(self, name: str) -> None:
+        """End and forget a server that was added in this session."""
+        if name not in self._added:
+            self._require(name)
+            raise UsageProblem(f"The server '{name}' is in the configuration.", hint="Take it out there, and reload.")
+        del self._added[name]
+        self._set(server.definition for server in self._servers.values() if server.name != name)
+
+    def update(self, definitions: Iterable[ServerDefinition], *, wait_s: float) -> None:
+        """After a reload: end what is gone or changed, keep what is as it was; servers of this session stay."""
+        self._wait_s = wait_s
+        fresh = {definition.name: definition for definition in definitions}
+        self._set({**self._added, **fresh}.values())
+
+    def prepare(self, *, wait: bool = True) -> None:
+        """Before a list: start the servers whose tools are not known yet, and wait for them.
+
+        Without `wait` the list comes first, and whoever watches the tools hears of those that are found.
+        """
+        if self._is_prepared or self._background.is_here() or self._is_closed:
+            return
+        self._is_prepared = True
+        unknown = [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
+        if unknown and wait:
+            self._all(unknown, lambda server: server.connect())
+        elif unknown:
+            self._background.submit(lambda: self._connect_quietly(unknown))
+
+    def seek(self, tool: object) -> None:
+        """Before a call: where it names a server whose tools are not known, start that server, and wait for it."""
+        name = tool.partition(".")[0] if isinstance(tool, str) else ""
+        server = self._servers.get(name)
+        if server is not None and self._is_unknown(server):
+            self._all([server], lambda server: server.connect())
+        self.unknown = any(server.listing is None for server in self._servers.values())
+
+    def is_unknown(self, name: str) -> bool:
+        """Whether there is such a server, and nobody knows its tools yet."""
+        server = self._servers.get(name)
+        return server is not None and server.definition.enabled and server.listing is None
+
+    def is_allowed(self, name: str) -> bool:
+        """Whether the user's trust covers a server; one that is not there needs none."""
+        server = self._servers.get(name)
+        return server is None or server.definition.is_allowed
+
+    def tools(self) -> list[ToolSpec]:
+        """The tools of all servers, as far as they are known. Starts nothing."""
+        found: list[ToolSpec] = []
+        for server in self._servers.values():
+            if server.definition.enabled and server.listing is not None:
+                found += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
+        return found
+
+    def explain(self, tool: str) -> ToolNotFound | None:
+        """The failure of a call to a tool that is not known because its server does not run; None for all others."""
+        server = self._servers.get(tool.partition(".")[0])
+        if server is None or server.listing is not None or server.state == "untrusted":
+            return None
+        why, hint = server.explanation()
+        if not why:
+            return None
+        said = f"No tool '{values.cut(tool, 80)}'. {why}"
+        hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
+        return ToolNotFound(
+            self._mask(said), hint=self._mask(hint), details=values.map_text(server.last_words(), self._mask)
+        )
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with servers that were tried, and with tools that cannot be offered."""
+        return [problem for server in self._servers.values() for problem in server.problems()]
+
+    def clashes(self, packs: Mapping[str, Iterable[ToolSpec]]) -> list[Problem]:
+        """Servers that bear the name of a pack from elsewhere: their tools stand beside that pack's own."""
+        found = []
+        for server in self._servers.values():
+            others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
+            if others and server.definition.enabled:
+                said = f"The server '{server.name}' has the name of a {others[0].origin} pack; both have tools there."
+                hint = "Give the server another name to keep them apart."
+                found.append(Problem(server.definition.where, said, hint))
+        return found
+
+    def close(self) -> None:
+        """End all servers; waits for a moment only, their guards see to the rest. May be called twice."""
+        running = [server for server in self._servers.values() if server.is_begun]
+        if running and not self._is_closed and not self._background.is_here():
+            self._all(running, lambda server: server.stop(), _CLOSE_S)
+        self._is_closed = True
+        for server in running:
+            server.drop()
+
+    def _caller(self, name: str) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
+        async def call(tool: str, args: dict[str, Any]) -> Any:
+            here = current.scope()
+            progress = None if here is None else here.progress
+            return await self._on_loop(lambda: self._call(name, tool, args, progress))
+
+        return call
+
+    async def _call(self, name: str, tool: str, args: dict[str, Any], progress: Any) -> Any:
+        server = self._servers.get(name)
+        if server is None or self._is_closed:
+            raise Unavailable(f"The server '{name}' is gone.", hint="Reload, or see what there is: %tool server list")
+        return await server.call(tool, args, progress)
+
+    def _is_unknown(self, server: Server) -> bool:
+        return server.listing is None and server.definition.is_allowed and server.may_be_tried()
+
+    async def _connect_quietly(self, servers: list[Server]) -> None:
+
+        import asyncio
+
+        await asyncio.gather(*(_quietly(server) for server in servers))
+
+    async def _on_loop(self, work: Work) -> Any:
+        """Do work on the background loop, from whichever loop this is."""
+        if self._background.is_here():
+            return await work()
+
+        running = self._background.submit(work)
+        import asyncio
+
+        outer = asyncio.wrap_future(running.future)
+        await asyncio.wait({outer}, timeout=_BUSY_S)
+        if not outer.done() and not running.is_alive():
+            self._background.give_up(running)
+            raise Unavailable(
+                "The loop that talks to MCP servers is busy with an async tool.",
+                hint="Inside an async tool, write: await pack.tool.aio(...)",
+            )
+        return await self._background.wait(running)
+
+    def _run(self, work: Work, limit_s: float) -> Any:
+        """Do work on the background loop, and wait for it here."""
+        if self._background.is_here():
+            raise UsageProblem("Servers cannot be waited for on their own event loop.")
+        if self._is_closed:
+            raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
+        return self._background.run(work, limit_s + _MORE_S)
+
+    def _all(
+        self, servers: list[Server], work: Callable[[Server], Awaitable[Any]], wait_s: float | None = None
+    ) -> None:
+        """Do something with many servers at once; what goes wrong with one is in its reason."""
+        if not servers or self._background.is_here() or self._is_closed:
+            return
+        limit_s = self._wait_s if wait_s is None else wait_s
+
+        async def together() -> None:
+
+            import asyncio
+
+            tasks = [asyncio.ensure_future(work(server)) for server in servers]
+            await asyncio.wait(tasks, timeout=limit_s)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.exception()
+                else:
+                    task.cancel()  # whoever starts goes on starting; only the waiting ends
+
+        try:
+            self._run(together, limit_s)
+        except OneToolError:
+            return  # the loop itself is stuck: the states say what they can
+
+    def _set(self, definitions: Iterable[ServerDefinition]) -> None:
+        wanted = {definition.name: definition for definition in definitions}
+        kept: dict[str, Server] = {}
+        for name, server in self._servers.items():
+            if name in wanted and wanted[name].runs_like(server.definition):
+                server.definition = wanted[name]
+                kept[name] = server
+            else:
+                server.drop()
+        if wanted:
+            from onetool_ipy.mcp.server import Server
+
+            for name, definition in wanted.items():
+                if name not in kept:
+                    kept[name] = Server(definition, self._surroundings, self._shelf, self._changed)
+        self._servers = {name: kept[name] for name in wanted}
+        self._is_prepared = False
+        self.unknown = bool(wanted)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._on_change()
+
+    def _require(self, name: str) -> Server:
+        found = self._servers.get(name)
+        if found is None:
+            near = did_you_mean(name, self._servers) or f"There are: {', '.join(self._servers) or 'none'}."
+            raise UsageProblem(f"No server '{name}'. {near}")
+        return found
+
+
+async def _quietly(server: Server) -> None:
+    try:
+        await server.connect()
+    except OneToolError:
+        return  # its reason says why
+
+
+class ServerTools:
+    """The servers as a source of tools for one registry."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._seen = -1
+
+    def tools(self) -> Iterable[ToolSpec]:
+        self._seen = self._servers.changes
+        return self._servers.tools()
+
+    def problems(self) -> Iterable[Problem]:
+        return self._servers.problems()
+
+    def refresh(self) -> bool:
+        return self._seen != self._servers.changes
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,200 @@
+"""Runs one MCP server, and sees to it that nothing of it outlives the kernel. A program of its own, without imports.
+
+    python -I -S watchdog.py KERNEL_PID STATUS_FD UNSET COMMAND [ARGUMENT ...]
+
+The server gets our stdin, stdout and stderr; we only watch. It is told to go when the kernel is gone, when we get
+SIGTERM, or when it ended and left children behind: first by its closed stdin, then SIGTERM, then SIGKILL, within 2.5 s.
+Whatever it started and left behind is handed to us by the operating system (Linux), so that all of it is found. To
+STATUS_FD goes the pid of the server, and `E<errno>` where the command could not be run. UNSET names a variable that
+Python itself may have set (LC_CTYPE), or is `-`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_BY_ITSELF_S = 0.5
+_BY_SIGTERM_S = 1.0
+_BY_SIGKILL_S = 2.0
+_LOOK_EVERY_S = 0.02
+_LOOK_FOR_PARENT_S = 1.0
+
+
+def main(argv: list[str]) -> int:
+    """Run the server to its end; the status is the server's own, or 128 + the signal that ended it."""
+    parent, status = int(argv[1]), int(argv[2])
+    os.set_inheritable(status, False)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    kernel = _descriptor_of(parent)
+    wake, is_asked = _listen()
+    if os.getppid() != parent:
+        return 0
+    os.environ.pop(argv[3], None)
+    server = _start(argv[4:], status)
+    _let_go_of_streams()
+    code = _watch(server, parent, kernel, wake, is_asked)
+    if code is None:
+        code = _wait_for(server, _BY_ITSELF_S)
+    _clear(signal.SIGTERM, _BY_SIGTERM_S)
+    _clear(signal.SIGKILL, _BY_SIGKILL_S)
+    return 143 if code is None else code
+
+
+def _listen() -> tuple[int, list[int]]:
+    """A descriptor that is readable after a signal, and the list that SIGTERM and its like are noted in."""
+    wake, noted = os.pipe()
+    for end in (wake, noted):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: asked.append(number))
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return wake, asked
+
+
+def _start(command: list[str], status: int) -> int:
+    server = os.fork()
+    if server == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.execvp(command[0], command)
+        except OSError as exc:
+            os.write(status, f"E{exc.errno}\n".encode())
+        finally:
+            os._exit(127)
+    os.write(status, f"{server}\n".encode())
+    os.close(status)
+    return server
+
+
+def _let_go_of_streams() -> None:
+    """The streams are the server's alone, so that their ends are seen."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.close(nothing)
+
+
+def _watch(server: int, parent: int, kernel: int | None, wake: int, asked: list[int]) -> int | None:
+    """Sleep until the server ended (its status), or until it has to (None)."""
+    poll = select.poll()
+    for end in (wake, *(() if kernel is None else (kernel,))):
+        poll.register(end, select.POLLIN)
+    while True:
+        ready = [end for end, _ in poll.poll(None if kernel is not None else _LOOK_FOR_PARENT_S * 1000)]
+        if wake in ready:
+            os.read(wake, 512)
+        code = _reaped(server)
+        if code is not None:
+            return code
+        if asked or kernel in ready or os.getppid() != parent:
+            return None
+
+
+def _reaped(server: int) -> int | None:
+    """Take leave of every child that ended; the status of the server if it is among them."""
+    code = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return code
+        if pid == 0:
+            return code
+        if pid == server:
+            ended = os.waitstatus_to_exitcode(status)
+            code = ended if ended >= 0 else 128 - ended
+
+
+def _wait_for(server: int, limit_s: float) -> int | None:
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        code = _reaped(server)
+        if code is not None:
+            return code
+        time.sleep(_LOOK_EVERY_S)
+    return None
+
+
+def _clear(number: int, limit_s: float) -> None:
+    """Send a signal to all that is left, again and again, until nothing is left or the time is over."""
+    until = time.monotonic() + limit_s
+    told: set[int] = set()
+    while True:
+        _reaped(-1)
+        left = _descendants()
+        for pid in left:
+            if pid not in told or number == signal.SIGKILL:
+                told.add(pid)
+                try:  # noqa: SIM105 - contextlib would cost every start of a server 2 ms
+                    os.kill(pid, number)
+                except OSError:
+                    pass
+        if not left or time.monotonic() > until:
+            return
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _descendants() -> list[int]:
+    """Everything that runs below us; without /proc, the other members of our process group cannot be told apart."""
+    parents: dict[int, int] = {}
+    try:
+        listed = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return _group()
+    for name in listed:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        if state != b"Z":
+            parents[int(name)] = int(parent)
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        above = waiting.pop()
+        below = [pid for pid, parent_pid in parents.items() if parent_pid == above]
+        found += below
+        waiting += below
+    return found
+
+
+def _group() -> list[int]:
+    """The processes of our group, by the words of `ps`."""
+    with os.popen("ps -A -o pid= -o pgid=") as said:
+        pairs = [line.split() for line in said]
+    mine = str(os.getpgrp())
+    return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """What becomes readable when a process ends, where there is such a thing."""
+    opened = getattr(os, "pidfd_open", None)
+    if opened is None:
+        return None
+    try:
+        return int(opened(pid))
+    except OSError:
+        return None
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

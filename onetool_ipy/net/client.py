@@ -1,0 +1,440 @@
+"""Rules: what holds for one request, as a value.
+
+When to try again, and how long to wait before. Pure: randomness, time and the wait itself are handed in.
+
+Idempotent methods only. The wait doubles with each try and is spread by chance, so that many callers do not come back
+at once; where the server says when (Retry-After), that counts. A wait that does not fit into the time left is not
+begun: the answer that is there is given at once.
+
+Requests on their way out: made from plain values, and made anew for a redirect. Pure.
+
+A redirect to another place gets none of the caller's headers but a harmless few, and never a body: they may hold
+secrets that were meant for the first place only.
+
+A sync httpx transport (WSGI, a test's own) used from the event loop: each blocking step runs in a worker.
+
+Road: sends requests by the rules, whoever asks: sync or async, from any thread.
+
+All work is done on the toolbox's background loop, so that one deadline, Stop and cancelling end it at any point: in a
+look-up, a handshake, a slow header or a slow body. Connections are shared there, in small pools. With a transport of
+the tests' own the network is not touched, but the rules hold all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+
+from onetool_ipy._version import __version__
+from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
+from onetool_ipy.net.body import ACCEPTED, Intake, Reply
+from onetool_ipy.net.errors import Broken, Mask, late, masked, translated
+from onetool_ipy.net.hosts import Place, Resolve, literal, look_up, place_of, require_public
+from onetool_ipy.net.rules import IDEMPOTENT, Retry, Rules, is_passing
+
+if TYPE_CHECKING:
+    from onetool_ipy.net.body import Stream
+    from onetool_ipy.net.hosts import Dial
+
+__all__ = ["Headers", "Road", "Threaded", "headers_of", "new_request", "redirected", "require_allowed"]
+
+
+Headers = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_KEPT = frozenset(("accept", "accept-encoding", "accept-language", "user-agent"))
+_OF_THE_BODY = ("content-type", "content-length", "content-encoding", "transfer-encoding")
+_METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def new_request(
+    method: str,
+    url: str | httpx.URL,
+    *,
+    headers: Headers | None = None,
+    params: Mapping[str, Any] | None = None,
+    content: bytes | str | None = None,
+    json: Any = None,
+) -> httpx.Request:
+    """A request as plain values tell it; raises InvalidArgs or ExecutionFailed for what is none."""
+    method = method.upper()
+    if not _METHOD.fullmatch(method):
+        raise InvalidArgs("The method of a request is a word such as GET.")
+    given = _checked(headers)
+    try:
+        target = httpx.URL(url)
+        if params:
+            target = target.copy_merge_params(params)
+        request = httpx.Request(method, target, headers=given, content=content, json=json)
+    except httpx.InvalidURL as exc:
+        raise ExecutionFailed(f"The URL is not valid: {exc}") from None
+    except (TypeError, ValueError) as exc:
+        raise InvalidArgs(f"The request cannot be written: {exc}") from None
+    for name, value in _DEFAULTS.items():
+        request.headers.setdefault(name, value)
+    return request
+
+
+def require_allowed(request: httpx.Request, rules: Rules) -> Place:
+    """Where a request leads, if the rules let it; an address in the URL itself is checked here already."""
+
+    place = place_of(request.url)
+    if rules.hosts is not None:
+        rules.hosts.require(place)
+    if (address := literal(place.host)) is not None:
+        require_public(place.host, [address], allow_private=rules.may_be_private(place))
+    return place
+
+
+def redirected(request: httpx.Request, status: int, headers: Mapping[str, str]) -> httpx.Request | None:
+    """The request that a redirect asks for, or None where the response is none."""
+    location = headers.get("location", "")
+    if status not in _REDIRECTS or not location:
+        return None
+    try:
+        target = request.url.join(location).copy_with(fragment=None)
+    except (httpx.InvalidURL, ValueError):
+        raise ExecutionFailed("The response redirects to something that is no URL.") from None
+    here, there = place_of(request.url), place_of(target)
+    is_same = here == there or here.upgrades_to(there)
+    turns_get = (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST")
+    method = "GET" if turns_get else request.method
+    body = b"" if turns_get else request.content
+    if body and not is_same:
+        raise HostNotAllowed(f"'{here}' redirects to '{there}', which would hand the request's body to another host.")
+    kept = [(n, v) for n, v in request.headers.multi_items() if n != "host" and (is_same or n in _KEPT)]
+    if not body:
+        kept = [(n, v) for n, v in kept if n not in _OF_THE_BODY]
+    return httpx.Request(method, target, headers=kept, content=body or None)
+
+
+def headers_of(response: httpx.Response) -> dict[str, str]:
+    """The headers of a response, names in lower case, repeated ones joined."""
+    return {name.lower(): value for name, value in response.headers.items()}
+
+
+def _checked(headers: Headers | None) -> list[tuple[bytes, bytes]]:
+    items = headers.items() if isinstance(headers, Mapping) else headers or ()
+    out: list[tuple[bytes, bytes]] = []
+    for name, value in items:
+        try:
+            pair = (_bytes(name, "ascii"), _bytes(value, "latin-1"))
+        except (UnicodeEncodeError, AttributeError):
+            raise InvalidArgs("A header's value is text of Latin-1 characters.") from None
+        if not _NAME.fullmatch(pair[0]) or _CONTROL.search(pair[1]):
+            raise InvalidArgs("A header's name or value has characters that no header may have.")
+        out.append(pair)
+    return out
+
+
+def _bytes(text: str | bytes, encoding: str) -> bytes:
+    return text if isinstance(text, bytes) else text.encode(encoding)
+
+
+_DEFAULTS = {
+    "accept": "*/*",
+    "accept-encoding": ACCEPTED,
+    "user-agent": f"onetool-ipy/{__version__}",
+}
+
+InWorker = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class Threaded(httpx.AsyncBaseTransport):
+    """Makes a sync transport async."""
+
+    def __init__(self, transport: httpx.BaseTransport, in_worker: InWorker) -> None:
+        self._transport = transport
+        self._in_worker = in_worker
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        got = await self._in_worker(lambda: self._transport.handle_request(request))
+        body = _Body(got, self._in_worker)
+        return httpx.Response(got.status_code, headers=got.headers, stream=body, extensions=got.extensions)
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, response: httpx.Response, in_worker: InWorker) -> None:
+        self._response = response
+        self._in_worker = in_worker
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks = iter(self._response.stream)  # type: ignore[arg-type]  # a sync transport's stream
+        while (chunk := await self._in_worker(lambda: next(chunks, None))) is not None:
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._in_worker(self._response.close)
+
+
+_T = TypeVar("_T")
+Use = Callable[["httpx.Response", Mapping[str, str], "httpx.Request", int], Awaitable[_T]]
+"""(response, headers, request, attempt) -> what is made of it, while the connection is open."""
+
+
+class Road:
+    """Sends requests. `transport`, where it is given, stands for the network; `resolve` and `dial` for parts of it."""
+
+    def __init__(
+        self,
+        background: Background,
+        workers: Workers,
+        *,
+        mask: Mask = str,
+        transport: Any = None,
+        resolve: Resolve = look_up,
+        dial: Dial | None = None,
+        tls: ssl.SSLContext | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        self.transport = transport
+        self.mask = mask
+        self._background = background
+        self._workers = workers
+        self._resolve = resolve
+        self._dial = dial
+        self._tls = tls
+        self._retry = retry or Retry()
+        self._pools: _Pools | None = None
+
+    def request(
+        self,
+        method: str,
+        url: str | httpx.URL,
+        *,
+        rules: Rules,
+        headers: Headers | None = None,
+        params: Mapping[str, Any] | None = None,
+        content: bytes | str | None = None,
+        json: Any = None,
+    ) -> Reply:
+        """Send, and wait for the whole reply, whatever its status. Raises a CallFailure where there is none."""
+        request = self._request(method, url, headers, params, content, json)
+        if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
+            limit_s = rules.timeout_s + 1
+            reply: Reply = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
+            return reply
+        found: Reply = self._background.run(lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s)
+        return found
+
+    async def arequest(
+        self,
+        method: str,
+        url: str | httpx.URL,
+        *,
+        rules: Rules,
+        headers: Headers | None = None,
+        params: Mapping[str, Any] | None = None,
+        content: bytes | str | None = None,
+        json: Any = None,
+    ) -> Reply:
+        """`request` without blocking the event loop, whichever it is."""
+        request = self._request(method, url, headers, params, content, json)
+        if self._background.is_here():
+            return await self._shared(request, rules, _reader(rules))
+        running = self._background.submit(lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s)
+        reply: Reply = await self._background.wait(running, rules.timeout_s)
+        return reply
+
+    def stream(
+        self,
+        method: str,
+        url: str | httpx.URL,
+        *,
+        rules: Rules,
+        headers: Headers | None = None,
+        params: Mapping[str, Any] | None = None,
+        content: bytes | str | None = None,
+        json: Any = None,
+    ) -> Stream:
+        """A reply that is read as it comes: `with road.stream(...) as reply: for line in reply.lines(): ...`.
+
+        `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it; there is
+        one try, since part of it may have been read.
+        """
+        from onetool_ipy.net.body import Stream
+
+        request = self._request(method, url, headers, params, content, json)
+        rules = rules.replace(tries=1)
+        return Stream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
+
+    def close(self) -> None:
+        """Close idle connections; may be called twice. A later request opens new ones."""
+        pools, self._pools = self._pools, None
+        if pools is not None and pools.is_usable():
+            self._background.run(pools.aclose, 1)
+
+    def _request(self, method: str, url: Any, headers: Any, params: Any, content: Any, json: Any) -> httpx.Request:
+        try:
+            return new_request(method, url, headers=headers, params=params, content=content, json=json)
+        except CallFailure as exc:
+            fault = masked(exc, self.mask)
+        raise fault
+
+    async def _shared(self, request: httpx.Request, rules: Rules, use: Use[_T]) -> _T:
+        """On the background loop, with the connections that are kept there."""
+        loop = asyncio.get_running_loop()
+        if self._pools is None or self._pools.loop is not loop:
+            self._pools = _Pools(loop, self._new_transport)
+        return await self._in_time(request, rules, use, self._pools)
+
+    async def _alone(self, request: httpx.Request, rules: Rules) -> Reply:
+        """On a loop of its own, with connections of its own."""
+        pools = _Pools(asyncio.get_running_loop(), self._new_transport)
+        try:
+            return await self._in_time(request, rules, _reader(rules), pools)
+        finally:
+            await pools.aclose()
+
+    async def _in_time(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
+        """The one deadline, and the one place where foreign exceptions become ours."""
+        place = request.url.netloc.decode("ascii", "replace")
+        fault: CallFailure
+        try:
+            async with asyncio.timeout(rules.timeout_s):
+                return await self._tries(request, rules, use, pools)
+        except TimeoutError:
+            fault = masked(late(place, rules.timeout_s), self.mask)
+        except CallFailure as exc:
+            fault = masked(exc, self.mask)
+        raise fault
+
+    async def _tries(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
+        until = asyncio.get_running_loop().time() + rules.timeout_s
+        tries = rules.tries if request.method in IDEMPOTENT else 1
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._follow(request, rules, use, pools, attempt, tries, until)
+            except _Again as again:
+                wait_s = again.wait_s
+            except Broken as exc:
+                wait_s = self._retry.wait_s(attempt)
+                if attempt >= tries or not self._fits(wait_s, until):
+                    exc.details = {"attempts": attempt}
+                    raise
+            await self._retry.sleep(wait_s)
+
+    async def _follow(
+        self,
+        request: httpx.Request,
+        rules: Rules,
+        use: Use[_T],
+        pools: _Pools,
+        attempt: int,
+        tries: int,
+        until: float,
+    ) -> _T:
+        """One try, along its redirects; every hop is checked before anything is looked up or sent."""
+        hops = 0
+        while True:
+            place = require_allowed(request, rules)
+            response = await self._send(request, rules, pools.get(place.scheme, rules.may_be_private(place)), place)
+            try:
+                headers = headers_of(response)
+                following = redirected(request, response.status_code, headers) if rules.max_redirects else None
+                if following is None:
+                    if attempt < tries and is_passing(response.status_code):
+                        wait_s = self._retry.wait_s(attempt, headers)
+                        if self._fits(wait_s, until):
+                            raise _Again(wait_s)
+                    return await self._guarded(use(response, headers, request, attempt), place, rules)
+            finally:
+                await response.aclose()
+            hops += 1
+            if hops > rules.max_redirects:
+                raise ExecutionFailed(f"More than {rules.max_redirects} redirects, the last one from '{place}'.")
+            request = following
+
+    async def _send(self, request: httpx.Request, rules: Rules, transport: Any, place: object) -> httpx.Response:
+        return await self._guarded(transport.handle_async_request(request), place, rules)
+
+    async def _guarded(self, work: Awaitable[_T], place: object, rules: Rules) -> _T:
+        try:
+            return await work
+        except (CallFailure, asyncio.CancelledError):
+            raise
+        except Exception as exc:  # noqa: BLE001 - the one place where a foreign exception is translated
+            fault = translated(exc, place, rules.timeout_s, self.mask)
+        raise fault
+
+    def _fits(self, wait_s: float, until: float) -> bool:
+        return asyncio.get_running_loop().time() + wait_s < until
+
+    def _new_transport(self, scheme: str, allow_private: bool) -> Any:
+        if self.transport is not None:
+            if hasattr(self.transport, "handle_async_request"):
+                return self.transport
+            return Threaded(self.transport, self._in_worker)
+        from onetool_ipy.net.hosts import PinnedTransport, tls_context
+
+        if scheme == "https" and self._tls is None:
+            self._tls = tls_context()
+        return PinnedTransport(self._look_up, allow_private=allow_private, tls=self._tls, dial=self._dial)
+
+    async def _look_up(self, host: str, port: int) -> list[str]:
+        return await self._in_worker(lambda: list(self._resolve(host, port)))
+
+    async def _in_worker(self, work: Callable[[], _T]) -> _T:
+        """Wait for blocking work; when that is over, the work is left to end by itself."""
+        task = self._workers.submit(work, "own")
+        found: _T = await asyncio.wrap_future(task.future)
+        return found
+
+
+class _Again(Exception):
+    """Another try is due, after so many seconds."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__()
+        self.wait_s = wait_s
+
+
+class _Pools:
+    """The transports of one event loop, by scheme and by what their connections may reach."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[str, bool], Any]) -> None:
+        self.loop = loop
+        self._make = make
+        self._made: dict[tuple[str, bool], Any] = {}
+
+    def get(self, scheme: str, allow_private: bool) -> Any:
+        key = (scheme, allow_private)
+        if key not in self._made:
+            self._made[key] = self._make(scheme, allow_private)
+        return self._made[key]
+
+    def is_usable(self) -> bool:
+        return bool(self._made) and self.loop.is_running()
+
+    async def aclose(self) -> None:
+        from onetool_ipy.net.hosts import PinnedTransport
+
+        made, self._made = self._made, {}
+        for transport in made.values():
+            if isinstance(transport, PinnedTransport):
+                await transport.aclose()
+
+
+def _reader(rules: Rules) -> Use[Reply]:
+    """How a reply is read whole."""
+
+    async def read(response: httpx.Response, headers: Mapping[str, str], request: httpx.Request, attempt: int) -> Reply:
+        parts: list[bytes] = []
+        if request.method != "HEAD":
+            intake = Intake(headers, rules.max_bytes)
+            async for chunk in response.stream:  # type: ignore[union-attr]  # an async transport's stream
+                parts.append(intake.feed(chunk))  # noqa: PERF401 - what came before a failure is let go at once
+            intake.finish()
+        return Reply(response.status_code, headers, b"".join(parts), str(request.url), attempt)
+
+    return read

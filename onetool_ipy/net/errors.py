@@ -1,0 +1,104 @@
+"""Exceptions of httpx, httpcore and the system -> those of `core.errors`, in words that hold no secret.
+
+`Broken` is what another try may mend. A translated error is raised without its cause, since that holds the request
+with its URL and headers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed
+from onetool_ipy.core import current
+
+__all__ = ["Broken", "Mask", "late", "masked", "quiet_logs", "translated"]
+
+Mask = Callable[[str], str]
+
+_MAX_WORDS = 300
+_QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)[?#][^\s'\"]*")
+_USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
+
+
+class Broken(ExecutionFailed):
+    """A connection that could not be made, or broke."""
+
+
+def late(place: object, limit_s: float) -> CallTimeout:
+    """The failure of a request that ran past its limit."""
+    return CallTimeout(f"No whole answer from '{place}' within {round(limit_s, 3):g} s.", hint="Give it more time.")
+
+
+def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) -> CallFailure:
+    """What a foreign exception is called here."""
+    if isinstance(exc, CallFailure):
+        return masked(exc, mask)
+    kinds = {kind.__name__ for kind in type(exc).__mro__}
+    words = _reason(exc, mask)
+    if kinds & {"TimeoutException", "TimeoutError"}:
+        return masked(late(place, limit_s), mask)
+    if _is_certificate(exc):
+        return ExecutionFailed(mask(f"The certificate of '{place}' is not valid: {words}"))
+    if "ConnectError" in kinds or "gaierror" in kinds:
+        return Broken(mask(f"Cannot connect to '{place}': {words}"))
+    if kinds & {"NetworkError", "RemoteProtocolError", "OSError", "ProxyError"}:
+        return Broken(mask(f"The connection to '{place}' broke: {words}"))
+    return ExecutionFailed(mask(f"Cannot send to '{place}': {words}"))
+
+
+def masked(exc: CallFailure, mask: Mask) -> CallFailure:
+    """The same error with its secrets hidden."""
+    exc.message, exc.hint = mask(exc.message), mask(exc.hint)
+    exc.args = (exc.message,)
+    exc.__cause__ = exc.__context__ = None
+    return exc
+
+
+def quiet_logs() -> None:
+    """Mask what httpx logs: it writes every URL, with the secrets in it."""
+    logging.getLogger("httpx").addFilter(_mask_record)  # once: the same filter is not added again
+
+
+def _mask_record(record: logging.LogRecord) -> bool:
+    box = current.toolbox()
+    if isinstance(record.args, tuple):
+        record.args = tuple(_plain(arg, box.mask if box is not None else str) for arg in record.args)
+    return True
+
+
+def _plain(arg: object, mask: Mask) -> object:
+    return arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg)))
+
+
+def _reason(exc: BaseException, mask: Mask) -> str:
+    """Why, in the system's words where it has some; without what stands behind `?` in a URL."""
+    for link in _causes(exc):
+        if isinstance(link, OSError) and link.strerror:
+            is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place
+            return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
+    try:
+        text = str(exc).strip()
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        text = ""
+    return values.cut(mask(_without_query(text or type(exc).__name__)), _MAX_WORDS)
+
+
+def _without_query(text: str) -> str:
+    return _USER.sub(r"\1", _QUERY.sub(r"\1\2", text))
+
+
+def _is_certificate(exc: BaseException) -> bool:
+    return any(type(link).__name__ == "SSLCertVerificationError" for link in _causes(exc))
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__

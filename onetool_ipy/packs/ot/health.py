@@ -1,0 +1,126 @@
+"""How the toolbox is and what it can be told: `ot.health`, `ot.reload`, `ot.notify` (spec 001)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from onetool_ipy._version import __version__
+from onetool_ipy.base.errors import InvalidConfig
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.packs.ot.context import Desk, worded
+from onetool_ipy.render.views import Record, Text
+
+__all__ = ["State"]
+
+
+class State:
+    """The functions about the toolbox's state, over one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @mark(read_only=True)
+    @worded
+    def health(self) -> Any:
+        """Check every component, now.
+
+        Returns:
+            {version, python, cwd, registry, proxy, problems}; each problem says where, what, and what to do.
+
+        Example:
+            ot.health()
+        """
+        self._desk.heed_trust()
+        states = dict(self._desk.servers.check())
+        proxy = {
+            "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
+            "server_count": len(states),
+            "servers": states,
+        }
+        record = Record(
+            version=__version__,
+            python=platform.python_version(),
+            cwd=_cwd(),
+            registry={"status": "ok", "tool_count": len(self._desk.registry.list())},
+            proxy=proxy,
+            problems=[
+                *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()),
+                *self._missing(),
+            ],
+        )
+        if left := self._desk.abandoned():
+            record["abandoned_calls"] = left
+        return record
+
+    @mark(read_only=True)
+    @worded
+    def deps(self, tool: str = "") -> Any:
+        """Tell what tools need besides Python, and whether it is there.
+
+        Args:
+            tool: Only this tool, or the tools of this pack.
+
+        Returns:
+            Rows {tool, kind, name, status, version, install}; status is ok or missing.
+
+        Example:
+            ot.deps()
+        """
+        from onetool_ipy.sdk.deps import check_deps
+
+        return check_deps(tool or None)
+
+    @mark()
+    @worded
+    def reload(self) -> Any:
+        """Read configuration, secrets, prompts, pack files, aliases and snippets again; tools of cells stay.
+
+        Returns:
+            "OK: Configuration reloaded"; on a failure the reason, and the last good state stays.
+
+        Example:
+            ot.reload()
+        """
+        try:
+            self._desk.reload()
+        except InvalidConfig as exc:  # what became of the old one is part of the text
+            raise InvalidConfig(f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems) from exc
+        return Text("OK: Configuration reloaded")
+
+    @mark()
+    @worded
+    def notify(self, topic: str, message: str) -> Any:
+        """Append a message to the file of a configured topic.
+
+        Args:
+            topic: Its name; the first pattern that matches decides where it goes.
+            message: Any text.
+
+        Returns:
+            "OK: topic -> file" once it is on disk, or "SKIP: no matching topic".
+
+        Example:
+            ot.notify(topic="notes", message="Remember to review PR #123")
+        """
+        return Text(self._desk.topics.notify(topic, message))
+
+    def _missing(self) -> list[dict[str, str]]:
+        """What tools need and is not there. Nothing is run for it."""
+        from onetool_ipy.sdk.deps import is_there
+
+        needs = [(spec.name, dep) for spec in self._desk.registry.known() for dep in spec.deps]
+        missing = {dep for dep in {dep for _, dep in needs} if not is_there(dep)}
+        return [
+            {"where": name, "message": f"needs the {dep.kind} '{dep.name}'.", "hint": dep.install or "Install it."}
+            for name, dep in needs
+            if dep in missing
+        ]
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "(deleted)"

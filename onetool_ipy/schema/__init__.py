@@ -1,0 +1,1 @@
+"""JSON Schema, once: read, describe, check, sample."""

@@ -1,0 +1,332 @@
+"""Read the JSON Schema of a tool's arguments, and say it in words: parameters, types, signature, argument lines.
+
+Does not make schemas from Python (`describe`) and does not check arguments (`checker`).
+Invariant: reading never fails and never takes long, however odd, deep, wide or circular a schema is.
+
+JSON Schema -> `inspect.Signature`, so that `?`, Shift-Tab and editors show a tool's arguments as Python's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from onetool_ipy.base import values
+
+__all__ = [
+    "NO_DEFAULT",
+    "Param",
+    "argument_lines",
+    "default_of",
+    "identifier",
+    "params",
+    "python_names",
+    "resolve",
+    "signature_of",
+    "signature_text",
+    "type_text",
+]
+
+NO_DEFAULT: Any = object()
+"""Stands for a default that there is not."""
+
+_PYTHON_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "array": "list",
+    "object": "dict",
+}
+_MAX_SHOWN = 120
+_MAX_TYPE_DEPTH = 4
+_MAX_OPTIONS = 20
+_MAX_NODES = 400
+
+
+class Param(NamedTuple):
+    """One argument as a schema describes it. `schema` is already resolved. What has a default need not be given."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool
+    description: str
+
+    @property
+    def has_default(self) -> bool:
+        return "default" in self.schema
+
+
+def params(parameters: Any) -> list[Param]:
+    """The arguments that a schema names, required ones first, else in its order."""
+    root = parameters if isinstance(parameters, Mapping) else {}
+    reader = _Reader(root)
+    reader.collect(root, must=True, depth=0)
+    found = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
+    listed = [_param(name, sub, root, name in reader.required) for name, sub in found.items()]
+    return sorted(listed, key=lambda p: not p.required)
+
+
+def default_of(node: Any, name: str, root: Mapping[str, Any]) -> Any:
+    """The default of one property of an object's schema, or NO_DEFAULT."""
+    reader = _Reader(root)
+    reader.collect(node, must=True, depth=0)
+    return resolve(reader.found.get(name), root).get("default", NO_DEFAULT)
+
+
+def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Follow local `$ref`s; siblings of a `$ref` win; what cannot be followed is an empty schema."""
+    seen: set[str] = set()
+    merged: dict[str, Any] = {}
+    while isinstance(schema, Mapping):
+        merged = {**schema, **merged}
+        ref = merged.pop("$ref", None)
+        if not isinstance(ref, str) or ref in seen or not ref.startswith("#"):
+            return merged
+        seen.add(ref)
+        schema = _follow(ref, root)
+    return merged
+
+
+def type_text(schema: Any, root: Any) -> str:
+    """The Python type a schema stands for, as text that Python can parse."""
+    return _Reader(root).type(schema, 0)
+
+
+def signature_text(name: str, parameters: Any, *, unknown: str = "...") -> str:
+    """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
+    known = params(parameters)
+    labels = python_names(known)
+    parts = []
+    for param in known:
+        text = f"{labels[param.name]}: {type_text(param.schema, parameters)}"
+        parts.append(text if param.required else f"{text} = {_default_text(param) or unknown}")
+    if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
+        parts.append("**" + identifier("arguments", set(labels.values())))
+    return f"{name}({', '.join(parts)})"
+
+
+def argument_lines(parameters: Any) -> list[str]:
+    """`name: description` for each argument; its type stands in for a missing description."""
+    return [f"{p.name}: {p.description or type_text(p.schema, parameters)}" for p in params(parameters)]
+
+
+def python_names(known: Iterable[Param]) -> dict[str, str]:
+    """Argument name -> the name Python gives it; those that are identifiers keep theirs, all are different."""
+    names = [param.name for param in known]
+    taken = {name for name in names if identifier(name) == name}
+    labels = {name: name for name in taken}
+    for name in names:
+        if name not in labels:
+            labels[name] = identifier(name, taken)
+            taken.add(labels[name])
+    return labels
+
+
+def identifier(name: str, taken: set[str] | frozenset[str] = frozenset()) -> str:
+    """A Python identifier for any name, different from those taken, as Python itself would spell it (NFKC)."""
+    text = unicodedata.normalize("NFKC", re.sub(r"\W", "_", name)) or "_"
+    if not text.isidentifier():
+        text = "_" + text
+    if not text.isidentifier():
+        text = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    if keyword.iskeyword(text) or text == "__debug__":
+        text += "_"
+    plain, count = text, 2
+    while text in taken:
+        text, count = f"{plain}_{count}", count + 1
+    return text
+
+
+class _Reader:
+    """One walk through a schema, with a budget: what lies beyond it is Any."""
+
+    def __init__(self, root: Any) -> None:
+        self._root: Mapping[str, Any] = root if isinstance(root, Mapping) else {}
+        self._left = _MAX_NODES
+        self.found: dict[str, Any] = {}
+        self.required: dict[str, None] = {}
+
+    def collect(self, node: Any, *, must: bool, depth: int) -> None:
+        """Note the properties of a schema and of those it is made from; `required` counts only where it must hold."""
+        if depth > _MAX_TYPE_DEPTH or not self._afford():
+            return
+        schema = resolve(node, self._root)
+        listed = schema.get("properties")
+        if isinstance(listed, Mapping):
+            for name, sub in listed.items():
+                self.found.setdefault(str(name), sub)
+        names = schema.get("required")
+        if must and isinstance(names, (list, tuple)):
+            self.required.update(dict.fromkeys(n for n in names if isinstance(n, str)))
+        for key in ("allOf", "anyOf", "oneOf"):
+            for option in _listed(schema, key):
+                self.collect(option, must=must and key == "allOf", depth=depth + 1)
+
+    def type(self, node: Any, depth: int) -> str:
+        """The type of one schema."""
+        if depth > _MAX_TYPE_DEPTH or not self._afford():
+            return "Any"
+        schema = resolve(node, self._root)
+        options = [schema["const"]] if "const" in schema else _listed(schema, "enum")
+        if options:
+            return _literal(options)
+        for key in ("anyOf", "oneOf"):
+            if choices := _listed(schema, key):
+                return _union([self.type(choice, depth + 1) for choice in choices])
+        kind = schema.get("type")
+        if isinstance(kind, (list, tuple)):
+            return _union([self.type({**schema, "type": k}, depth + 1) for k in kind])
+        if kind == "array" and schema.get("items") is not None:
+            return f"list[{self.type(schema['items'], depth + 1)}]"
+        if not isinstance(kind, str):
+            return self._untyped(schema, depth)
+        return _PYTHON_TYPES.get(kind, "Any")
+
+    def _untyped(self, schema: dict[str, Any], depth: int) -> str:
+        parts = [self.type(part, depth + 1) for part in _listed(schema, "allOf")]
+        known = [part for part in parts if part != "Any"]
+        return known[0] if known else "dict" if "properties" in schema else "Any"
+
+    def _afford(self) -> bool:
+        self._left -= 1
+        return self._left > 0
+
+
+def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+    found = schema.get(key)
+    return list(found) if isinstance(found, (list, tuple)) else []
+
+
+def _param(name: str, sub: Any, root: Mapping[str, Any], required: bool) -> Param:
+    schema = resolve(sub, root)
+    text = schema.get("description") or ""
+    title = str(schema.get("title") or "")
+    if not text and title.lower().replace(" ", "_") != name.lower():
+        text = title
+    return Param(name, schema, required and "default" not in schema, " ".join(str(text).split()))
+
+
+def _follow(ref: str, root: Mapping[str, Any]) -> Any:
+    """What a local reference leads to: the root, a JSON pointer, or an anchor among the definitions."""
+    if ref == "#":
+        return root
+    if not ref.startswith("#/"):
+        defs = root.get("$defs")
+        named = defs.values() if isinstance(defs, Mapping) else ()
+        return next((d for d in named if isinstance(d, Mapping) and d.get("$anchor") == ref[1:]), {})
+    if "%" in ref:
+        from urllib.parse import unquote
+
+        ref = unquote(ref)
+    node: Any = root
+    for part in ref[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and key in node:
+            node = node[key]
+        elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return {}
+    return node
+
+
+def _literal(options: list[Any]) -> str:
+    """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
+    if not all(isinstance(o, (str, int)) or o is None for o in options):
+        return _union(["None" if o is None else _kind_of(o) for o in options])
+    shown: list[str] = []
+    for option in options:
+        text = values.safe_repr(option, _MAX_SHOWN)
+        if len(shown) == _MAX_OPTIONS or len(text) == _MAX_SHOWN or text.startswith("<"):
+            shown.append("...")
+            break
+        shown.append(text)
+    return f"Literal[{', '.join(shown)}]"
+
+
+def _kind_of(value: Any) -> str:
+    kinds = (("bool", bool), ("int", int), ("float", float), ("str", str), ("list", (list, tuple)), ("dict", Mapping))
+    return next((name for name, kind in kinds if isinstance(value, kind)), "Any")
+
+
+def _union(options: list[str]) -> str:
+    unique = list(dict.fromkeys(part for option in options for part in _split_union(option)))
+    if not unique or "Any" in unique or len(unique) > _MAX_OPTIONS:
+        return "Any"
+    if "None" in unique:
+        unique.remove("None")
+        unique.append("None")
+    return " | ".join(unique)
+
+
+def _split_union(text: str) -> Iterator[str]:
+    """The options of a union that is already text, at its outer level."""
+    if " | " not in text or "Literal[" in text:
+        yield text
+        return
+    depth, start = 0, 0
+    for i, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == "|" and depth == 0:
+            yield text[start : i - 1]
+            start = i + 2
+    yield text[start:]
+
+
+def _default_text(param: Param) -> str:
+    """The default as Python writes it; empty where there is none, or none that is short and plain."""
+    default = param.schema.get("default", ...)
+    if default is ... or (isinstance(default, float) and not math.isfinite(default)):
+        return ""
+    text = values.safe_repr(default, _MAX_SHOWN + 1)
+    return text if len(text) <= _MAX_SHOWN and _is_literal(text) else ""
+
+
+def _is_literal(text: str) -> bool:
+    import ast
+
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+class _Shown:
+    """An annotation or a default that prints as the text it was given."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def signature_of(parameters: Any) -> inspect.Signature:
+    """The signature that calling the tool from Python has; required arguments first."""
+    found = []
+    known = params(parameters)
+    labels = python_names(known)
+    for param in known:
+        default: Any = inspect.Parameter.empty
+        if not param.required:
+            default = param.schema["default"] if param.has_default else _Shown("...")
+        found.append(
+            inspect.Parameter(
+                labels[param.name],
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=default,
+                annotation=_Shown(type_text(param.schema, parameters)),
+            )
+        )
+    if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
+        rest = identifier("arguments", set(labels.values()))
+        found.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(found)

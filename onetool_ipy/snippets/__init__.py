@@ -1,0 +1,1 @@
+"""Aliases and snippets: definition, scanner, expansion."""

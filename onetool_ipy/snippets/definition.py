@@ -1,0 +1,472 @@
+"""Snippets: pieces of code with parameters. A definition -> Snippet; arguments -> checked values; both -> code.
+
+Owns the types of parameters and the words of their errors. `template` does the expanding. Pure text in and out; a
+snippet is read without a look at its body, since that needs jinja2: `faults_of` looks.
+
+Aliases and snippets, both written `$name`: what there is, what a name stands for, and the arguments behind it.
+
+Pure text -> text; knows nothing of cells or calls. What is wrong with one (a cycle, an unknown target, a bad body) is a
+Problem and stops no other. A name that is both is the snippet's.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidConfig, OneToolError, UsageProblem
+from onetool_ipy.base.search import did_you_mean, suggest
+from onetool_ipy.core.tool import Problem
+from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render, undeclared
+
+__all__ = [
+    "MISSING",
+    "Bare",
+    "Param",
+    "ParamType",
+    "Shortcuts",
+    "Snippet",
+    "example_of",
+    "expand",
+    "faults_of",
+    "parse_arguments",
+    "read_shortcuts",
+    "read_snippet",
+    "resolve",
+]
+
+ParamType = Literal["text", "int", "float", "bool", "list", "dict", "name", "any"]
+"""`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one, else text."""
+
+MISSING: Any = object()
+"""There is no default; None is one."""
+
+_TYPES: dict[str, ParamType] = {
+    **dict.fromkeys(("text", "str", "string"), "text"),
+    **dict.fromkeys(("int", "integer"), "int"),
+    **dict.fromkeys(("float", "number"), "float"),
+    **dict.fromkeys(("bool", "boolean"), "bool"),
+    **dict.fromkeys(("list", "array"), "list"),
+    **dict.fromkeys(("dict", "object", "mapping"), "dict"),
+    **dict.fromkeys(("name", "identifier"), "name"),
+    "any": "any",
+}
+_JSON_TYPES = {
+    "text": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "name": "string",
+}
+_SAMPLES: dict[ParamType, str] = {"int": "1", "float": "1.5", "bool": "true", "list": "[]", "dict": "{}"}
+_WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+_YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_SURE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
+"""What reads as a number where nothing says so: `007` and `+49123` are text."""
+_PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
+
+
+class Bare(str):
+    """A value typed without quotes: read by the type of its parameter. Plain `str` is text, whatever it says."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter; it must be given where it has no default."""
+
+    name: str
+    type: ParamType = "any"
+    declared: str = ""
+    description: str = ""
+    default: Any = MISSING
+    example: Any = MISSING
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of code with parameters, and the `file:line` it was read from."""
+
+    name: str
+    body: str
+    description: str = ""
+    params: tuple[Param, ...] = ()
+    where: str = ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as a JSON Schema, for completion and forms."""
+        listed: dict[str, Any] = {}
+        for param in self.params:
+            schema: dict[str, Any] = {"type": _JSON_TYPES[param.type]} if param.type in _JSON_TYPES else {}
+            if param.description:
+                schema["description"] = param.description
+            if not param.is_required:
+                schema["default"] = values.to_json(param.default)
+            listed[param.name] = schema
+        required = [param.name for param in self.params if param.is_required]
+        return {"type": "object", "properties": listed, "required": required, "additionalProperties": False}
+
+    @property
+    def usage(self) -> str:
+        """`$name topic=... [count=5]`."""
+        parts = [f"{p.name}=..." if p.is_required else f"[{p.name}={_typed(p.default)}]" for p in self.params]
+        return " ".join([f"${self.name}", *parts])
+
+
+def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet:
+    """Make a Snippet of its definition, or raise InvalidConfig saying what is wrong with it."""
+    body = data.get("body")
+    if not name.isidentifier():
+        raise InvalidConfig(f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'.")
+    if not isinstance(body, str) or not body.strip():
+        raise InvalidConfig(f"The snippet '{name}' has no body.")
+    given = data.get("params") or {}
+    if not isinstance(given, Mapping):
+        raise InvalidConfig(f"The snippet '{name}': params must be 'name: {{...}}' lines.")
+    params = tuple(_read_param(name, str(key), value) for key, value in given.items())
+    return Snippet(name, body, str(data.get("description") or "").strip(), params, where)
+
+
+def expand(snippet: Snippet, args: Mapping[str, Any]) -> str:
+    """The code of a snippet with these arguments. Raise UsageProblem that says what to give."""
+    ready = _check(snippet, args)
+    try:
+        return render(snippet.body, ready)
+    except TemplateProblem as exc:
+        raise UsageProblem(
+            f"The snippet '{snippet.name}' cannot be expanded. {exc.message}", hint=exc.hint or _usage(snippet)
+        ) from exc
+
+
+def faults_of(snippet: Snippet) -> list[str]:
+    """What is wrong with a body that can be seen without running it."""
+    try:
+        used = undeclared(snippet.body)
+    except TemplateProblem as exc:
+        return [f"Its body cannot be read. {exc.message}"]
+    known = {param.name for param in snippet.params}
+    return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - known)]
+
+
+def unused_params(snippet: Snippet) -> list[str]:
+    """The parameters that a readable body never uses: most often it names them in another way than `{{ name }}`."""
+    used = undeclared(snippet.body)
+    return [param.name for param in snippet.params if param.name not in used]
+
+
+def example_of(snippet: Snippet) -> tuple[str, str]:
+    """A call that works (`$name topic=Python`), with the defaults left out, and what it expands to."""
+    args: dict[str, Any] = {}
+    for param in snippet.params:
+        if param.example is not MISSING:
+            args[param.name] = param.example
+        elif param.is_required:
+            args[param.name] = Bare(_SAMPLES.get(param.type, param.name))
+    line = " ".join([f"${snippet.name}", *(f"{name}={_typed(value)}" for name, value in args.items())])
+    return line, expand(snippet, args)
+
+
+def _read_param(snippet: str, name: str, data: Any) -> Param:
+    subject = f"The snippet '{snippet}', parameter '{name}'"
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InvalidConfig(f"{subject}: not a name.", hint="Use letters, digits and '_'.")
+    fields = data if isinstance(data, Mapping) else {} if data is None else {"default": data}
+    declared = str(fields.get("type") or "")
+    if declared and declared not in _TYPES:
+        near = did_you_mean(declared, _TYPES)
+        valid = ", ".join((*_JSON_TYPES, "any"))
+        raise InvalidConfig(f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}.")
+    default = fields.get("default", MISSING)
+    kind = _TYPES[declared] if declared else _type_of(default)
+    param = Param(
+        name, kind, declared, str(fields.get("description") or "").strip(), default, fields.get("example", MISSING)
+    )
+    for label, value in (("default", param.default), ("example", param.example)):
+        if value is not MISSING and value is not None and _convert(param, value) is MISSING:
+            shown = values.safe_repr(value, 60)
+            raise InvalidConfig(f"{subject}: its {label} {shown} is not of type '{kind}'.")
+    return param
+
+
+def _type_of(default: Any) -> ParamType:
+    for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"), (list, "list"), (dict, "dict")):
+        if isinstance(default, kind):
+            return _TYPES[name]
+    return "any"
+
+
+def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
+    known = {param.name: param for param in snippet.params}
+    wrong = [_unknown(name, known) for name in args if name not in known]
+    ready: dict[str, Any] = {}
+    for name, param in known.items():
+        given = args.get(name, param.default)
+        if given is MISSING:
+            wrong.append(f"missing '{name}'")
+            continue
+        value = given if given is None and given is param.default else _convert(param, given)
+        if value is MISSING:
+            wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(given, 60)}")
+        ready[name] = value
+    if wrong:
+        said = "; ".join(wrong)
+        end = "" if said.endswith("?") else "."
+        raise UsageProblem(f"The snippet '{snippet.name}': {said}{end}", hint=_usage(snippet))
+    return ready
+
+
+def _unknown(name: str, known: Mapping[str, Param]) -> str:
+    near = suggest(str(name), known, limit=1)
+    return f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else "")
+
+
+def _usage(snippet: Snippet) -> str:
+    """How to call it; parameters are described where they are few, since an error has few lines."""
+    lines = [f"Usage: {snippet.usage}"]
+    for param in snippet.params if len(snippet.params) <= 3 else ():
+        kind = f" ({param.type})" if param.type != "any" else ""
+        lines.append(f"{param.name}{kind}: {param.description}" if param.description else f"{param.name}{kind}")
+    return "\n".join(lines)
+
+
+def _convert(param: Param, given: Any) -> Any:
+    """The value a parameter takes for what was given, or MISSING where it takes no such thing."""
+    kind = param.type
+    if kind == "any":
+        return _literal(given) if isinstance(given, Bare) else given
+    if kind == "name":
+        return Name(given) if isinstance(given, str) and _is_name(given) else MISSING
+    if kind == "text":
+        return str(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else MISSING
+    if kind == "bool":
+        return given if isinstance(given, bool) else _YES_NO.get(str(given).strip().lower(), MISSING)
+    if kind in ("int", "float"):
+        return _number(given, kind)
+    wanted = list if kind == "list" else dict
+    found = _read_literal(given) if isinstance(given, str) else given
+    found = list(found) if isinstance(found, tuple) else found
+    return found if isinstance(found, wanted) else MISSING
+
+
+def _number(given: Any, kind: str) -> Any:
+    if isinstance(given, bool):
+        return MISSING
+    if isinstance(given, str):
+        text = given.strip()
+        given = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
+    if isinstance(given, float) and kind == "int":
+        return int(given) if given.is_integer() else MISSING
+    return given if isinstance(given, int | float) else MISSING
+
+
+def _literal(word: str) -> Any:
+    """What a bare word is where nothing says its type: as typed inside quotes, its value in code."""
+    if word in _WORDS:
+        typed = Typed(word)
+        typed.value = _WORDS[word]
+        return typed
+    number = _read_number(word) if _SURE_NUMBER.fullmatch(word) else MISSING
+    found = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
+    like: Any = _AS_TYPED.get(type(found))
+    if like is None:
+        return str(word)
+    same = like(found)
+    same.typed = str(word)
+    return same
+
+
+class _Int(int):
+    typed: str
+
+
+class _Float(float):
+    typed: str
+
+
+class _List(list[Any]):
+    typed: str
+
+
+class _Dict(dict[Any, Any]):
+    typed: str
+
+
+_AS_TYPED = {int: _Int, float: _Float, list: _List, dict: _Dict}
+
+
+def _read_number(text: str) -> Any:
+    for make in (int, float):
+        try:
+            number = make(text)
+        except ValueError:
+            continue
+        return number if -1e308 < number < 1e308 else MISSING
+    return MISSING
+
+
+def _read_literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return MISSING
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
+
+
+def _typed(value: Any) -> str:
+    """A value as one would type it behind `=`."""
+    if isinstance(value, str):
+        needs_quotes = not _PLAIN_WORD.fullmatch(value) or (not isinstance(value, Bare) and _literal(value) != value)
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"' if needs_quotes else str(value)
+    return json.dumps(values.to_json(value), ensure_ascii=False)
+
+
+_KEY = re.compile(r"\s*([^\W\d]\w*)=")
+_QUOTED = {
+    '"': re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|\Z)', re.DOTALL),
+    "'": re.compile(r"'([^']*)'(?=\s|\Z)"),
+}
+_ESCAPED = re.compile(r'\\(["\\])')
+_BARE = re.compile(r"\S*")
+_INSIDE = re.compile(r"""[^"'()\[\]{}]+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[()\[\]{}]|["']""", re.DOTALL)
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """All aliases (name -> target as written) and snippets; `faults` are those that could not be read."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    snippets: Mapping[str, Snippet] = field(default_factory=dict)
+    faults: tuple[Problem, ...] = ()
+
+    def find(self, name: str) -> Snippet | str | None:
+        """What `$name` stands for: a snippet, the name of a tool, or None. Raise UsageProblem for a cycle."""
+        if name in self.snippets:
+            return self.snippets[name]
+        return resolve(name, self.aliases) if name in self.aliases else None
+
+    def with_snippet(self, snippet: Snippet) -> Shortcuts:
+        """The same with one snippet more, or in place of its namesake."""
+        return replace(self, snippets={**self.snippets, snippet.name: snippet})
+
+    def problems(self, is_tool: Callable[[str], bool], tools: Collection[str] = ()) -> list[Problem]:
+        """What is wrong with aliases and bodies; `tools` are the names to propose for a target that is none."""
+        found = list(self.faults)
+        for name in self.aliases:
+            if name in self.snippets:
+                found.append(Problem(f"alias '{name}'", "A snippet has this name too, and wins.", "Rename one."))
+            try:
+                target = resolve(name, self.aliases)
+            except UsageProblem as exc:
+                found.append(Problem(f"alias '{name}'", exc.message, exc.hint))
+                continue
+            if not is_tool(target):
+                near = did_you_mean(target, tools) or "See all with: ot.tools()"
+                found.append(Problem(f"alias '{name}'", f"There is no tool '{target}'.", near))
+        for snippet in self.snippets.values():
+            where = snippet.where or f"snippet '{snippet.name}'"
+            found += [Problem(where, f"Snippet '{snippet.name}': {fault}") for fault in faults_of(snippet)]
+        return found
+
+
+def read_shortcuts(aliases: Mapping[str, str], snippets: Mapping[str, Any]) -> Shortcuts:
+    """Read aliases, and snippets given as definitions with `data` and `where`; a bad one becomes a fault."""
+    good: dict[str, Snippet] = {}
+    faults: list[Problem] = []
+    for name, definition in snippets.items():
+        try:
+            good[name] = read_snippet(name, definition.data, definition.where)
+        except OneToolError as exc:
+            faults.append(Problem(definition.where, exc.message, exc.hint))
+    return Shortcuts(dict(aliases), good, tuple(faults))
+
+
+def resolve(name: str, aliases: Mapping[str, str]) -> str:
+    """Follow an alias, and the aliases it stands for, to the name of a tool. Raise UsageProblem for a cycle."""
+    seen = [name]
+    while True:
+        target = aliases[seen[-1]].removeprefix("$")
+        if target in seen:
+            chain = " -> ".join([*seen, target])
+            raise UsageProblem(f"The alias '{name}' leads back to itself: {chain}.", hint="Point it at a tool.")
+        if target not in aliases:
+            return target
+        seen.append(target)
+
+
+def parse_arguments(text: str) -> dict[str, str]:
+    """Read `key=value ...` behind a shortcut; values typed without quotes are `Bare`.
+
+    The first `=` ends the key, so values may hold more of them. Quoted values may hold anything, also line breaks
+    (`\\"` and `\\\\` escape in double quotes, nothing does in single ones); brackets keep their blanks.
+    """
+    found: dict[str, str] = {}
+    text = text.rstrip()
+    end = 0
+    while end < len(text):
+        key = _KEY.match(text, end)
+        if key is None:
+            word = text[end:].split()[0]
+            raise UsageProblem(f"{_shown(word)} is not of the form name=value.", hint="Write it as name=value.")
+        if key[1] in found:
+            raise UsageProblem(f"The parameter '{key[1]}' was given twice.")
+        found[key[1]], end = _value(text, key.end())
+    return found
+
+
+def _value(text: str, start: int) -> tuple[str, int]:
+    first = text[start : start + 1]
+    if first in _QUOTED:
+        quoted = _QUOTED[first].match(text, start)
+        if quoted is None:
+            raise UsageProblem(
+                f"The quote at character {start + 1} is never closed: {_shown(text[start:])}.",
+                hint="Close it, or put the whole value in the other kind of quotes.",
+            )
+        inner = _ESCAPED.sub(r"\1", quoted[1]) if first == '"' else quoted[1]
+        return inner, quoted.end()
+    end = _group_end(text, start) if first in _CLOSERS else None
+    bare = _BARE.match(text, end or start)
+    stop = bare.end() if bare else len(text)
+    return Bare(text[start:stop]), stop
+
+
+def _group_end(text: str, start: int) -> int | None:
+    """Where the bracket that opens here is closed, or None."""
+    waiting: list[str] = []
+    for part in _INSIDE.finditer(text, start):
+        if part[0] in _CLOSERS:
+            waiting.append(_CLOSERS[part[0]])
+        elif waiting and part[0] == waiting[-1]:
+            waiting.pop()
+            if not waiting:
+                return part.end()
+    return None
+
+
+def _shown(text: str) -> str:
+    cut = text if len(text) <= 40 else text[:37] + "..."
+    return f"'{''.join(c if c.isprintable() else '?' for c in cut)}'"

@@ -1,0 +1,179 @@
+"""Tab through the kernel protocol, as a notebook asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faces.notebook.test_magics import write_pack
+from tests.harness.kernel import Kernel
+
+MODES = '''
+from typing import Literal
+from onetool_ipy import tool
+
+@tool("shop.order")
+def order(item: str, size: Literal["small", "large"], gift: bool = False, count: int = 1) -> str:
+    """Order an item."""
+    return item
+'''
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    (kernel.cwd / ".onetool").mkdir()
+    config = kernel.cwd / ".onetool" / "onetool.yaml"
+    config.write_text("servers: {ghost: {type: stdio, command: no-such-command}}\n", encoding="utf-8")
+    (kernel.cwd / "nothing").mkdir()
+    for name in ("notes.txt", "nothing/inside.txt", ".hidden"):
+        (kernel.cwd / name).write_text("x", encoding="utf-8")
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(MODES)
+    kernel.execute("%%snippet greet who\nprint('{{ who }}')")
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("code", "offered", "start"),
+    [
+        ("%tool ti", ["time.", "time.now"], 6),
+        ("%tool time.", ["time.now"], 6),
+        ("%tool sho", ["shop.", "shop.order"], 6),
+        ("x = %tool fs.re", ["fs.read_file"], 10),
+        ("%tool order", ["shop.order"], 6),
+        ("%tool shop.ordr", ["shop.order"], 6),
+        ("%tool li", ["list", "fs.list_dir"], 6),
+        ("%tool info shop.", ["shop.order"], 11),
+        ("%tool shop.order ", ["item=", "size=", "gift=", "count="], 17),
+        ("%tool shop.order item=tea ", ["size=", "gift=", "count="], 26),
+        ("%tool shop.order item=tea s", ["size="], 26),
+        ("%tool shop.order size=", ["small", "large"], 22),
+        ("%tool shop.order size=l", ["large"], 22),
+        ("%tool shop.order gift=", ["true", "false"], 22),
+        ("%tool shop.order --so", ["--soft"], 17),
+        ("%tool shop.order(it", ["item="], 17),
+        ("%tool shop.order(item='a', ", ["size=", "gift=", "count="], 27),
+        ("%%tool shop.order si", ["size="], 18),
+        ("for i in x:\n    y = %tool time.", ["time.now"], 26),
+        ("ot.help('shop.o", ["shop.order"], 9),
+        ("%tool server te", ["test"], 13),
+        ("%tool server test ", ["ghost"], 18),
+        ("%tool bundle o", ["on", "off"], 13),
+        ("%tool stats ", ["day", "week", "month", "all", "--tool", "--output"], 12),
+        ("%tool stats --tool shop.", ["shop.order"], 19),
+        ("%tool history --", ["--failed"], 14),
+        ("%tool install --", ["--lazy", "--always", "--remove"], 14),
+        ("%tool fs.read_file path=no", ["notes.txt", "nothing/"], 24),
+        ("%tool fs.read_file path=nothing/", ["nothing/inside.txt"], 24),
+        ("%snippet gr", ["greet"], 9),
+        ("%snippet greet ", ["who="], 15),
+        ("ot.tools(info='", ["list", "min", "full"], 15),
+        ("ot.tools('x', info='f", ["full"], 20),
+        ("ot.stats(period='w", ["week"], 17),
+        ("ot.map('shop.", ["shop.order"], 8),
+    ],
+)
+def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: list[str], start: int) -> None:
+    """Contract 8: tools, packs, argument names (required first), enum values and flags."""
+    found = loaded.complete(code)
+    assert list(found.matches) == offered
+    assert (found.start, found.end) == (start, len(code))
+
+
+def test_offers_are_typed(loaded: Kernel) -> None:
+    assert set(loaded.complete("%tool ti").types) == {"module", "function"}
+    assert set(loaded.complete("%tool shop.order ").types) == {"param"}
+    assert set(loaded.complete("%tool shop.order size=").types) == {"value"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%tool 'unclosed",
+        "%tool shop.order item=[1, 2",
+        "x = (\n%tool sh",
+        "%tool " + "x" * 5000,
+        "$",
+        "$$",
+        "%tool -",
+        "def f(:\n  %tool ti",
+    ],
+)
+def test_broken_cells_break_nothing(loaded: Kernel, code: str) -> None:
+    assert loaded.complete(code).reply["status"] == "ok"
+
+
+def test_proxies_complete_tools_and_arguments(loaded: Kernel) -> None:
+    assert "order" in [m.rpartition(".")[2] for m in loaded.complete("shop.or").matches]
+    assert "item=" in loaded.complete("shop.order(it").matches
+
+
+def test_two_thousand_tools_complete_like_two(kernel: Kernel) -> None:
+    """All of a pack's matches come, at once; how fast is measured by `make bench`."""
+    names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(1000))
+    for file in ("many.py", "more.py"):  # a file has at most a thousand
+        write_pack(kernel.cwd, names, file)
+    kernel.execute("%load_ext onetool_ipy")
+    assert len(kernel.complete("%tool many.tool_1").matches) == 111
+    assert len(kernel.complete("%tool more.tool_1").matches) == 111
+
+
+def test_shift_tab_shows_signature_and_docs(loaded: Kernel) -> None:
+    shown = loaded.inspect("shop.order")
+    assert "item: str" in shown
+    assert "Order an item." in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "at", "shown"),
+    [
+        ("%tool fs.read_file", None, "fs.read_file(path: str, maxBytes: int = 204800)"),
+        ("%tool fs.read_file", 12, "maxBytes"),
+        ("x = %tool fs.read_file path=a.txt ", None, "maxBytes"),
+        ("%%tool --soft fs.read_file\na.txt", 20, "maxBytes"),
+        ("a = 1\n    %tool time.now", None, "time.now()"),
+        ("%tool info time.now", None, "time.now()"),
+        ("%tool shop.order(item='tea', ", None, "Order an item."),
+        ("%tool fs", None, "fs.list_dir"),
+        ("$greet", None, "$greet who="),
+        ("y = $shop.order item=tea", None, "Order an item."),
+    ],
+)
+def test_shift_tab_on_a_line_of_ours_shows_the_tools_page(
+    loaded: Kernel, code: str, at: int | None, shown: str
+) -> None:
+    assert shown in loaded.inspect(code, at)
+
+
+@pytest.mark.parametrize(
+    "code", ["%tool", "%tool no.such", "%tool list", "fs.read_file", "print", "$nothing", "%tool 'a"]
+)
+def test_shift_tab_elsewhere_is_as_it_was(loaded: Kernel, code: str) -> None:
+    """Also that no call is counted: looking is not calling."""
+    before = loaded.execute("ot.stats()['total_calls']").text
+    with_us = loaded.inspect(code)
+    after = loaded.execute("ot.stats()['total_calls']").text
+    loaded.execute("%unload_ext onetool_ipy")
+
+    assert int(after) == int(before) + 1  # the first look itself
+    assert with_us == loaded.inspect(code) or code == "%tool"
+
+
+def test_unloaded_the_kernel_answers_shift_tab_by_itself(loaded: Kernel) -> None:
+    assert "maxBytes" in loaded.inspect("%tool fs.read_file")
+
+    loaded.execute("%unload_ext onetool_ipy")
+
+    assert loaded.inspect("%tool fs.read_file") == ""
+    assert loaded.evaluate("'do_inspect' in vars(get_ipython().kernel)") == "False"
+
+
+@pytest.mark.parametrize("line", ["%tool time.now?", "%tool shop.order?", "x = 1\n%tool fs?"])
+def test_a_question_mark_asks_the_magic(loaded: Kernel, line: str) -> None:
+    text = loaded.execute(line).text
+    assert "not found" not in text
+    assert "time.now()" in text or "shop.order(item: str" in text or "fs.list_dir" in text
+
+
+def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
+    offered = loaded.complete("ot.").matches
+    assert {"tools", "map", "run", "replay", "browser", "view", "usage"} <= set(offered)

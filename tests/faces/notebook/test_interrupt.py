@@ -1,0 +1,279 @@
+"""Stop gives control back within 1 s wherever Python is waited for, and leaves a usable kernel (promise 4)."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faces.notebook.waiting import TOOLS, kept
+from tests.harness.kernel import Kernel, Outcome
+from tests.harness.patience import until
+
+GUARD_S = 55.0
+"""Control is back before the tools would have ended by themselves. How fast it is: tests/faults/test_interrupts.py."""
+
+SLEPT_OVER = """
+import signal, sys
+
+def strike():
+    main, seen = threading.main_thread(), []
+    while len(seen) < 20:  # as often asleep at the same place
+        time.sleep(0.01)
+        frame = sys._current_frames()[main.ident]
+        place = (frame.f_code, frame.f_lasti)
+        is_asleep = open(f"/proc/self/task/{main.native_id}/stat").read().split()[2] == "S"
+        seen = [*seen, place] if is_asleep and {*seen} <= {place} else []
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+"""
+
+STUBBORN = '''
+import httpx
+from onetool_ipy.sdk import safe_request
+
+@tool
+def stubborn(s: float) -> str:
+    """Go on after an interrupt."""
+    until = time.monotonic() + s
+    word = "begun"
+    while time.monotonic() < until:
+        try:
+            said, word = word, None
+            said and print(said, flush=True)
+            time.sleep(0.2)
+        except KeyboardInterrupt:
+            print("swallowed", flush=True)
+
+@tool
+def minding(s: float) -> str:
+    """Go on for a while after an interrupt."""
+    try:
+        print("begun", flush=True)
+        time.sleep(s)
+    except KeyboardInterrupt:
+        print("swallowed", flush=True)
+    time.sleep(0.3)
+
+@tool
+def wall(s: float) -> str:
+    """Go on after anything."""
+    until = time.monotonic() + s
+    word = "begun"
+    while time.monotonic() < until:
+        try:
+            said, word = word, None
+            said and print(said, flush=True)
+            call_tool("nb.quiet", s=0.2)
+        except:
+            print("swallowed", flush=True)
+
+@tool
+def quiet(s: float) -> str:
+    """Wait."""
+    time.sleep(s)
+
+@tool
+def fetch(url: str) -> str:
+    """Ask a server that never answers."""
+    print("begun", flush=True)
+    return safe_request(httpx.Client(trust_env=False, timeout=100), "GET", url)
+
+@tool(timeout=100)
+def limited(s: float) -> str:
+    """Wait, under a limit."""
+    print("begun", flush=True)
+    time.sleep(s)
+
+@tool(timeout=100)
+def deaf(s: float) -> str:
+    """Mind nothing, under a limit."""
+    until = time.monotonic() + s
+    word = "begun"
+    while time.monotonic() < until and not released.is_set():
+        try:
+            said, word = word, None
+            said and print(said, flush=True)
+            time.sleep(0.05)
+        except BaseException:
+            pass
+
+from onetool_ipy.core import current
+released = threading.Event()
+box = current.toolbox()
+'''
+
+
+@pytest.fixture(scope="module")
+def silent_server() -> Iterator[str]:
+    """Takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept_open: list[socket.socket] = []
+
+        def serve() -> None:
+            try:
+                while True:
+                    kept_open.append(server.accept()[0])
+            except OSError:
+                return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+        for connection in kept_open:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def ready(_shared_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory, silent_server: str) -> Kernel:
+    folder = tmp_path_factory.mktemp("interrupt")
+    _shared_kernel.reset(folder / "work", folder / "state")
+    _shared_kernel.execute("%load_ext onetool_ipy")
+    _shared_kernel.execute(TOOLS + STUBBORN + f"\nurl = {silent_server!r}")
+    return _shared_kernel
+
+
+def interrupted(kernel: Kernel, code: str, *, times: int = 1) -> tuple[Outcome, float]:
+    """What a cell gives that is interrupted when its tool has begun, and how long it took after that."""
+    execution = kernel.start_execute(code, allow_stdin=True)
+    execution.wait_for_output("begun")
+    for _ in range(times - 1):
+        kernel.interrupt()
+        execution.wait_for_output("swallowed")
+    began = time.monotonic()
+    kernel.interrupt()
+    outcome = execution.wait(allow_errors=True)
+    return outcome, time.monotonic() - began
+
+
+def test_what_was_given_up_is_counted_until_it_ends(ready: Kernel) -> None:
+    """A call under a limit that minds nothing is left behind by Stop, and counted in health. The first of this file."""
+    count = "ot.health().get('abandoned_calls', 0)"
+    assert ready.execute(count).result_text == "0"
+    interrupted(ready, "nb.deaf(s=50)")
+
+    assert ready.execute(count).result_text == "1"
+    ready.execute("released.set()")
+    assert until(lambda: ready.execute(count).result_text == "0")
+
+
+WAITING = {
+    "a Python tool in C": "nb.nap(s=60)",
+    "a tool that spins": "nb.spin(s=60)",
+    "an async tool": "nb.anap(s=60)",
+    "a tool under a limit": "nb.limited(s=60)",
+    "a call under a limit": "%tool nb.spin s=60 --timeout 100",
+    "an async tool under a limit": "%tool nb.anap s=60 --timeout 100",
+    "a shortcut": "$nb.nap s=60",
+    "a tool in a tool": "nb.outer(s=60)",
+    "HTTP": "nb.fetch(url=url)",
+    "a batch": "nb.batch(s=60)",
+    "await of a sync tool": "await nb.nap.aio(s=60)",
+    "await of an async tool": "await nb.anap.aio(s=60)",
+    "await of acall": "await box.acall('nb.anap', {'s': 60})",
+    "a sync call in a cell with await": "await asyncio.sleep(0); nb.nap(s=60)",
+    "many at once": "await asyncio.gather(*(nb.anap.aio(s=60) for _ in range(50)))",
+}
+
+
+@pytest.mark.parametrize("code", WAITING.values(), ids=WAITING)
+def test_stop_gives_control_back(ready: Kernel, code: str) -> None:
+    outcome, took_s = interrupted(ready, code)
+
+    assert took_s < GUARD_S
+    assert outcome.error is not None, "it stops Run All"
+    name = "CancelledError" if "gather" in code else "KeyboardInterrupt"
+    assert outcome.error.ename == name
+    assert len(outcome.error.text.splitlines()) == 1
+    assert "was stopped after" in outcome.error.text
+    assert all(line.endswith("stopped") for line in kept(outcome))
+    row = ready.execute("[(row.ok, row.reason) for row in box.log.history(limit=1)]").result_text
+    assert row == "[(False, 'cancelled')]"
+    assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
+
+
+@pytest.mark.parametrize("code", ["nb.quiet(s=60)", "nb.fetch(url=url)", "await nb.anap.aio(s=60)", "await j"])
+def test_an_interrupt_that_python_sleeps_over_is_heard(ready: Kernel, code: str) -> None:
+    """A signal in the moment before a wait, or in another thread: Python has noted it, and would wait on."""
+    if code == "await j":
+        ready.execute("j = box.start('nb.quiet', {'s': 60})")
+    ready.execute(SLEPT_OVER)
+    began = time.monotonic()
+    outcome = ready.execute(f"threading.Thread(target=strike).start()\n{code}", allow_errors=True)
+
+    assert time.monotonic() - began < GUARD_S
+    assert outcome.error is not None
+    assert code == "await j" or "was stopped after" in outcome.error.text
+    assert ready.evaluate("signal.getsignal(signal.SIGCONT) == signal.SIG_DFL") == "True"
+    assert ready.evaluate("signal.set_wakeup_fd(-1)") == "-1"
+
+
+def test_what_others_do_with_signals_is_theirs(ready: Kernel) -> None:
+    """Who listens to signals, or has a handler for the one we nudge with, keeps both over a call."""
+    ready.execute("import signal, socket\nours, theirs = socket.socketpair(); theirs.setblocking(False)")
+    mine = "signal.signal(signal.SIGCONT, print); signal.set_wakeup_fd(theirs.fileno())"
+    ready.execute(f"{mine}; nb.quiet(s=0.3)")
+    ready.execute("nb.quiet(s=0.3)")
+
+    assert ready.evaluate("signal.getsignal(signal.SIGCONT) is print") == "True"
+    assert ready.evaluate("signal.set_wakeup_fd(-1) == theirs.fileno()") == "True"
+    ready.execute("signal.signal(signal.SIGCONT, signal.SIG_DFL); signal.set_wakeup_fd(theirs.fileno())")
+    ready.execute("nb.quiet(s=0.3)")
+    assert ready.evaluate("signal.set_wakeup_fd(-1) == theirs.fileno()") == "True"
+
+
+@pytest.mark.parametrize("code", ["print('begun', flush=True); j.result()", "print('begun', flush=True); await j"])
+def test_stop_ends_the_waiting_and_not_the_job(ready: Kernel, code: str) -> None:
+    ready.execute("j = box.start('nb.quiet', {'s': 60})")
+    outcome, took_s = interrupted(ready, code)
+
+    assert took_s < GUARD_S
+    assert outcome.error is not None
+    assert ready.execute("j.status, j.cancel()").result_text == "('running', True)"
+
+
+@pytest.mark.parametrize("tool", ["stubborn", "wall"])
+def test_a_second_interrupt_is_hard(ready: Kernel, tool: str) -> None:
+    """Neither `except KeyboardInterrupt` nor a bare `except` around another tool holds it."""
+    outcome, took_s = interrupted(ready, f"nb.{tool}(s=60)", times=2)
+
+    assert took_s < GUARD_S
+    assert outcome.error is not None
+    assert outcome.error.ename == "KeyboardInterrupt"
+    assert ready.evaluate("__import__('sys').gettrace()") == "None"
+    assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
+
+
+def test_a_second_interrupt_of_another_call_is_not(ready: Kernel) -> None:
+    """Each call has its own first interrupt: one that minds it, and goes on, may do so."""
+    code = """
+for _ in range(2):
+    try:
+        nb.minding(s=60)
+    except BaseException as exc:
+        print(type(exc).__name__)
+"""
+    execution = ready.start_execute(code, allow_stdin=True)
+    for sign in ("begun", "swallowed\nbegun"):
+        execution.wait_for_output(sign)
+        ready.interrupt()
+    outcome = execution.wait()
+
+    said = re.findall(r"begun|swallowed|Interrupt|Abandoned", outcome.stdout)  # a line may be cut before its end
+    assert said == ["begun", "swallowed"] * 2
+
+
+def test_the_handler_of_signals_is_as_before(ready: Kernel) -> None:
+    before = ready.evaluate("__import__('signal').getsignal(2)")
+    interrupted(ready, "nb.nap(s=60)")
+
+    assert ready.evaluate("__import__('signal').getsignal(2)") == before
+    assert "onetool" not in before
+    code = "import signal; signal.signal(signal.SIGINT, lambda *a: print('mine')); nb.nap(s=0.3)"
+    ready.execute(code)
+    assert ready.execute("1").ok

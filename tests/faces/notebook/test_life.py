@@ -1,0 +1,243 @@
+"""A long life: two kernels on a project, restart, `%reset`, fork, `%autoreload`, load and unload without end."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FreshKernel
+from tests.faces.notebook.waiting import TOOLS
+from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S, until
+
+SHOP = '''
+"""A shop."""
+pack = "shop"
+
+
+def price(item: str) -> float:
+    """Give the price of an item.
+
+    Args:
+        item: What to price.
+    """
+    return 1.0
+'''
+
+
+def write_pack(folder: Path, text: str = SHOP) -> Path:
+    tools = folder / ".onetool" / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (folder / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tools / "shop.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    return tools / "shop.py"
+
+
+def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
+    """Calls add up, results and edits are seen by both, and one that is killed harms the other not at all."""
+    project = tmp_path / "project"
+    project.mkdir()
+    file = write_pack(project)
+    env = {"ONETOOL_STATE": str(tmp_path / "state")}
+    one, two = fresh_kernel(cwd=project, env=env), fresh_kernel(cwd=project, env=env)
+    for kernel in (one, two):
+        kernel.execute("%load_ext onetool_ipy")
+        kernel.execute("from onetool_ipy.core import current; box = current.toolbox()")
+    both = [kernel.start_execute("for n in range(500): shop.price(item=str(n))") for kernel in (one, two)]
+    for execution in both:
+        execution.wait()
+    handle = one.execute("h = box.results.put('kept by one'); print(h)").stdout.strip()
+    file.write_text(SHOP.replace("1.0", "2.0"), encoding="utf-8")
+
+    assert two.execute("shop.price(item='x')").result_text == "2.0"
+    assert "kept by one" in two.execute(f"ot.result(handle='{handle}')").result_text
+    one.kill()
+    two.execute("for n in range(10): shop.price(item='y')")
+    assert two.execute("ot.stats(tool='shop.price')['total_calls']").result_text == "1011"
+    assert two.execute("ot.health()['problems']").result_text == "[]"
+
+    two.restart()
+    two.execute("%load_ext onetool_ipy")
+    assert two.execute("ot.stats(tool='shop.price')['total_calls'], shop.price(item='z')").result_text == "(1011, 2.0)"
+    assert "kept by one" in two.execute(f"ot.result(handle='{handle}')").result_text
+
+
+def test_reset_takes_nothing_of_ours(kernel: Kernel) -> None:
+    write_pack(kernel.cwd)
+    kernel.execute("%load_ext onetool_ipy")
+    started = kernel.start_execute(TOOLS + "\nmine = 5\njob = %tool nb.nap s=3 --bg", allow_stdin=True)
+    started.wait_for_output("begun", even_after_end=True)  # from here on it needs no name of the notebook
+    started.wait()
+    kernel.execute("%reset -f")
+
+    assert kernel.execute("shop.price(item='x'), nb.count(n=0)").result_text == "(1.0, 0)"
+    assert "running" in kernel.execute("%tool jobs").result_text
+    assert kernel.execute("mine", allow_errors=True).error is not None
+    assert kernel.execute("%who").stdout == "Interactive namespace is empty.\n"
+
+
+FORK = """
+import os, sys, threading
+from onetool_ipy.core import current
+box = current.toolbox()
+
+def in_child(work):
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(tell, repr(work()).encode())
+        except BaseException as exc:
+            os.write(tell, repr(exc).encode())
+        os._exit(0)
+    os.close(tell)
+    import select
+    found = os.read(told, 65536).decode() if select.select([told], [], [], 20)[0] else "no answer"
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    os.close(told)
+    return found
+"""
+WAYS = {
+    "sync": "nb.count(n=0)",
+    "async": "nb.anap(s=0)",
+    "limit": "box.call('nb.count', {'n': 0}, timeout=5).data",
+    "job": "box.start('nb.count', {'n': 0}).result(5).data",
+    "batch": "nb.batch(s=0)[:5]",
+    "stored": "box.results.query(box.results.put('text'))['lines']",
+    "listed": "len(ot.tools()) > 5",
+    "missed": "box.call('no.such').error.code",
+    "reloaded": "box.reload() or nb.count(n=0)",
+}
+
+
+def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
+    """Threads do not come with a fork: the child starts its own, and the parent's go on."""
+    write_pack(kernel.cwd)
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(TOOLS + FORK)
+    here = {name: kernel.evaluate(f"({code})") for name, code in WAYS.items()}
+    kernel.execute("job = box.start('nb.nap', {'s': 1})")
+    there = {
+        name: kernel.execute(f"print(in_child(lambda: {code}))").stdout.splitlines()[-1] for name, code in WAYS.items()
+    }
+
+    assert there == here
+    assert {name: kernel.evaluate(f"({code})") for name, code in WAYS.items()} == here
+    assert kernel.evaluate("job.result(60).data") == "'rested'"
+    assert kernel.execute("ot.health()['problems']").result_text == "[]"
+
+
+def test_a_fork_while_others_build_does_not_hang_the_child(kernel: Kernel) -> None:
+    """Whatever lock another thread holds at the fork (registry, parts, pack files, road), the child's is free."""
+    file = write_pack(kernel.cwd)
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(TOOLS + FORK)
+    code = f"""
+stop = threading.Event()
+def busy():
+    n = 0
+    while not stop.is_set():
+        n += 1
+        open({str(file)!r}, "a").write(f"\\n# {{n}}\\n")
+        box.registry.refresh(); box.registry.rebuild(); box.call("shop.price", {{"item": "x"}}); box.road
+        box.reload() if n % 5 == 0 else None
+threads = [threading.Thread(target=busy, daemon=True) for _ in range(3)]
+for thread in threads: thread.start()
+found = [in_child(lambda: (box.call("no.such").error.code, box.call("shop.price", {{"item": "x"}}).data, box.reload()))
+         for _ in range(12)]
+stop.set()
+for thread in threads: thread.join(20)
+print(set(found))
+"""
+    assert kernel.execute(code, timeout=280).stdout.strip() == """{"('tool_not_found', 1.0, None)"}"""
+    assert kernel.execute("shop.price(item='x')").result_text == "1.0"
+
+
+def test_multiprocessing_by_fork_works_and_harms_nothing(kernel: Kernel) -> None:
+    write_pack(kernel.cwd)
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute("import multiprocessing\ndef work(n): return shop.price(item=str(n)) + n")
+    kernel.execute("shop.price(item='first')")
+    code = """
+with multiprocessing.get_context("fork").Pool(3) as pool:
+    print(pool.map(work, range(30)) == [n + 1.0 for n in range(30)])
+"""
+
+    assert kernel.execute(code, timeout=HANG_S).stdout == "True\n"
+    assert kernel.execute("ot.stats(tool='shop.price')['total_calls']").result_text == "31"
+
+
+def test_autoreload_of_a_pack_module(kernel: Kernel) -> None:
+    """`%autoreload 2` reloads modules before each cell; an edited pack is used once, whoever reloads it."""
+    file = write_pack(kernel.cwd)
+    kernel.execute("%load_ext autoreload\n%autoreload 2\n%load_ext onetool_ipy")
+    assert kernel.execute("shop.price(item='x')").result_text == "1.0"
+    for n in range(2, 5):
+        file.write_text(SHOP.replace("1.0", f"{n}.0").replace("item: str)", f"item: str, extra{n}: int = 0)"))
+        outcome = kernel.execute(f"shop.price(item='x', extra{n}=1)")
+        assert (outcome.result_text, outcome.stderr) == (f"{n}.0", "")
+    file.write_text(SHOP.replace("return 1.0", "return ("), encoding="utf-8")
+    assert kernel.execute("shop.price(item='x')", allow_errors=True).error is not None
+    file.write_text(SHOP, encoding="utf-8")
+    assert kernel.execute("shop.price(item='x')").result_text == "1.0"
+
+
+CYCLES = """
+import gc, os, sys, threading, tracemalloc
+shell = get_ipython()
+
+def counted():
+    for _ in range(4): gc.collect()
+    return {
+        "ours": sum(str(type(each).__module__).startswith("onetool_ipy") for each in gc.get_objects()),
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+        "transformers": len(shell.input_transformer_manager.token_transformers),
+        "matchers": len(shell.Completer.custom_matchers),
+        "events": sum(map(len, shell.events.callbacks.values())),
+        "magics": sum(map(len, shell.magics_manager.magics.values())),
+        "configurables": len(shell.configurables),
+        "printers": sum(len(f.deferred_printers) + len(f.type_printers)
+                        for f in (shell.display_formatter.mimebundle_formatter,
+                                  shell.display_formatter.ipython_display_formatter)),
+        "names": len(set(shell.user_ns_hidden) & {"ot", "shop", "nb"}),
+    }
+
+def cycle():
+    shell.run_line_magic("load_ext", "onetool_ipy")
+    shell.run_line_magic("tool", "tools.echo message=hi --timeout 60")
+    job = shell.run_line_magic("tool", "time.now --bg")
+    job.result(60)
+    shell.run_line_magic("unload_ext", "onetool_ipy")
+"""
+
+
+@pytest.mark.parametrize("cycles", [40, pytest.param(1000, marks=pytest.mark.soak)])
+def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
+    """Nothing of ours is left: objects, threads, files, and all that was registered with IPython."""
+    write_pack(kernel.cwd)
+    kernel.execute(CYCLES + "\nfor _ in range(10): cycle()\nbefore = counted()", timeout=HANG_S)
+    kernel.execute(f"for _ in range({cycles}): cycle()", timeout=600)
+
+    grown = "{k: (before[k], n) for k, n in counted().items() if n > before[k] + (30 if k == 'ours' else 0)}"
+    # ipykernel lets go of the sockets of threads that have ended every 10 s
+    assert until(lambda: kernel.evaluate(grown) == "{}"), kernel.evaluate(grown)
+
+
+def test_an_idle_kernel_uses_no_time(kernel: Kernel) -> None:
+    """Row 13: after all kinds of calls, no tick is left; the process time of our threads stands still."""
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(TOOLS)
+    kernel.execute("nb.count(n=8); await nb.anap.aio(s=0.1)", allow_stdin=True)
+    kernel.execute("%tool nb.count n=2 --bg\n%tool nb.nap s=0 --timeout 60\nnb.batch(s=0)")
+    ours = "[t for t in threading.enumerate() if t.name == 'onetool-worker']"
+    assert until(lambda: kernel.evaluate(ours) == "[]"), kernel.evaluate(ours)
+    code = """
+loop = next(t for t in threading.enumerate() if t.name == 'onetool-loop')
+def used(): return open(f"/proc/self/task/{loop.native_id}/stat").read().rsplit(")", 1)[1].split()[11:13]
+before = used(); time.sleep(1.0); after = used()
+before == after"""
+    assert kernel.execute(code).result_text == "True"

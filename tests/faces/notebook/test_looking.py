@@ -1,0 +1,174 @@
+"""Looking at a tool of a pack file imports nothing, in a real kernel and on the command line; a call does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kernel import Kernel
+
+PACK = '''
+import pathlib
+from enum import Enum
+
+pathlib.Path({marker!r}).touch()
+
+pack = "geo"
+requires = {{"lib": ["json"]}}
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+def locate(place: str, size: Size = Size.SMALL, count: int = 1) -> str:
+    """Find a place.
+
+    Args:
+        place: Where.
+
+    Example:
+        geo.locate(place="here")
+    """
+    return f"{{place}} {{size}} {{count}}"
+'''
+LOOKS = [
+    "%tool",
+    "%tool list",
+    "%tool geo",
+    "%tool info geo.locate",
+    "%tool geo.locate --help",
+    "%tool geo.locate place=here count=2 --dry",
+    "%tool geo.locate?",
+    "$where?",
+    "geo.locate?",
+    "geo.locate??",
+    "geo",
+    "geo.locate",
+    "dir(geo)",
+    "help(geo.locate)",
+    "import inspect; inspect.signature(geo.locate)",
+    "ot.help(query='geo.locate')",
+    "ot.help(query='locate', info='full')",
+    "ot.help()",
+    "ot.tools(pattern='geo', info='full')",
+    "ot.tools()",
+    "ot.packs(pattern='geo', info='full')",
+    "ot.packs()",
+    "ot.aliases(info='full')",
+    "ot.deps()",
+    "ot.deps(tool='geo.locate')",
+    "ot.browser('geo.locate')",
+    "import onetool_ipy.sdk; onetool_ipy.sdk.check_deps('geo')",
+    "from onetool_ipy.core import current; current.toolbox().formats('openai')",
+    "from onetool_ipy.core import current; current.toolbox().registry.require('geo.locate').checker",
+    "from onetool_ipy.live import geo as other; other.locate.__signature__",
+    "@onetool_ipy.tool\ndef mine(x: int): 'Mine.'",
+    "ot.version()",
+    "ot.reload()",
+    "%tool time.now",
+]
+
+
+@pytest.fixture(params=["first", "edited"])
+def looking(kernel: Kernel, request: pytest.FixtureRequest) -> tuple[Kernel, Path]:
+    """A kernel in a trusted project; in the second case the file was edited since the extension was loaded."""
+    marker = kernel.cwd / "imported"
+    tools = kernel.cwd / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools.parent / "onetool.yaml").write_text("aliases: {where: geo.locate}\n", encoding="utf-8")
+    (tools / "geo.py").write_text(PACK.format(marker=str(marker)), encoding="utf-8")
+    kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
+    kernel.execute("import onetool_ipy\n%load_ext onetool_ipy")
+    if request.param == "edited":
+        (tools / "geo.py").write_text(PACK.format(marker=str(marker)) + "# edited\n", encoding="utf-8")
+    return kernel, marker
+
+
+def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple[Kernel, Path]) -> None:
+    kernel, marker = looking
+
+    for code in LOOKS:
+        kernel.execute(code)
+        assert not marker.exists(), code
+    for code in ("%tool ", "%tool geo.", "%tool geo.locate ", "%tool geo.locate size=", "geo.", "geo.locate(", "$wh"):
+        kernel.complete(code)
+        assert not marker.exists(), f"Tab after {code}"
+    for code in ("%tool geo.locate", "geo.locate", "geo.locate(", "$where", "%tool geo"):
+        assert "geo" in kernel.inspect(code), code
+        assert not marker.exists(), f"Shift-Tab at {code}"
+
+    assert "here Size.SMALL 2" in kernel.execute("%tool geo.locate place=here count=2").text
+    assert marker.exists()
+
+
+def test_a_dry_call_is_checked_against_the_text(looking: tuple[Kernel, Path]) -> None:
+    kernel, marker = looking
+
+    shown = kernel.execute("%tool geo.locate place=here count=2 --dry").text
+    refused = kernel.execute("%tool geo.locate place=here count=many --dry", allow_errors=True).text
+
+    assert "geo.locate would be called with:" in shown
+    assert "argument 'count'" in refused
+    assert not marker.exists()
+
+
+def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[Kernel, Path]) -> None:
+    kernel, marker = looking
+    kernel.execute(
+        "import queue\n"
+        "from onetool_ipy.core import current\n"
+        "from onetool_ipy.faces.widgets.requests import Desk\n"
+        "said = queue.Queue()\n"
+        "desk = Desk(current.toolbox(), send=said.put, namespace=dict, keep=lambda result: result.data)"
+    )
+
+    for kind, payload in (
+        ("search", {"query": "locate"}),
+        ("tool", {"name": "geo.locate"}),
+        ("check", {"name": "geo.locate", "args": {"place": "x"}}),
+    ):
+        kernel.execute(f"desk.receive({{'id': 1, 'kind': {kind!r}, 'payload': {payload!r}}}); said.get(timeout=30)")
+        assert not marker.exists(), kind
+
+    kernel.execute(
+        "desk.receive({'id': 2, 'kind': 'run', 'payload': {'name': 'geo.locate', 'args': {'place': 'x'}}})\n"
+        "told = ''\n"
+        "while 'done' not in told: told = str(said.get(timeout=30))"
+    )
+    assert marker.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tools", "list"),
+        ("tools", "list", "--json"),
+        ("tools", "info", "geo.locate"),
+        ("stubs", "--output", "typings"),
+    ],
+    ids=" ".join,
+)
+def test_looking_on_the_command_line_imports_no_pack_file_and_a_call_does(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    marker = tmp_path / "imported"
+    tools = tmp_path / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "geo.py").write_text(PACK.format(marker=str(marker)), encoding="utf-8")
+    env = {**os.environ, "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
+
+    def run(*command: str) -> str:
+        line = [sys.executable, "-m", "onetool_ipy", *command]
+        done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+        return done.stdout + done.stderr
+
+    assert "geo" in run(*words)
+    assert not marker.exists()
+    run("tools", "invoke", "geo.locate", "--args", '{"place": "x"}')
+    assert marker.exists()

@@ -1,0 +1,149 @@
+"""`%tool server ...` in a real kernel, with servers that others wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.notebook.commands.servers import Found, read_client_file, without_secrets
+from tests.harness.kernel import Kernel
+from tests.harness.patience import HANG_S
+from tests.harness.servers import real
+
+TOKEN = "ghp_0123456789abcdef"
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+def refused(kernel: Kernel, line: str) -> str:
+    outcome = kernel.execute(line, allow_errors=True)
+    assert outcome.error is not None, outcome.text
+    assert len(outcome.error.text.splitlines()) <= 5
+    return outcome.error.text
+
+
+def test_the_life_of_a_server(loaded: Kernel) -> None:
+    """Add, list, test, call, stop, start again, read its logs, remove."""
+    assert "no MCP servers" in loaded.execute("%tool server").text
+    command = real("time")["command"]
+    assert "added for this session" in loaded.execute(f"%tool server add clock {command}").text
+    tested = loaded.execute("%tool server test clock", timeout=HANG_S).text
+    assert "works" in tested
+    assert "mcp-time" in tested
+    listed = loaded.execute("%tool server list").text
+    assert "clock" in listed
+    assert "connected" in listed
+    loaded.execute("r = %tool clock.get_current_time timezone=Europe/Vienna")
+    assert loaded.evaluate("r['timezone']") == "'Europe/Vienna'"
+    assert "disconnected" in loaded.execute("%tool server stop clock").text
+    assert "connected, 2 tools" in loaded.execute("%tool server start clock", timeout=HANG_S).text
+    assert "connected" in loaded.execute("%tool server restart clock", timeout=HANG_S).text
+    loaded.execute("%tool server logs clock")
+    assert "removed" in loaded.execute("%tool server remove clock").text
+    assert "clock" in refused(loaded, "%tool clock.get_current_time timezone=Europe/Vienna")
+
+
+def test_why_a_server_does_not_start(loaded: Kernel) -> None:
+    """mcp-server-sqlite breaks with the SDK of today: its own words are shown."""
+    loaded.execute(f"%tool server add db {real('sqlite')['command']}")
+    said = loaded.execute("%tool server test db", timeout=HANG_S).text
+    assert "does not work" in said
+    assert "what it said" in said
+    loaded.execute("%tool server add nowhere no-such-command-at-all")
+    assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
+
+
+def test_import_of_another_clients_file(loaded: Kernel) -> None:
+    """`--save` keeps the servers in onetool.yaml and their secrets in secrets.yaml; nothing shown holds one."""
+    folder = loaded.cwd
+    entry = real("time")
+    servers = {"clock": {"command": entry["command"], "args": [], "env": {"API_TOKEN": TOKEN, "MODE": "x"}}}
+    (folder / "claude.json").write_text(f'{{ // mine\n "mcpServers": {json.dumps(servers)},\n}}')
+    assert "--save" in refused(loaded, "%tool server import claude.json")
+    shown = loaded.execute("%tool server import claude.json --save").text
+    assert TOKEN not in shown
+    config = (folder / ".onetool" / "onetool.yaml").read_text()
+    assert TOKEN not in config
+    assert "${CLOCK_API_TOKEN}" in config
+    secrets = folder / ".onetool" / "secrets.yaml"
+    assert TOKEN in secrets.read_text()
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    assert "works" in loaded.execute("%tool server test clock", timeout=HANG_S).text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%tool server adn x y", "adn"),
+        ("%tool server add", "wants a name"),
+        ("%tool server add x", "wants a name"),
+        ("%tool server add x cmd --url http://127.0.0.1:1/mcp", "wants a name"),
+        ("%tool server add x --url ftp://127.0.0.1/", "url"),
+        ("%tool server add x --url http://example.com/mcp", "https"),
+        ("%tool server add x cmd --env NOPE", "NAME=value"),
+        ("%tool server add x cmd --env API_KEY=abcdefgh", "secret"),
+        ("%tool server start nobody", "nobody"),
+        ("%tool server logs", "one name"),
+        ("%tool server import", "one file"),
+        ("%tool server import nowhere.json", "cannot be read"),
+        ("%tool server import /", "cannot be read"),
+        ("%tool server list x", "takes no"),
+    ],
+)
+def test_wrong_words(loaded: Kernel, line: str, said: str) -> None:
+    assert said in refused(loaded, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        (
+            '{"mcpServers": {"a": {"command": "x", "args": ["1"]}}}',
+            {"a": {"type": "stdio", "command": "x", "args": ["1"]}},
+        ),
+        (
+            '{"servers": {"a": {"type": "http", "url": "https://h/mcp"}}}',
+            {"a": {"type": "http", "url": "https://h/mcp"}},
+        ),
+        ('{"mcp": {"servers": {"a": {"url": "https://h"}}}}', {"a": {"type": "http", "url": "https://h"}}),
+        (
+            '// c\n{"mcpServers": {"a": {"command": "x", /* no, */ "disabled": true,},}}',
+            {"a": {"type": "stdio", "command": "x", "enabled": False}},
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x//y", "env": {"K": "${env:HOME}"}}}}',
+            {"a": {"type": "stdio", "command": "x//y", "env": {"K": "${HOME}"}}},
+        ),
+    ],
+    ids=["claude", "vscode", "vscode settings", "comments", "variables"],
+)
+def test_client_files(tmp_path: Path, text: str, servers: dict[str, object]) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    assert {found.name: found.data for found in read_client_file(file)} == servers
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"mcpServers": {}}', '{"mcpServers": []}', "\x00", "[" * 100_000])
+def test_files_that_are_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    with pytest.raises(UsageProblem, match=r"mcp\.json"):
+        read_client_file(file)
+
+
+def test_what_looks_secret_is_told_apart() -> None:
+    found = Found(
+        "git-hub",
+        {"headers": {"Authorization": "Bearer abc", "X-Mode": "fast"}, "env": {"GITHUB_TOKEN": TOKEN, "OTHER": "${X}"}},
+    )
+    data, secrets = without_secrets(found)
+    assert secrets == {"GIT_HUB_AUTHORIZATION": "Bearer abc", "GIT_HUB_GITHUB_TOKEN": TOKEN}
+    assert data["headers"] == {"Authorization": "${GIT_HUB_AUTHORIZATION}", "X-Mode": "fast"}
+    assert data["env"] == {"GITHUB_TOKEN": "${GIT_HUB_GITHUB_TOKEN}", "OTHER": "${X}"}
