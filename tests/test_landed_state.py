@@ -125,11 +125,22 @@ def test_stored_result_can_be_searched(landed: Landed, box: Toolbox) -> None:
     assert found["lines"][0] == "line 290 ü ***"
 
 
-def test_expired_result_is_still_expired(landed: Landed, box: Toolbox) -> None:
-    said = str(box.ot.result(handle=landed.facts["expired"]))
+@pytest.mark.parametrize("which", [0, 1], ids=["removed", "still-there"])
+def test_expired_result_is_still_expired(landed: Landed, box: Toolbox, which: int) -> None:
+    handle = landed.facts["expired"][which]
 
-    assert landed.facts["expired"] in said
+    said = str(box.ot.result(handle=handle))
+
+    assert handle in said
     assert "expired" in said
+
+
+def test_report_is_known_as_ours_and_written_anew(landed: Landed, box: Toolbox) -> None:
+    before = (landed.project / "report.html").read_bytes()
+
+    box.ot.stats(output="report.html")
+
+    assert (landed.project / "report.html").read_bytes() != before
 
 
 def test_cassette_answers_the_recorded_calls(landed: Landed, box: Toolbox) -> None:
