@@ -7,6 +7,7 @@ tests run last: Playwright's event loop stays alive in this thread, and async te
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import shutil
@@ -96,6 +97,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(CAMPAIGN_S), append=False)
         elif item.get_closest_marker("timeout") is None and _takes_long(item):
             item.add_marker(pytest.mark.timeout(INSTALLED_S))
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand collected tests stay until the end: no garbage collection looks at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _takes_long(item: pytest.Item) -> bool:

@@ -221,6 +221,7 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     assert "greet." in capsys.readouterr().out
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # ours take seconds to load
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout

@@ -27,9 +27,12 @@ __all__ = ["Completion", "Display", "Execution", "Kernel", "KernelError", "Outco
 START_TIMEOUT_S = 120.0
 REPLY_TIMEOUT_S = 90.0
 
+# IPython's history file is written through to the disk at each start, reset and end.
+_NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-# Runs inside the kernel. `builtins` keeps what must outlive the namespace.
+# Runs inside the kernel. `builtins` keeps what must outlive the namespace. A reset collects garbage, which takes ever
+# longer in a kernel that has imported much: what is left is frozen, so that the next one looks only at what is new.
 _REMEMBER = """
 import builtins as _b, os as _o
 _b._harness_environ = dict(_o.environ)
@@ -37,7 +40,7 @@ del _b, _o
 """
 _RESET = """
 def _harness_reset(work, state):
-    import builtins, os, sys
+    import builtins, gc, os, sys
     shell = get_ipython()
     if "onetool_ipy" in shell.extension_manager.loaded:
         shell.extension_manager.unload_extension("onetool_ipy")
@@ -46,6 +49,7 @@ def _harness_reset(work, state):
     os.environ["ONETOOL_STATE"] = state
     os.chdir(work)
     shell.reset(new_session=True, aggressive=False)
+    gc.freeze()
 _harness_reset({work!r}, {state!r})
 """
 
@@ -229,7 +233,7 @@ class Kernel:
         # has room for about a hundred characters, so its folder is no child of the test's own.
         self._sockets = tempfile.TemporaryDirectory(prefix="kernel-")
         self._manager = KernelManager(transport="ipc", connection_file=str(Path(self._sockets.name, "k.json")))
-        self._manager.start_kernel(cwd=str(cwd), env=self._env)
+        self._manager.start_kernel(cwd=str(cwd), env=self._env, extra_arguments=[_NO_HISTORY_FILE])
         self._connect()
 
     def __enter__(self) -> Self:
