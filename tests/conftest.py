@@ -37,6 +37,9 @@ FreshKernel = Callable[..., Kernel]
 CAMPAIGN_S = 6 * 3600
 INSTALLED_S = 600
 
+# Folders whose tests seldom start a process.
+_QUICK = {"bundles", "config", "core", "llm", "net", "render", "stores"}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Move the whole session, children included, into a temporary home, where an interrupt is heard."""
@@ -85,18 +88,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note the spec markers, leave `soak` tests to `make soak`, put the browser tests last, limit the long ones."""
+    """Note the spec markers, leave `soak` tests to `make soak`, order the rest, limit the long ones."""
     config.stash[MARKED] = specs.marked(items)
     if listing := config.getoption("--marked-to"):
         listing.write_text(json.dumps(config.stash[MARKED]), encoding="utf-8")
     if not os.environ.get("ONETOOL_SOAK"):
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    items.sort(key=_turn)
     for item in items:
         if item.get_closest_marker("soak") is not None:
             item.add_marker(pytest.mark.timeout(CAMPAIGN_S), append=False)
         elif item.get_closest_marker("timeout") is None and _takes_long(item):
             item.add_marker(pytest.mark.timeout(INSTALLED_S))
+
+
+def _turn(item: pytest.Item) -> int:
+    """What waits for kernels and servers first, so that the workers end together; browsers last."""
+    if item.get_closest_marker("browser") is not None:
+        return 2
+    return int(item.path.relative_to(surroundings.ROOT).parts[1] in _QUICK)
 
 
 def pytest_collection_finish() -> None:
