@@ -71,7 +71,7 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, inst
     """From "not loaded" to a called tool, without a request to any other server."""
     notebook = lab.open_notebook(["import onetool_ipy; print(onetool_ipy.__file__)", "%tool time.now", ""])
     asked: list[str] = []
-    notebook.page.on("request", lambda request: asked.append(request.url))
+    notebook.listen("request", lambda request: asked.append(request.url))
     panel = notebook.show_panel()
     expect(panel).to_contain_text(NOT_LOADED)
     assert Path(notebook.run_cell(0)[0]["text"].strip()).is_relative_to(installed_wheel.prefix)

@@ -203,7 +203,7 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
     try:
         notebook = hub.open_notebook([LOAD])
         asked: list[str] = []
-        notebook.page.on("request", lambda request: asked.append(request.url))
+        notebook.listen("request", lambda request: asked.append(request.url))
         panel = notebook.page.locator("#onetool-ipy-panel")
         expect(panel).to_be_visible()
         notebook.run_cell(0)

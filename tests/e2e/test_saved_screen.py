@@ -117,7 +117,7 @@ def fail(n: int = 0) -> str:
 @pytest.fixture(scope="module")
 def hostile(shared_lab: Lab) -> Iterator[tuple[Screens, Locator]]:
     opened = Screens(shared_lab, setup=SETUP)
-    opened.page.on("dialog", _refuse)
+    opened.notebook.listen("dialog", _refuse)
     yield opened, opened.open()
     opened.notebook.close()
 
