@@ -207,9 +207,9 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(project: Pat
             await client.list_tools(cursor="'; drop")
 
 
-async def test_secrets_are_masked_and_large_results_go_as_handles(project: Path) -> None:
+async def test_secrets_are_masked_and_large_results_go_as_handles(served: Served) -> None:
     """What leaves is masked; over `max_inline_bytes` it is a handle that the client can read on."""
-    async with stdio(project, *ALL) as client:
+    async with over_http(served) as client:
         assert SECRET not in text_of(await client.call_tool("shop_leak", {}))
         large = await client.call_tool("shop_rows", {"n": 500})
         assert set(large.structured_content) == {"handle", "total_lines", "preview"}
@@ -272,10 +272,10 @@ def test_how_many_tools_are_offered_is_said(project: Path, args: tuple[str, ...]
     assert re.search(said, ran.stderr.strip())
 
 
-async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path) -> None:
+async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path, served: Served) -> None:
     """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go whole."""
     (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
-    async with stdio(project, *ALL) as client:
+    async with over_http(served) as client:
         foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
     changed = asyncio.Event()
 
@@ -463,37 +463,36 @@ def test_the_typescript_sdk_is_refused_without_the_token(served: Served) -> None
     assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], seen
 
 
-@pytest.mark.parametrize("way", ["stdio", "http"])
-def test_langchain_mcp_adapters_list_and_call(project: Path, served: Served, way: str) -> None:
-    """A client with an older version of the SDK, in an environment of its own."""
-    python = others_python("clients")
+@pytest.fixture(scope="module")
+def langchain(project: Path, served: Served) -> dict[str, Any]:
+    """What a client with an older version of the SDK, in an environment of its own, was told over stdio and HTTP."""
     program, *args = command(*ALL)
-    server = (
-        {"transport": "stdio", "command": program, "args": args, "cwd": str(project), "env": dict(os.environ)}
-        if way == "stdio"
-        else {
+    servers = {
+        "stdio": {"transport": "stdio", "command": program, "args": args, "cwd": str(project), "env": dict(os.environ)},
+        "http": {
             "transport": "streamable_http",
             "url": served.url,
             "headers": {"Authorization": f"Bearer {served.token}"},
-        }
-    )
+        },
+    }
     calls = [
         {"name": "tools_echo", "args": {"message": "there and back"}},
         {"name": "shop_rows", "args": {"n": 1}},
         {"name": "shop_rows", "args": {"n": 500}},
         {"name": "shop_count", "args": {"upto": "three"}},
     ]
-
     ran = subprocess.run(
-        [python, str(LANGCHAIN), json.dumps({"server": server, "calls": calls})],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-
+        [others_python("clients"), str(LANGCHAIN), json.dumps({"servers": servers, "calls": calls})],
+        capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
-    seen = json.loads(ran.stdout.splitlines()[-1])
+    return dict(json.loads(ran.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_langchain_mcp_adapters_list_and_call(langchain: dict[str, Any], way: str) -> None:
+    seen = langchain[way]
+
     assert {"shop_count", "fs_read_file", "ot_result"} <= set(seen["tools"])
     assert seen["tools"]["shop_count"]["upto"]["type"] == "integer"
     echoed, rows, large, bad = seen["calls"]
