@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,6 +29,10 @@ async def _fine() -> str:
     return "fine"
 
 
+async def _thread() -> threading.Thread:
+    return threading.current_thread()
+
+
 def _raising(exc: BaseException) -> Callable[[], Any]:
     async def work() -> None:
         await asyncio.sleep(0)
@@ -42,15 +47,14 @@ def _raising(exc: BaseException) -> Callable[[], Any]:
     ids=lambda exc: type(exc).__name__,
 )
 def test_whatever_work_raises_is_told_and_the_loop_goes_on(background: Background, exc: BaseException) -> None:
-    background.run(_fine)
-    thread = background._thread
+    thread = background.run(_thread)
 
     with pytest.raises(type(exc)) as caught:
         background.run(_raising(exc))
 
     assert caught.value is exc
     assert background.run(_fine) == "fine"
-    assert background._thread is thread
+    assert background.run(_thread) is thread
 
 
 @pytest.mark.parametrize("exc", [asyncio.CancelledError(), concurrent.futures.CancelledError()], ids=["own", "other"])
@@ -95,22 +99,20 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
 
 def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:
     """The loop is held up; behind that stand a call and the end of the loop, in this order."""
-    held, gate = threading.Event(), threading.Event()
+    gate = threading.Event()
+    holding: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, threading.Thread]] = queue.SimpleQueue()
     begun: list[str] = []
 
     async def hold() -> None:
-        held.set()
+        holding.put((asyncio.get_running_loop(), threading.current_thread()))
         gate.wait(HANG_S)
 
     async def work() -> None:
         begun.append("work")
 
     background.submit(hold)
-    held.wait(HANG_S)
+    loop, thread = holding.get(timeout=HANG_S)
     waiting = background.submit(work)
-    loop, thread = background._loop, background._thread
-    assert loop is not None
-    assert thread is not None
     loop.call_soon_threadsafe(loop.stop)
     gate.set()
     thread.join(HANG_S)

@@ -302,9 +302,13 @@ class Kernel:
 
     def answer_input(self, text: str, timeout: float = REPLY_TIMEOUT_S) -> str:
         """Wait for the question of a cell sent with `allow_stdin=True`, and type `text`; gives the question."""
-        question = str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
+        question = self.wait_for_question(timeout)
         self._client.input(text)
         return question
+
+    def wait_for_question(self, timeout: float = REPLY_TIMEOUT_S) -> str:
+        """Wait for the question of a cell sent with `allow_stdin=True`, and answer nothing."""
+        return str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
 
     def interrupt(self) -> None:
         """What the Stop button does."""

@@ -220,7 +220,7 @@ def test_stop_at_the_question_runs_nothing(loaded: Kernel) -> None:
     script(loaded, '("shop.order", {"item": "pen"})', '"never"')
 
     running = loaded.start_execute("a = %ask --model m Order", allow_stdin=True)
-    loaded._client.get_stdin_msg(timeout=30)
+    loaded.wait_for_question()
     loaded.interrupt()
     running.wait()
 
