@@ -1,0 +1,297 @@
+"""Steps around a call: their order, what they may answer or replace, and what they see of Stop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Failure, ToolResult
+from onetool_ipy.base import errors
+from onetool_ipy.core import current
+from onetool_ipy.core.executor import SPAN_LOGGER, span
+from onetool_ipy.core.tool import Trip
+from tests.core.support import MakeBench
+from tests.harness.patience import HANG_S
+
+StepRun = Generator[None, ToolResult, ToolResult | None]
+
+
+def add(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+def _noting(name: str, notes: list[str]) -> Callable[[Trip], StepRun]:
+    def step(trip: Trip) -> StepRun:
+        notes.append(f"{name} before {trip.tool}")
+        result = yield
+        notes.append(f"{name} after {result.ok}")
+        return None
+
+    return step
+
+
+def test_steps_stand_around_the_call_in_order(bench: MakeBench) -> None:
+    notes: list[str] = []
+
+    def act() -> None:
+        """Act."""
+        notes.append("act")
+
+    bench(act, steps=[_noting("one", notes), _noting("two", notes)]).call("t.act")
+
+    assert notes == ["one before t.act", "two before t.act", "act", "two after True", "one after True"]
+
+
+def test_steps_see_calls_that_find_no_tool(bench: MakeBench) -> None:
+    notes: list[str] = []
+
+    bench(steps=[_noting("one", notes)]).call("t.none")
+
+    assert notes == ["one before t.none", "one after False"]
+
+
+@pytest.mark.parametrize("ok", [True, False])
+async def test_a_step_may_answer_without_running_the_tool(bench: MakeBench, ok: bool) -> None:
+    notes: list[str] = []
+    answer = ToolResult(ok, "kept" if ok else None, None if ok else Failure("execution_error", "no", "t.boom"))
+
+    def boom() -> None:
+        """Never run."""
+        raise AssertionError
+
+    def cache(trip: Trip) -> StepRun:
+        trip.meta["cached"] = True
+        return answer
+        yield
+
+    table = bench(boom, steps=[_noting("outer", notes), cache, _noting("inner", notes)])
+
+    for result in (table.call("t.boom"), await table.acall("t.boom")):
+        assert (result.ok, result.data) == (ok, "kept" if ok else None)
+        assert result.meta["cached"] is True
+        assert result.meta["tool"] == "t.boom"
+    assert notes == ["outer before t.boom", f"outer after {ok}"] * 2
+    assert answer.meta == {}, "an answer given to many calls has no meta of one"
+
+
+def test_a_step_may_replace_the_result(bench: MakeBench) -> None:
+    def double(_: Trip) -> StepRun:
+        result = yield
+        return ToolResult(True, result.data * 2)
+
+    result = bench(add, steps=[double]).call("t.add", {"a": 1})
+
+    assert result.data == 4
+    assert {"tool", "call_id", "source", "duration_ms"} <= set(result.meta)
+
+
+def test_a_step_may_replace_a_good_result_by_a_failed_one(bench: MakeBench) -> None:
+    def judge(_: Trip) -> StepRun:
+        yield
+        return ToolResult(False, error=Failure("execution_error", "no", "t.add", reason="invalid_output"))
+
+    result = bench(add, steps=[judge]).call("t.add", {"a": 1})
+
+    assert (result.ok, result.error.reason) == (False, "invalid_output")
+
+
+def test_a_step_may_step_aside(bench: MakeBench) -> None:
+    def aside(_: Trip) -> StepRun:
+        return None
+        yield
+
+    def not_even_begun(_: Trip) -> None:
+        return None
+
+    assert bench(add, steps=[aside, not_even_begun]).call("t.add", {"a": 1}).data == 2
+
+
+def test_what_a_step_raises_before_is_a_failed_call(bench: MakeBench) -> None:
+    notes: list[str] = []
+
+    def refuse(_: Trip) -> StepRun:
+        raise errors.NotApproved("Say yes first.")
+        yield
+
+    def broken(_: Trip) -> StepRun:
+        raise ZeroDivisionError("a bug")
+        yield
+
+    refused = bench(add, steps=[_noting("one", notes), refuse]).call("t.add", {"a": 1})
+    assert (refused.error.reason, refused.error.message) == ("not_approved", "Say yes first.")
+    assert notes == ["one before t.add", "one after False"]
+    assert bench(add, steps=[broken]).call("t.add", {"a": 1}).error.message == "ZeroDivisionError: a bug"
+
+
+def test_a_step_that_breaks_after_the_call_does_not_cost_its_result(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes: list[str] = []
+
+    def broken(_: Trip) -> StepRun:
+        yield
+        raise OSError("disk full")
+
+    def judge(_: Trip) -> StepRun:
+        yield
+        raise errors.InvalidOutput("Not what was promised.")
+
+    assert bench(add, steps=[_noting("one", notes), broken]).call("t.add", {"a": 1}).data == 2
+    assert notes == ["one before t.add", "one after True"]
+    assert "disk full" in caplog.text
+    judged = bench(add, steps=[judge]).call("t.add", {"a": 1})
+    assert judged.error.reason == "invalid_output"
+    assert judged.meta["call_id"] == "id-1"
+
+
+@pytest.mark.parametrize("limit", [None, 5.0])
+def test_stop_passes_through_after_the_steps_have_seen_it(
+    bench: MakeBench, limit: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[ToolResult] = []
+
+    def watch(_: Trip) -> StepRun:
+        seen.append((yield))
+        return None
+
+    def stop() -> None:
+        """Be stopped."""
+        raise KeyboardInterrupt
+
+    table = bench(stop, steps=[span(str), watch])
+
+    with caplog.at_level(logging.INFO, SPAN_LOGGER), pytest.raises(KeyboardInterrupt):
+        table.call("t.stop", timeout_s=limit)
+
+    assert seen[0].error.reason == "cancelled"
+    assert seen[0].meta["tool"] == "t.stop"
+    (record,) = [r for r in caplog.records if r.name == SPAN_LOGGER]
+    assert (record.span, record.ok) == ("t.stop", False)
+    assert current.scope() is None
+
+
+async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBench) -> None:
+    """Nobody presses Stop in a worker or on the background loop: a server that awaits the call must live on."""
+
+    def sync() -> None:
+        """Be rude."""
+        raise KeyboardInterrupt
+
+    async def later() -> None:
+        """Be rude, later."""
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    async def items() -> AsyncIterator[int]:
+        """Be rude, after one."""
+        yield 1
+        raise KeyboardInterrupt
+
+    async def fine() -> int:
+        """Be nice."""
+        return 1
+
+    table = bench(sync, later, items, fine)
+
+    for name, limit in itertools.product(("sync", "later", "items"), (None, 5.0)):
+        result = await table.acall(f"t.{name}", timeout_s=limit)
+        assert (result.error.code, result.error.reason) == ("execution_error", "cancelled")
+        assert (await table.acall("t.fine")).data == 1
+
+
+def test_stop_inside_a_step_reaches_the_other_steps(bench: MakeBench) -> None:
+    notes: list[str] = []
+
+    def interrupted(_: Trip) -> StepRun:
+        yield
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench(add, steps=[_noting("one", notes), interrupted]).call("t.add", {"a": 1})
+
+    assert notes[-1] == "one after False"
+
+
+def test_the_record_hears_of_the_end_when_all_steps_have_seen_it(bench: MakeBench) -> None:
+    heard: list[tuple[str, Any, str]] = []
+
+    def change(_: Trip) -> StepRun:
+        result = yield
+        return ToolResult(True, result.data * 10) if result.ok else None
+
+    def record(trip: Trip, result: ToolResult) -> None:
+        heard.append((trip.tool, result.data, result.meta["call_id"]))
+
+    table = bench(add, steps=[change], record=record)
+
+    assert table.call("t.add", {"a": 1}).data == 20
+    assert table.call("t.no", {}).error.code == "tool_not_found"
+    assert heard == [("t.add", 20, "id-1"), ("t.no", None, "id-1")]
+
+
+def test_the_record_hears_of_stop_wherever_it_came(bench: MakeBench) -> None:
+    heard: list[Any] = []
+
+    def interrupted(trip: Trip) -> StepRun:
+        yield
+        if trip.tool == "t.add":
+            raise KeyboardInterrupt
+
+    def stop() -> None:
+        """Be stopped."""
+        raise KeyboardInterrupt
+
+    table = bench(add, stop, steps=[interrupted], record=lambda trip, result: heard.append((trip.tool, result.error)))
+
+    for name, args in (("t.stop", {}), ("t.add", {"a": 1})):
+        with pytest.raises(KeyboardInterrupt):
+            table.call(name, args)
+
+    assert [(tool, error.reason) for tool, error in heard] == [("t.stop", "cancelled"), ("t.add", "cancelled")]
+
+
+def test_a_record_that_fails_costs_no_result(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    def record(_trip: Trip, _result: ToolResult) -> None:
+        raise RuntimeError("hunter22")
+
+    table = bench(add, record=record, mask=lambda text: text.replace("hunter22", "***"))
+
+    assert table.call("t.add", {"a": 1}).data == 2
+    assert "The record of 't.add' failed" in caplog.text
+    assert "hunter" not in caplog.text
+
+
+async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen_it(bench: MakeBench) -> None:
+    seen: list[Any] = []
+    begun = threading.Event()
+    ended = threading.Event()
+
+    def watch(_: Trip) -> StepRun:
+        seen.append((yield).error.reason)
+        return None
+
+    async def wait() -> None:
+        """Wait for ever."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    table = bench(wait, steps=[watch])
+    task = asyncio.create_task(table.acall("t.wait"))
+    await asyncio.to_thread(begun.wait, HANG_S)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert seen == ["cancelled"]
+    assert await asyncio.to_thread(ended.wait, HANG_S), "the tool itself is cancelled"
