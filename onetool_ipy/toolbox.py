@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.core.executor import Watcher
     from onetool_ipy.core.jobs import Job, Jobs
-    from onetool_ipy.llm import ModelClient
-    from onetool_ipy.llm.ask import Asker
+    from onetool_ipy.llm.ask.asker import Asker
+    from onetool_ipy.llm.models import ModelClient
     from onetool_ipy.mcp import Servers
     from onetool_ipy.net import Road
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
@@ -309,7 +309,7 @@ class Toolbox:
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
-        from onetool_ipy.llm import open_model
+        from onetool_ipy.llm.models import open_model
 
         self.heed_trust()
         config = self.config
@@ -322,7 +322,7 @@ class Toolbox:
         """Ask a model, which may call tools: `box.ask("...") -> Answer`. Keeps sessions, and what was allowed."""
         self._require_open()
         if self._asker is None:
-            from onetool_ipy.llm.ask import Asker
+            from onetool_ipy.llm.ask.asker import Asker
 
             self._asker = Asker(self)
         return self._asker

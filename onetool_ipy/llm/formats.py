@@ -25,7 +25,7 @@ from onetool_ipy.base.records import Value
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 
-__all__ = ["PROVIDERS", "Offer", "declare", "function", "object_schema", "offers", "resolved", "subset"]
+__all__ = ["PROVIDERS", "OfferedTool", "declare", "function", "object_schema", "offers", "resolved", "subset"]
 
 _MAX_DESCRIPTION = 1024
 _DEEPEST = 100
@@ -343,7 +343,7 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-class Offer(Value):
+class OfferedTool(Value):
     """One tool as a model is told of it. `name` is its wire name, `tool` its canonical one."""
 
     name: str
@@ -352,14 +352,14 @@ class Offer(Value):
     tool: str
 
 
-def offers(specs: Iterable[ToolSpec], *, among: Iterable[str] | None = None) -> list[Offer]:
+def offers(specs: Iterable[ToolSpec], *, among: Iterable[str] | None = None) -> list[OfferedTool]:
     """The tools as a model is told of them, in their order. `among` are the names of all registered tools."""
     known = list(specs)
     wire = names.wire_names([*(among or ()), *(spec.name for spec in known)])
-    return [Offer(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in known]
+    return [OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in known]
 
 
-def declare(provider: str, tools: Sequence[Offer]) -> list[dict[str, Any]]:
+def declare(provider: str, tools: Sequence[OfferedTool]) -> list[dict[str, Any]]:
     """The tools in a provider's format. Raises UnknownProvider."""
     write = _FORMATS_FORMATS.get(provider) if isinstance(provider, str) else None
     if write is None:
@@ -369,11 +369,11 @@ def declare(provider: str, tools: Sequence[Offer]) -> list[dict[str, Any]]:
     return [write(tool) for tool in tools]
 
 
-def _openai(tool: Offer) -> dict[str, Any]:
+def _openai(tool: OfferedTool) -> dict[str, Any]:
     return {"type": "function", "function": function(tool.name, tool.description, tool.parameters)}
 
 
-def _anthropic(tool: Offer) -> dict[str, Any]:
+def _anthropic(tool: OfferedTool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
@@ -381,7 +381,7 @@ def _anthropic(tool: Offer) -> dict[str, Any]:
     }
 
 
-def _gemini(tool: Offer) -> dict[str, Any]:
+def _gemini(tool: OfferedTool) -> dict[str, Any]:
     return {
         "functionDeclarations": [
             {"name": tool.name, "description": tool.description, "parameters": subset(tool.parameters)}
@@ -389,7 +389,7 @@ def _gemini(tool: Offer) -> dict[str, Any]:
     }
 
 
-_FORMATS_FORMATS: Mapping[str, Callable[[Offer], dict[str, Any]]] = {
+_FORMATS_FORMATS: Mapping[str, Callable[[OfferedTool], dict[str, Any]]] = {
     "openai": _openai,
     "ollama": _openai,
     "gemini": _gemini,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from onetool_ipy.base.records import Value
 
-__all__ = ["Call", "Message", "Outcome", "Outcomes", "Stop", "System", "Turn", "Usage", "User"]
+__all__ = ["Call", "Message", "Outcome", "Outcomes", "Stop", "System", "TokenUsage", "Turn", "User"]
 
 Stop = Literal["done", "calls", "length", "refused", "other"]
 """Why a turn ended: it was complete, it wants calls, it was cut at the token limit, the provider blocked it."""
@@ -45,7 +45,7 @@ class Call(Value):
         return {"id": self.id, "wire_name": self.wire_name, "arguments": self.arguments}
 
 
-class Usage(Value):
+class TokenUsage(Value):
     """Tokens that were read and written, as the provider counts them; 0 where it does not say."""
 
     input: int = 0
@@ -55,8 +55,8 @@ class Usage(Value):
     def total(self) -> int:
         return self.input + self.output
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.input + other.input, self.output + other.output)
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(self.input + other.input, self.output + other.output)
 
     def to_dict(self) -> dict[str, int]:
         return {"input": self.input, "output": self.output}
@@ -71,7 +71,7 @@ class Turn(Value):
 
     text: str = ""
     calls: tuple[Call, ...] = ()
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     stop: Stop = "done"
     provider: str = ""
     parts: tuple[Mapping[str, Any], ...] = ()
@@ -93,7 +93,7 @@ class Turn(Value):
         return cls(
             text=data["text"],
             calls=tuple(Call(**call) for call in data["calls"]),
-            usage=Usage(**data["usage"]),
+            usage=TokenUsage(**data["usage"]),
             stop=data["stop"],
             provider=data["provider"],
             parts=tuple(data["parts"]),

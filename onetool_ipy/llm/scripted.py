@@ -30,23 +30,23 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, UsageProblem
 from onetool_ipy.base.records import Value
-from onetool_ipy.llm.formats import Offer
-from onetool_ipy.llm.messages import Call, Message, Outcome, Outcomes, System, Turn, Usage, User
+from onetool_ipy.llm.formats import OfferedTool
+from onetool_ipy.llm.messages import Call, Message, Outcome, Outcomes, System, TokenUsage, Turn, User
 from onetool_ipy.llm.models import DEADLINE_S, OnText
 
-__all__ = ["Reply", "Request", "ScriptedModel"]
+__all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest"]
 
 _CHARS_PER_TOKEN = 4
 
-Reply = Any
+ScriptedReply = Any
 """What a scripted model may be told to say; see the top of this file."""
 
 
-class Request(Value):
+class ScriptedRequest(Value):
     """What a scripted model was asked."""
 
     messages: tuple[Message, ...]
-    tools: tuple[Offer, ...]
+    tools: tuple[OfferedTool, ...]
     max_tokens: int | None = None
 
     @property
@@ -69,10 +69,10 @@ class Request(Value):
 class ScriptedModel:
     """A model client whose replies are given beforehand."""
 
-    def __init__(self, replies: Sequence[Reply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
+    def __init__(self, replies: Sequence[ScriptedReply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
         if isinstance(replies, str):
             raise UsageProblem("The replies of a scripted model are a list.", hint=f"Write [{replies!r}].")
-        self.requests: list[Request] = []
+        self.requests: list[ScriptedRequest] = []
         self._replies = list(replies)
         self._name = name
         self._repeat = repeat
@@ -84,14 +84,14 @@ class ScriptedModel:
     def complete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,  # noqa: ARG002 - a script needs no time
         max_tokens: int | None = None,
     ) -> Turn:
         """Say the next reply."""
-        request = Request(tuple(messages), tuple(tools), max_tokens)
+        request = ScriptedRequest(tuple(messages), tuple(tools), max_tokens)
         number = len(self.requests)
         self.requests.append(request)
         turn = _turn(self._reply(number), request)
@@ -103,7 +103,7 @@ class ScriptedModel:
     async def acomplete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,
@@ -115,7 +115,7 @@ class ScriptedModel:
     def __repr__(self) -> str:
         return f"<ScriptedModel {self._name!r}: {len(self.requests)} of {len(self._replies)} replies said>"
 
-    def _reply(self, number: int) -> Reply:
+    def _reply(self, number: int) -> ScriptedReply:
         if number < len(self._replies):
             return self._replies[number]
         if self._repeat and self._replies:
@@ -126,7 +126,7 @@ class ScriptedModel:
         )
 
 
-def _turn(reply: Reply, request: Request) -> Turn:
+def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
     if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
         raise reply
     if callable(reply):
@@ -140,11 +140,11 @@ def _turn(reply: Reply, request: Request) -> Turn:
         else:
             calls.append(_call(part, request, len(calls) + 1))
     said = text + "".join(json.dumps(values.to_json(call.to_dict())) for call in calls)
-    usage = Usage(_tokens(_written(request)), _tokens(said))
+    usage = TokenUsage(_tokens(_written(request)), _tokens(said))
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
-def _call(part: Any, request: Request, number: int) -> Call:
+def _call(part: Any, request: ScriptedRequest, number: int) -> Call:
     if isinstance(part, Call):
         return part
     if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], Mapping | str):
@@ -158,11 +158,11 @@ def _call(part: Any, request: Request, number: int) -> Call:
     )
 
 
-def _written(request: Request) -> str:
+def _written(request: ScriptedRequest) -> str:
     return "".join(_texts(request))
 
 
-def _texts(request: Request) -> Iterator[str]:
+def _texts(request: ScriptedRequest) -> Iterator[str]:
     for message in request.messages:
         if isinstance(message, System | User | Turn):
             yield message.text

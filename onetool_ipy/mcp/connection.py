@@ -34,17 +34,17 @@ from mcp.shared.message import SessionMessage
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import CallFailure, CallTimeout, InvalidOutput, OneToolError, Unavailable
-from onetool_ipy.mcp.content import Output, failure_of, value_of
+from onetool_ipy.mcp.content import OutputSchema, failure_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import MAX_TOOLS, Listing, judge
-from onetool_ipy.mcp.process import MAX_LINE, Child, Spill
+from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
+from onetool_ipy.mcp.process import MAX_LINE, ServerProcess, StderrLog
 
-__all__ = ["Link", "NotSent", "Progress", "Sieve", "over_http", "over_pipes"]
+__all__ = ["Connection", "MessageInterceptor", "NotSent", "Progress", "http_streams", "stdio_streams"]
 
 _MARKS_HEADERS = "x-mcp-header"
 
 
-class Sieve:
+class MessageInterceptor:
     """Notes what is asked for and takes out what the SDK need not see.
 
     `refused` counts the requests that certainly did not reach the server; `status` is its last HTTP status of an error.
@@ -88,7 +88,7 @@ def _harmless(tool: dict[str, Any]) -> dict[str, Any]:
 class _Reading:
     """What a server writes, message by message. What is no message is noted and left out."""
 
-    def __init__(self, child: Child, sieve: Sieve) -> None:
+    def __init__(self, child: ServerProcess, sieve: MessageInterceptor) -> None:
         self._child, self._sieve = child, sieve
 
     async def receive(self) -> Any:
@@ -128,7 +128,7 @@ class _Reading:
 class _Writing:
     """A server's stdin, message by message."""
 
-    def __init__(self, child: Child, sieve: Sieve) -> None:
+    def __init__(self, child: ServerProcess, sieve: MessageInterceptor) -> None:
         self._child, self._sieve = child, sieve
 
     async def send(self, item: Any, /) -> None:
@@ -154,7 +154,7 @@ class _Writing:
 
 
 @asynccontextmanager
-async def over_pipes(child: Child, sieve: Sieve) -> AsyncIterator[tuple[Any, Any]]:
+async def stdio_streams(child: ServerProcess, sieve: MessageInterceptor) -> AsyncIterator[tuple[Any, Any]]:
     """The streams of a server's process; leaving ends it."""
     try:
         yield _Reading(child, sieve), _Writing(child, sieve)
@@ -169,7 +169,9 @@ _NO_SESSION = (400, 404, 410)
 
 
 @asynccontextmanager
-async def over_http(url: str, headers: Mapping[str, str], sieve: Sieve) -> AsyncIterator[tuple[Any, Any]]:
+async def http_streams(
+    url: str, headers: Mapping[str, str], sieve: MessageInterceptor
+) -> AsyncIterator[tuple[Any, Any]]:
     """The streams to a server at an address."""
     limits = httpx2.Timeout(_HTTP_S, read=_STREAM_S)
     plain = {"Accept-Encoding": "identity", **headers}
@@ -183,7 +185,7 @@ async def over_http(url: str, headers: Mapping[str, str], sieve: Sieve) -> Async
 class _Bounded(httpx2.AsyncBaseTransport):
     """The network, with bounds."""
 
-    def __init__(self, sieve: Sieve) -> None:
+    def __init__(self, sieve: MessageInterceptor) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
         self._sieve = sieve
 
@@ -240,7 +242,7 @@ def _is_request(request: httpx2.Request) -> bool:
 class _Sieved:
     """A stream of the SDK with the sieve in it; everything else is the stream's own."""
 
-    def __init__(self, inner: Any, sieve: Sieve) -> None:
+    def __init__(self, inner: Any, sieve: MessageInterceptor) -> None:
         self._inner, self._sieve = inner, sieve
 
     def __getattr__(self, name: str) -> Any:
@@ -287,32 +289,32 @@ class NotSent(Exception):
     """A call certainly did not reach the server: its session or process was gone before."""
 
 
-class Link:
+class Connection:
     """A server from its start to its end. `ready` gives its listing or the reason why there is none."""
 
     def __init__(
         self,
         definition: ServerDefinition,
         surroundings: Mapping[str, str],
-        spill: Spill,
+        spill: StderrLog,
         *,
-        on_list: Callable[[Listing], None],
-        on_end: Callable[[Link], None],
+        on_list: Callable[[ServerListing], None],
+        on_end: Callable[[Connection], None],
     ) -> None:
         self.definition = definition
         self.why = ""
         self.hint = ""
         self.calls = 0
-        self.child: Child | None = None
+        self.child: ServerProcess | None = None
         self.loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[Listing] = self.loop.create_future()
+        self.ready: asyncio.Future[ServerListing] = self.loop.create_future()
         self._surroundings = surroundings
         self._spill = spill
         self._on_list, self._on_end = on_list, on_end
         self._client: Any = None
         self._is_lost = False
         self._sieve: Any = None
-        self._outputs: dict[str, Output] = {}
+        self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
         self._changed = asyncio.Event()
         self._stop = asyncio.Event()
@@ -400,10 +402,10 @@ class Link:
         with suppress(RuntimeError):  # the loop is closed, and so is everything on it
             self.loop.call_soon_threadsafe(self._stop.set)
 
-    def _output(self, tool: str) -> Output:
+    def _output(self, tool: str) -> OutputSchema:
         found = self._outputs.get(tool)
         if found is None:
-            found = self._outputs[tool] = Output(self._schemas.get(tool))
+            found = self._outputs[tool] = OutputSchema(self._schemas.get(tool))
         return found
 
     async def _own(self) -> None:
@@ -430,19 +432,19 @@ class Link:
                 self.ready.exception()  # somebody may have stopped waiting
             self._on_end(self)
 
-    async def _open(self, stack: AsyncExitStack) -> Listing:
+    async def _open(self, stack: AsyncExitStack) -> ServerListing:
         definition = self.definition
         if definition.type == "stdio":  # the process starts while mcp is being imported
-            self.child = await Child.start(definition, self._surroundings, self._spill)
+            self.child = await ServerProcess.start(definition, self._surroundings, self._spill)
         _be_quiet()
         from mcp import Client
         from mcp_types import Implementation
 
-        self._sieve = Sieve()
+        self._sieve = MessageInterceptor()
         if self.child is not None:
-            road = over_pipes(self.child, self._sieve)
+            road = stdio_streams(self.child, self._sieve)
         else:
-            road = over_http(definition.url, definition.headers, self._sieve)
+            road = http_streams(definition.url, definition.headers, self._sieve)
         client = Client(
             road,
             mode="auto",
@@ -456,7 +458,7 @@ class Link:
         self._client = client
         return listing
 
-    async def _list(self, client: Any) -> Listing:
+    async def _list(self, client: Any) -> ServerListing:
         """Ask for all pages of the list."""
         sieve, cursor, seen = self._sieve, None, set()
         sieve.tools = []
@@ -467,12 +469,12 @@ class Link:
                 if not cursor or cursor in seen or len(sieve.tools) > MAX_TOOLS:
                     break
                 seen.add(cursor)
-        tools, faults = judge(sieve.tools)
+        tools, faults = read_tools(sieve.tools)
         sieve.tools = []
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
         self._outputs = {}
         about = client.server_info
-        listing = Listing(
+        listing = ServerListing(
             tools,
             faults,
             (client.instructions or "")[:_MAX_WORDS],

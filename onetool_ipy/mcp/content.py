@@ -29,7 +29,7 @@ from onetool_ipy.core.tool import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["Output", "failure_of", "value_of"]
+__all__ = ["OutputSchema", "failure_of", "value_of"]
 
 _WRAPPED = "x-fastmcp-wrap-result"
 _WRAPPER = {"type", "properties", "required", "title", "$defs"}
@@ -40,7 +40,7 @@ _MAX_WORDS = 4_000
 _MAX_LISTED = 3
 
 
-class Output:
+class OutputSchema:
     """What a tool promises to give: the compiled check of its output schema, and whether it is only wrapped."""
 
     def __init__(self, schema: Json | None) -> None:
@@ -85,12 +85,12 @@ def _is_wrapper(schema: Json) -> bool:
         and isinstance(listed["result"], dict)
         and listed["result"].get("title") == "Result"
         and isinstance(title, str)
-        and title.endswith("Output")
+        and title.endswith("OutputSchema")
         and not title[0].isupper()
     )
 
 
-def value_of(result: Any, output: Output, tool: str) -> Any:
+def value_of(result: Any, output: OutputSchema, tool: str) -> Any:
     """The value of a CallToolResult; raises ExecutionFailed for one that is an error."""
     blocks = [_block(item) for item in result.content or ()]
     if result.is_error:

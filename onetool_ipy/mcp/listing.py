@@ -21,7 +21,7 @@ from onetool_ipy.core.tool import Json, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["MAX_TOOLS", "Listing", "Shelf", "judge", "to_specs"]
+__all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_tools", "to_specs"]
 
 MAX_TOOLS = 5_000
 """How many tools of one server are offered."""
@@ -39,7 +39,7 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls the server's tool of that name."""
 
 
-class Listing(NamedTuple):
+class ServerListing(NamedTuple):
     """What a server offers: its tools as it describes them, what is wrong with others, and what it says of itself."""
 
     tools: tuple[Json, ...] = ()
@@ -49,7 +49,7 @@ class Listing(NamedTuple):
     protocol: str = ""
 
 
-def judge(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
     """Part the tools that can be offered from what is wrong with the others."""
     good: dict[str, Json] = {}
     faults: list[str] = []
@@ -70,7 +70,7 @@ def judge(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
 
 
 def to_specs(
-    definition: ServerDefinition, listing: Listing, call: Call, mask: Callable[[str], str] = str
+    definition: ServerDefinition, listing: ServerListing, call: Call, mask: Callable[[str], str] = str
 ) -> list[ToolSpec]:
     """The tools of a server, ready to be called. `mask` keeps secrets out of what identifies them."""
     found: dict[str, ToolSpec] = {}
@@ -148,14 +148,14 @@ def _shown(name: str) -> str:
     return values.cut(name, _MAX_SHOWN)
 
 
-class Shelf:
+class ListingCache:
     """What is remembered of the servers' lists, in one folder. A file that is damaged or missing is no memory."""
 
     def __init__(self, folder: Path, mask: Callable[[str], str]) -> None:
         self._folder = folder
         self._mask = mask
 
-    def get(self, definition: ServerDefinition) -> Listing | None:
+    def get(self, definition: ServerDefinition) -> ServerListing | None:
         """The list that was kept for this very definition, or None."""
         try:
             with open(self._path(definition), "rb") as file:
@@ -164,7 +164,7 @@ class Shelf:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def put(self, definition: ServerDefinition, listing: Listing) -> None:
+    def put(self, definition: ServerDefinition, listing: ServerListing) -> None:
         """Keep a list; where that cannot be done, nothing is lost but time."""
         plain = values.map_text({**listing._asdict(), "version": _VERSION}, self._mask)
         data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -206,7 +206,7 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _read(found: Any) -> Listing | None:
+def _read(found: Any) -> ServerListing | None:
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return None
     tools, faults = found.get("tools"), found.get("faults")
@@ -215,7 +215,7 @@ def _read(found: Any) -> Listing | None:
     words = [found.get(key) for key in ("instructions", "about", "protocol")]
     if not isinstance(faults, list) or not all(isinstance(word, str) for word in [*faults, *words]):
         return None
-    return Listing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all of them were found to be text
+    return ServerListing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all of them were found to be text
 
 
 def _is_kept(tool: Any) -> bool:

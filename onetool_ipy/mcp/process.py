@@ -25,7 +25,7 @@ from pathlib import Path
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.mcp.definition import ServerDefinition
 
-__all__ = ["MARK", "MAX_LINE", "Child", "Spill"]
+__all__ = ["MARK", "MAX_LINE", "ServerProcess", "StderrLog"]
 
 MAX_LINE = 32 * 1024 * 1024
 """The longest message that is taken, in bytes."""
@@ -40,7 +40,7 @@ _LAST_WORDS_S = 0.5
 _LOOK_EVERY_S = 0.01
 
 
-class Spill(asyncio.Protocol):
+class StderrLog(asyncio.Protocol):
     """The last of what a server wrote to stderr, over all its lives."""
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class Spill(asyncio.Protocol):
         return bytes(self._kept[mark:] if mark <= len(self._kept) else self._kept).decode("utf-8", "replace")
 
 
-class Child:
+class ServerProcess:
     """A server's process. `line` is what it writes, `send` is its stdin, `is_alive` is true now.
 
     `fault` is why we ended it, `junk` what it wrote that is no message; `died` says that it ended before we ended it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], spill: Spill, mark: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], spill: StderrLog, mark: str) -> None:
         self.pid = 0
         self.junk = ""
         self.fault = ""
@@ -92,7 +92,9 @@ class Child:
         self._writer: asyncio.StreamWriter
 
     @classmethod
-    async def start(cls, definition: ServerDefinition, surroundings: Mapping[str, str], spill: Spill) -> Child:
+    async def start(
+        cls, definition: ServerDefinition, surroundings: Mapping[str, str], spill: StderrLog
+    ) -> ServerProcess:
         """Start the server's command, or raise Unavailable with what stood in the way."""
         mark = secrets.token_hex(16)
         env = {**definition.environment(surroundings), MARK: mark}

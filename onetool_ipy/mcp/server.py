@@ -21,10 +21,10 @@ from onetool_ipy.base.errors import (
     Untrusted,
 )
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.mcp.connection import Link, NotSent, Progress
+from onetool_ipy.mcp.connection import Connection, NotSent, Progress
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import Listing, Shelf
-from onetool_ipy.mcp.process import Spill
+from onetool_ipy.mcp.listing import ListingCache, ServerListing
+from onetool_ipy.mcp.process import StderrLog
 
 __all__ = ["Server", "State"]
 
@@ -48,23 +48,23 @@ _log = logging.getLogger("onetool_ipy.sources")
 class Server:
     """A server by its definition. `listing` is what it is known to offer, None as long as nobody knows."""
 
-    _link: Link | None
-    _starting: asyncio.Task[Link] | None
+    _link: Connection | None
+    _starting: asyncio.Task[Connection] | None
     _tried_at: float | None
 
     def __init__(
         self,
         definition: ServerDefinition,
         surroundings: Mapping[str, str],
-        shelf: Shelf,
+        shelf: ListingCache,
         on_change: Callable[[], None],
     ) -> None:
         self.definition = definition
         self._surroundings = surroundings
         self._shelf = shelf
         self._on_change = on_change
-        self._spill: Spill | None = None
-        self._known: Listing | None = None
+        self._spill: StderrLog | None = None
+        self._known: ServerListing | None = None
         self._is_looked_up = False
         self._forget()
 
@@ -73,7 +73,7 @@ class Server:
         return self.definition.name
 
     @property
-    def listing(self) -> Listing | None:
+    def listing(self) -> ServerListing | None:
         """The tools as last heard of, by the server itself or by what was kept of it."""
         if self._known is None and not self._is_looked_up:
             self._is_looked_up = True
@@ -181,7 +181,7 @@ class Server:
             return True
         return self._took_s < _QUICK_S or time.monotonic() - self._tried_at > _AGAIN_S
 
-    async def connect(self) -> Link:
+    async def connect(self) -> Connection:
         """The link to the running server, which is started if need be; raises Unavailable where it does not."""
         link = self._link_here()
         if link is not None and link.is_good() and not self._is_mute:
@@ -244,12 +244,12 @@ class Server:
         if link is not None:
             link.drop()
 
-    async def _start(self) -> Link:
+    async def _start(self) -> Connection:
         began = time.monotonic()
         await self._end_link("")
-        self._spill = self._spill or Spill()
+        self._spill = self._spill or StderrLog()
         self._tried_at, self._was_connected, self._is_mute = began, False, False
-        link = Link(self.definition, self._surroundings, self._spill, on_list=self._listed, on_end=self._ended)
+        link = Connection(self.definition, self._surroundings, self._spill, on_list=self._listed, on_end=self._ended)
         self._link = link
         try:
             await link.ready
@@ -266,19 +266,19 @@ class Server:
         self._was_connected, self._why, self._hint = True, "", ""
         return link
 
-    def _started(self, task: asyncio.Task[Link]) -> None:
+    def _started(self, task: asyncio.Task[Connection]) -> None:
         if self._starting is task:
             self._starting = None
         if not task.cancelled():
             task.exception()  # who waited has heard of it
 
-    def _listed(self, listing: Listing) -> None:
+    def _listed(self, listing: ServerListing) -> None:
         before, self._known = self._known, listing
         if before != listing:
             self._shelf.put(self.definition, listing)
             self._on_change()
 
-    def _ended(self, link: Link) -> None:
+    def _ended(self, link: Connection) -> None:
         if self._link is link:
             self._why = link.why or "It ended."
 
@@ -287,7 +287,7 @@ class Server:
         if link is not None:
             await link.stop(why)
 
-    def _own_link(self) -> Link | None:
+    def _own_link(self) -> Connection | None:
         """The link, if it is one of this process and its loop is still there."""
         if self._pid != os.getpid():
             self._forget()
@@ -295,7 +295,7 @@ class Server:
             self._link = self._starting = None
         return self._link
 
-    def _link_here(self) -> Link | None:
+    def _link_here(self) -> Connection | None:
         """The same, for code on the background loop: a loop that was given up, with what is on it, does not count."""
         link = self._own_link()
         if link is not None and link.loop is not asyncio.get_running_loop():

@@ -24,7 +24,7 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import Shelf, to_specs
+from onetool_ipy.mcp.listing import ListingCache, to_specs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ class Servers(Mapping[str, "State"]):
         self._background = background
         self._surroundings = os.environ if surroundings is None else surroundings
         self._mask = mask
-        self._shelf = Shelf(cache, mask)
+        self._shelf = ListingCache(cache, mask)
         self._wait_s = wait_s
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}

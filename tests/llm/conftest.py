@@ -11,13 +11,13 @@ import pytest
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
-from onetool_ipy.llm.models.client import Client
+from onetool_ipy.llm.models.client import HttpModelClient
 from onetool_ipy.net import Retry, Road
 from tests.harness.models import ModelDouble
 
 KEY = "sk-secret-of-the-tests-0123456789"
 
-MakeClient = Callable[..., Client]
+MakeClient = Callable[..., HttpModelClient]
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def make_client() -> Iterator[MakeClient]:
             background: Background | None = None,
             options: Mapping[str, Any] | None = None,
             **parts: Any,
-        ) -> Client:
+        ) -> HttpModelClient:
             background, workers = background or Background(), Workers()
             known = Secrets({"KEY": KEY} if secrets is None else secrets, {})
             road = Road(background, workers, mask=known.mask, **parts)
@@ -69,7 +69,7 @@ def make_client() -> Iterator[MakeClient]:
                 where="onetool.yaml:3",
                 options=options or {},
             )
-            return Client(
+            return HttpModelClient(
                 config, secrets=known, road=road, background=background, retry=Retry(sleep=note, chance=lambda: 0.0)
             )
 

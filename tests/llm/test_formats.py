@@ -12,9 +12,9 @@ from jsonschema_rs import Draft202012Validator
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UnknownProvider
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.llm.formats import PROVIDERS, Offer, declare, offers
+from onetool_ipy.llm.formats import PROVIDERS, OfferedTool, declare, offers
 from onetool_ipy.llm.models.gemini import Gemini
-from onetool_ipy.llm.models.wire import Ask
+from onetool_ipy.llm.models.wire import ModelRequest
 from onetool_ipy.toolbox import Toolbox
 from tests.llm import provider_types
 
@@ -94,8 +94,8 @@ HOSTILE |= {"sixty deep": _nested(60), "two hundred deep": _nested(200)}
 ALL = [*REAL, *HOSTILE.items()]
 
 
-def _offer(name: str, parameters: dict[str, Any]) -> Offer:
-    return Offer("tool", f"What {name} does.", parameters, name)
+def _offer(name: str, parameters: dict[str, Any]) -> OfferedTool:
+    return OfferedTool("tool", f"What {name} does.", parameters, name)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_every_schema_is_what_each_provider_takes(name: str, schema: dict[str, A
 
 @pytest.mark.parametrize(("name", "schema"), ALL, ids=[name for name, _ in ALL])
 def test_geminis_raw_schema_is_taken_too(name: str, schema: dict[str, Any]) -> None:
-    body = Gemini().body(Ask("https://x", "m", (), (_offer(name, schema),), None, is_streamed=False))
+    body = Gemini().body(ModelRequest("https://x", "m", (), (_offer(name, schema),), None, is_streamed=False))
 
     (tool,) = body["tools"]
     provider_types.gemini().Tool.model_validate(tool)
@@ -238,7 +238,7 @@ def test_a_tool_that_is_off_is_not_offered(tmp_path: Path) -> None:
 
 
 def test_a_long_description_is_cut_where_openai_wants_it() -> None:
-    (made,) = declare("openai", [Offer("t", "x" * 3000, {"type": "object"}, "t.t")])
+    (made,) = declare("openai", [OfferedTool("t", "x" * 3000, {"type": "object"}, "t.t")])
 
     assert len(made["function"]["description"]) == 1024
     assert made["function"]["description"].endswith("...")

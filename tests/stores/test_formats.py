@@ -22,7 +22,7 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.widgets.requests import Favourites
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import Listing, Shelf
+from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.snippets.definition import Snippet
 from onetool_ipy.stores.map_progress import KEEP_S
 
@@ -330,16 +330,16 @@ def _until_trusted(act: Callable[[], None], home: Home, pattern: str) -> None:
 
 
 def test_remembered_lists_of_servers_stand_beside_ours(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, str)
+    shelf = ListingCache(tmp_path, str)
     definition = ServerDefinition(name="srv", where="here", type="stdio", command="x")
-    shelf.put(definition, Listing(about="ours"))
+    shelf.put(definition, ServerListing(about="ours"))
     (path,) = tmp_path.glob("*.1.json")
     newer = path.with_name(path.name.replace(".1.json", ".2.json"))
     newer.write_bytes(NEWER)
 
-    shelf.put(definition, Listing(about="ours, again"))
+    shelf.put(definition, ServerListing(about="ours, again"))
 
-    assert shelf.get(definition) == Listing(about="ours, again")
+    assert shelf.get(definition) == ServerListing(about="ours, again")
     assert newer.read_bytes() == NEWER
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.faces.cli.commands import add_ask, add_bundles, add_mcp, add_project, add_tools, add_trust
-from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, Parser, say, say_error
+from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, CommandParser, say, say_error
 
 __all__ = ["main", "make_parser"]
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = Parser(prog="onetool-ipy", description="One registry of tools for notebooks.")
+    parser = CommandParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.set_defaults(config=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -30,7 +30,7 @@ from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
 from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, aside, names_of, say, say_error, say_hint, show_json
 from onetool_ipy.faces.trust_text import said_of, told_of_yes
-from onetool_ipy.llm.ask import Watch
+from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import mismatch_line
 from onetool_ipy.toolbox import Toolbox
 
@@ -301,7 +301,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-class _Terminal(Watch):
+class _Terminal(AskListener):
     """Asks on stderr, since stdout is for the answer."""
 
     def question(self, text: str) -> str | None:
@@ -315,8 +315,10 @@ class _Terminal(Watch):
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with aside():
-            allow, approve, watch = names_of(options.tool_allow), names_of(options.approve), _Terminal()
-            typed = box.ask.typed(options.prompt, source="cli", tool_allow=allow, approve=approve or (), watch=watch)
+            allow, approve, listener = names_of(options.tool_allow), names_of(options.approve), _Terminal()
+            typed = box.ask.typed(
+                options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=listener
+            )
             answer = typed or box.ask(
                 options.prompt,
                 model=options.model,
@@ -324,7 +326,7 @@ def _ask(options: argparse.Namespace) -> int:
                 tool_allow=allow,
                 max_steps=options.max_steps,
                 approve=approve,
-                watch=watch,
+                listener=listener,
             )
         show_json(box, answer.to_dict())
         if answer.note:

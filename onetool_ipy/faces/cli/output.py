@@ -20,7 +20,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import json_printable, printable
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FAILED", "OK", "USAGE", "Parser", "aside", "names_of", "say", "say_error", "say_hint", "show_json"]
+__all__ = ["FAILED", "OK", "USAGE", "CommandParser", "aside", "names_of", "say", "say_error", "say_hint", "show_json"]
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -90,7 +90,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>.*)", re.DOTALL)
 _OF_TOOLS = {"list": "list", "ls": "list", "info": "info", "show": "info", "invoke": "invoke", "call": "invoke"}
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser whose errors help; each of its commands takes `--config`, before or behind the others."""
 
     def __init__(self, **options: Any) -> None:

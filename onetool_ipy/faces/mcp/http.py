@@ -25,7 +25,7 @@ from mcp.server.stdio import stdio_server
 
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.mcp.server import Face
+from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Serving", "serve_http", "serve_stdio"]
@@ -45,7 +45,7 @@ class Serving:
     `file` is where a notebook has written what a client needs.
     """
 
-    def __init__(self, face: Face, listening: socket.socket, *, host: str, token: str | None) -> None:
+    def __init__(self, face: ToolboxServer, listening: socket.socket, *, host: str, token: str | None) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         self.token = token
@@ -122,7 +122,7 @@ def serve_http(
             f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
         )
     listening = _listen(host, port)
-    face = Face(box, allow=allow)
+    face = ToolboxServer(box, allow=allow)
     return Serving(face, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
 
 
@@ -272,7 +272,7 @@ def serve_stdio(
     """Serve the client at our standard input; what tools print goes to standard error. `say` hears what is offered."""
 
     async def serve() -> None:
-        face = Face(box, allow=allow)
+        face = ToolboxServer(box, allow=allow)
         say(face.offer("--tool-allow"))
         try:
             async with stdio_server() as (incoming, outgoing):

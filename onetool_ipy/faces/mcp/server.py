@@ -31,7 +31,7 @@ from onetool_ipy.core.tool import ToolResult, ToolSpec
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Face"]
+__all__ = ["ToolboxServer"]
 
 _PAGE = 250
 _MAX_GIVEN = 10_000
@@ -44,7 +44,7 @@ _INSTRUCTIONS = (
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of what a client sends
 
 
-class Face:
+class ToolboxServer:
     """One toolbox as an MCP server. `allow` is an allow-list as everywhere, but that None offers what only reads."""
 
     def __init__(self, box: Toolbox, *, allow: Sequence[str] | None = None) -> None:

@@ -31,9 +31,9 @@ from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
 from onetool_ipy.llm.ask.asker import as_call
-from onetool_ipy.llm.ask.context import Watch
+from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.messages import Usage
+from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
@@ -44,7 +44,7 @@ Mask = Callable[[str], str]
 _PAUSE_S = 0.1
 
 
-class NotebookView(Watch):
+class NotebookView(AskListener):
     """Shows an ask in the outputs of one cell."""
 
     def __init__(self, mask: Mask, publisher: Any) -> None:
@@ -66,7 +66,7 @@ class NotebookView(Watch):
             self._text = self._text or self._output()
             self._text.show_later(lambda: _markdown(self._mask(self._said)))
 
-    def replied(self, usage: Usage) -> None:  # noqa: ARG002 - the line on top is renewed at the end
+    def replied(self, usage: TokenUsage) -> None:  # noqa: ARG002 - the line on top is renewed at the end
         self._end_text()
 
     def calling(self, number: int, name: str, args: Any) -> None:
@@ -93,7 +93,7 @@ class NotebookView(Watch):
         return {"text/plain": self._mask(to_text(call)), "text/html": self._mask(to_html(call))}
 
 
-class TerminalView(Watch):
+class TerminalView(AskListener):
     """Prints an ask as it goes on."""
 
     def __init__(self, mask: Mask) -> None:
@@ -235,10 +235,10 @@ class Asking:
     def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
         options, view = _options(given), self._view()
         allow = options.get("tool_allow")
-        answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, watch=view) if is_typed else None
+        answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view) if is_typed else None
         if answer is None:
             options["model"] = self._model(options.get("model"))
-            answer = self._box.ask(prompt, **options, watch=view)
+            answer = self._box.ask(prompt, **options, listener=view)
         self._shown = (answer, self._shell.execution_count)
         return answer
 
@@ -249,7 +249,7 @@ class Asking:
             frame = frame.f_back
         return frame is not None and {line, cell or line} <= {c for c in frame.f_code.co_consts if isinstance(c, str)}
 
-    def _view(self) -> Watch:
+    def _view(self) -> AskListener:
         if self._is_notebook:
             return NotebookView(self._box.mask, self._shell.display_pub)
         return TerminalView(self._box.mask)

@@ -11,13 +11,13 @@ from onetool_ipy.bundles.model import Bundle, Record, Slug, Tool, ToolBody
 
 __all__ = [
     "BundlePage",
-    "Draft",
-    "Fault",
+    "DraftTool",
+    "ErrorBody",
+    "ErrorDetail",
     "ImportBody",
     "ImportedTools",
     "InvokeBody",
     "Invoked",
-    "Place",
     "Refusal",
     "TestBody",
     "Tested",
@@ -42,7 +42,7 @@ class InvokeBody(Record):
     )
 
 
-class Draft(ToolBody):
+class DraftTool(ToolBody):
     """A tool that is not stored, or not yet; what only the store decides may stand in it, and is ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -51,7 +51,7 @@ class Draft(ToolBody):
 class TestBody(Record):
     """The body of POST /onetool/tools/test."""
 
-    tool: Draft
+    tool: DraftTool
     args: Json = Field(default_factory=dict)
     confirm_secrets: Confirmed = Field(default_factory=list)
 
@@ -114,7 +114,7 @@ class ImportedTools(Record):
     notes: list[str] = Field(default_factory=list)
 
 
-class Place(Record):
+class ErrorDetail(Record):
     """What is wrong with one place."""
 
     model_config = ConfigDict(extra="allow")
@@ -130,7 +130,7 @@ class Place(Record):
     message: str
 
 
-class Fault(Record):
+class ErrorBody(Record):
     """What went wrong. Of an invoke, `code` is spec 004's and `reason` is finer."""
 
     model_config = ConfigDict(extra="allow")
@@ -140,7 +140,7 @@ class Fault(Record):
     tool: str | None = None
     reason: str | None = None
     details: Annotated[
-        list[Place] | Json | None,
+        list[ErrorDetail] | Json | None,
         Field(description="Of a body or of arguments that are invalid: every fault, with its place."),
     ] = None
 
@@ -149,13 +149,13 @@ class Refusal(Record):
     """Every answer that is no success."""
 
     ok: Literal[False]
-    error: Fault
+    error: ErrorBody
 
 
 class Meta(Record):
     """What is said of a value: where it does not fit the schema of an imported document."""
 
-    mismatch: list[Place]
+    mismatch: list[ErrorDetail]
 
 
 class Invoked(Record):
@@ -163,7 +163,7 @@ class Invoked(Record):
 
     ok: bool
     value: Any = None
-    error: Fault | None = None
+    error: ErrorBody | None = None
     meta: Meta | None = None
 
 

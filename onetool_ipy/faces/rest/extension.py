@@ -26,7 +26,15 @@ from tornado import web
 from onetool_ipy.base.errors import BodyTooLarge, OneToolError
 from onetool_ipy.bundles.problems import fault, whole
 from onetool_ipy.faces.rest.projects import Projects
-from onetool_ipy.faces.rest.request import MAX_BODY, Answer, Request, decode_body, of_status, read_query, refused
+from onetool_ipy.faces.rest.request import (
+    MAX_BODY,
+    RestRequest,
+    RestResponse,
+    decode_body,
+    of_status,
+    read_query,
+    refused,
+)
 from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, Route, by_path
 
 __all__ = ["load", "rules"]
@@ -54,7 +62,7 @@ class _Handler(APIHandler):
 
     auth_resource = "onetool"
     names: ClassVar[tuple[str, ...]] = ()
-    _running: asyncio.Future[Answer] | None = None
+    _running: asyncio.Future[RestResponse] | None = None
     _refusal: web.HTTPError | None = None
     _is_gone = False
     _is_read = False
@@ -135,12 +143,12 @@ class _Handler(APIHandler):
             raise
         self._send(answer)
 
-    async def _answered(self, route: Route, path: Mapping[str, str]) -> Answer:
+    async def _answered(self, route: Route, path: Mapping[str, str]) -> RestResponse:
         try:
             query = read_query((*route.query, PROJECT), self.request.query_arguments)
             body = self._decoded(route)
             async with self._projects.use(query.pop(PROJECT.name, None)) as box:
-                return await _masked(Request(box, self._projects.work, path, query, body), route)
+                return await _masked(RestRequest(box, self._projects.work, path, query, body), route)
         except OneToolError as exc:
             return refused(exc)
 
@@ -157,7 +165,7 @@ class _Handler(APIHandler):
     def _is_preflight(self) -> bool:
         return self.request.method == "OPTIONS" and bool(self.allow_origin or self.allow_origin_pat)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: RestResponse) -> None:
         self.set_status(answer.status)
         self.set_header("Cache-Control", "no-store")
         if not self._is_read:
@@ -175,7 +183,7 @@ class _Nothing(_Handler):
         raise web.HTTPError(404, f"There is no {self.request.path}.")
 
 
-async def _masked(request: Request, route: Route) -> Answer:
+async def _masked(request: RestRequest, route: Route) -> RestResponse:
     """The answer without secrets; also where it is a refusal."""
     box = request.box
     try:
@@ -188,7 +196,9 @@ async def _masked(request: Request, route: Route) -> Answer:
     except Exception as exc:  # noqa: BLE001 - the REST boundary: what is wrong with us is logged without secrets
         _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
         answer = of_status(500)
-    masked: Answer = await request.work(lambda: Answer(answer.status, box.config.secrets.mask_value(answer.body)))
+    masked: RestResponse = await request.work(
+        lambda: RestResponse(answer.status, box.config.secrets.mask_value(answer.body))
+    )
     return masked
 
 

@@ -14,7 +14,7 @@ from onetool_ipy.bundles.problems import beneath, fault
 from onetool_ipy.core.tool import Failure, ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.bodies import ImportBody, InvokeBody, TestBody, TrustBody
-from onetool_ipy.faces.rest.request import Answer, Request, invoked
+from onetool_ipy.faces.rest.request import RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.faces.trust_text import trust_of
 from onetool_ipy.toolbox import Toolbox
@@ -40,13 +40,13 @@ __all__ = [
 _IN_KERNEL = "It runs in the kernel: call it from a notebook."
 
 
-def list_bundles(asked: Request) -> Answer:
+def list_bundles(asked: RestRequest) -> RestResponse:
     query = asked.query
     found = asked.box.bundles.list_bundles(ids=query.get("bundleIDs"), **_paging(asked, "pageSize"))
-    return Answer(200, found.to_dict())
+    return RestResponse(200, found.to_dict())
 
 
-def put_bundle(asked: Request) -> Answer:
+def put_bundle(asked: RestRequest) -> RestResponse:
     body = read(BundleBody, asked.body)
     bundle = asked.box.bundles.put_bundle(
         asked.path["bundleID"],
@@ -55,55 +55,55 @@ def put_bundle(asked: Request) -> Answer:
         description=body.description,
         enabled=body.is_enabled,
     )
-    return Answer(201 if bundle.was_created else 200, bundle.to_dict())
+    return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
 
 
-def patch_bundle(asked: Request) -> Answer:
+def patch_bundle(asked: RestRequest) -> RestResponse:
     enabled = read(Switch, asked.body).is_enabled
-    return Answer(200, asked.box.bundles.patch_bundle(asked.path["bundleID"], enabled=enabled).to_dict())
+    return RestResponse(200, asked.box.bundles.patch_bundle(asked.path["bundleID"], enabled=enabled).to_dict())
 
 
-def delete_bundle(asked: Request) -> Answer:
+def delete_bundle(asked: RestRequest) -> RestResponse:
     asked.box.bundles.delete_bundle(asked.path["bundleID"])
-    return Answer(204)
+    return RestResponse(204)
 
 
-def put_tool(asked: Request) -> Answer:
+def put_tool(asked: RestRequest) -> RestResponse:
     """Create a tool. What a program puts is meant; a screen has `checkSecrets` set, and asks the person."""
     if asked.query.get("checkSecrets", False) and isinstance(asked.body, Mapping):
         require_known(new_sendings(asked.box, [asked.body]), asked.query.get("confirmSecrets", ()))
-    return Answer(201, asked.box.bundles.put_tool(*_place(asked), asked.body).to_dict())
+    return RestResponse(201, asked.box.bundles.put_tool(*_place(asked), asked.body).to_dict())
 
 
-def get_tool(asked: Request) -> Answer:
-    return Answer(200, asked.box.bundles.get_tool(*_place(asked)).to_dict())
+def get_tool(asked: RestRequest) -> RestResponse:
+    return RestResponse(200, asked.box.bundles.get_tool(*_place(asked)).to_dict())
 
 
-def patch_tool(asked: Request) -> Answer:
+def patch_tool(asked: RestRequest) -> RestResponse:
     enabled = read(Switch, asked.body).is_enabled
-    return Answer(200, asked.box.bundles.patch_tool(*_place(asked), enabled=enabled).to_dict())
+    return RestResponse(200, asked.box.bundles.patch_tool(*_place(asked), enabled=enabled).to_dict())
 
 
-def delete_tool(asked: Request) -> Answer:
+def delete_tool(asked: RestRequest) -> RestResponse:
     asked.box.bundles.delete_tool(*_place(asked))
-    return Answer(204)
+    return RestResponse(204)
 
 
-def list_tools(asked: Request) -> Answer:
+def list_tools(asked: RestRequest) -> RestResponse:
     query = asked.query
     found = asked.box.bundles.list_tools(
         tags=query.get("tags"),
         bundle_ids=query.get("bundleIDs"),
         **_paging(asked, "recommendedPageSize", "pageSize"),
     )
-    return Answer(200, found.to_dict())
+    return RestResponse(200, found.to_dict())
 
 
-def search_tools(asked: Request) -> Answer:
-    return Answer(200, asked.box.bundles.search(asked.query["q"], **_paging(asked, "pageSize")).to_dict())
+def search_tools(asked: RestRequest) -> RestResponse:
+    return RestResponse(200, asked.box.bundles.search(asked.query["q"], **_paging(asked, "pageSize")).to_dict())
 
 
-async def invoke(asked: Request) -> Answer:
+async def invoke(asked: RestRequest) -> RestResponse:
     """Call a tool, on the toolbox's own loop: neither its files nor its waiting hold up the server."""
     args = read(InvokeBody, asked.body).args
     box, place = asked.box, _place(asked)
@@ -119,7 +119,7 @@ async def invoke(asked: Request) -> Answer:
     return await asked.work(lambda: _outgoing(box, result, tool))  # type: ignore[no-any-return]  # it gives what the function gives
 
 
-async def test(asked: Request) -> Answer:
+async def test(asked: RestRequest) -> RestResponse:
     """Call a tool that is not stored, and tell what it sent and got."""
     body = read(TestBody, asked.body)
     asked.box.require_trust()
@@ -131,10 +131,10 @@ async def test(asked: Request) -> Answer:
     except InvalidRequest as exc:
         raise beneath(exc, "/tool") from exc
     await asked.work(lambda: require_known(new_sendings(asked.box, [asked.body["tool"]]), body.confirm_secrets))
-    return Answer(200, await runner.atrace(body.args))
+    return RestResponse(200, await runner.atrace(body.args))
 
 
-async def import_openapi(asked: Request) -> Answer:
+async def import_openapi(asked: RestRequest) -> RestResponse:
     """Make a bundle of an OpenAPI document, given or fetched by the rules of `http`."""
     from onetool_ipy.bundles import importing
 
@@ -145,7 +145,7 @@ async def import_openapi(asked: Request) -> Answer:
         asked.box.require_trust()
         source, base_url = await creation.afetch(asked.box, source)
 
-    def store() -> Answer:
+    def store() -> RestResponse:
         try:
             known = asked.box.config.secrets.names()
             draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
@@ -155,18 +155,18 @@ async def import_openapi(asked: Request) -> Answer:
         made = creation.store_draft(asked.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
         told = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
-        return Answer(201, {"bundle": made.bundle.to_dict(), "tools": tools, **told})
+        return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **told})
 
-    answer: Answer = await asked.work(store)
+    answer: RestResponse = await asked.work(store)
     return answer
 
 
-def trust(asked: Request) -> Answer:
+def trust(asked: RestRequest) -> RestResponse:
     """How the project stands with its user."""
-    return Answer(200, trust_of(asked.box))
+    return RestResponse(200, trust_of(asked.box))
 
 
-def set_trust(asked: Request) -> Answer:
+def set_trust(asked: RestRequest) -> RestResponse:
     """Take the user's yes or no."""
     body = read(TrustBody, asked.body)
     if body.server and body.server not in asked.box.config.settings.servers:
@@ -193,7 +193,7 @@ def _require_shown(box: Toolbox, body: TrustBody) -> None:
         raise Conflict("The project has changed since it was shown; nothing was trusted.", hint="Show it again.")
 
 
-def _outgoing(box: Toolbox, result: ToolResult, tool: Tool) -> Answer:
+def _outgoing(box: Toolbox, result: ToolResult, tool: Tool) -> RestResponse:
     return invoked(result, box.outgoing(result), is_http=tool.type == "http")
 
 
@@ -205,11 +205,11 @@ def _runs_here(box: Toolbox, tool: Tool) -> bool:
     return spec is None or (spec.origin == "builtin" and spec.pack != "ot")
 
 
-def _place(asked: Request) -> tuple[str, str, str]:
+def _place(asked: RestRequest) -> tuple[str, str, str]:
     return asked.path["bundleID"], asked.path["toolSlug"], asked.path["version"]
 
 
-def _paging(asked: Request, *sizes: str) -> dict[str, Any]:
+def _paging(asked: RestRequest, *sizes: str) -> dict[str, Any]:
     given: dict[str, Any] = {"include_disabled": asked.query.get("includeDisabled", False)}
     for name in sizes:
         if name in asked.query:

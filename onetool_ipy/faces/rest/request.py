@@ -22,9 +22,9 @@ from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
     "MAX_BODY",
-    "Answer",
-    "Param",
-    "Request",
+    "QueryParam",
+    "RestRequest",
+    "RestResponse",
     "Work",
     "decode_body",
     "invoked",
@@ -40,7 +40,7 @@ MAX_BODY = 1024 * 1024
 ParamKind = Literal["text", "list", "switch", "number"]
 
 
-class Param(NamedTuple):
+class QueryParam(NamedTuple):
     """One parameter of a query: its name on the wire, how it is read, and what it is for."""
 
     name: str
@@ -55,7 +55,7 @@ class Work(Protocol):
     async def __call__(self, do: Callable[[], Any], /) -> Any: ...
 
 
-class Request(NamedTuple):
+class RestRequest(NamedTuple):
     """What was asked: `path` and `query` by their names on the wire."""
 
     box: Toolbox
@@ -65,7 +65,7 @@ class Request(NamedTuple):
     body: Any
 
 
-def read_query(params: Sequence[Param], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
+def read_query(params: Sequence[QueryParam], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
     """The parameters that were given, read as the route declares them."""
     found: dict[str, Any] = {}
     for param in params:
@@ -93,7 +93,7 @@ def decode_body(data: bytes) -> Any:
     return value
 
 
-def _read(param: Param, texts: list[str]) -> Any:
+def _read(param: QueryParam, texts: list[str]) -> Any:
     last = texts[-1]
     if param.kind == "list":
         return [part for text in texts for part in text.split(",") if part]
@@ -135,14 +135,14 @@ _FROM_OUTSIDE = frozenset((None, "too_large", "recursion", "cancelled"))
 """Reasons by which a tool fails by itself, or, if it is an HTTP tool, its upstream."""
 
 
-class Answer(NamedTuple):
+class RestResponse(NamedTuple):
     """A status, and a body where there is one."""
 
     status: int
     body: Any = None
 
 
-def refused(exc: OneToolError) -> Answer:
+def refused(exc: OneToolError) -> RestResponse:
     """What an exception of ours says to a client."""
     if isinstance(exc, RequestRefused):
         answer = _error(exc.code, _said(exc))
@@ -150,7 +150,7 @@ def refused(exc: OneToolError) -> Answer:
             answer["error"]["details"] = exc.details
         if exc.reason:
             answer["error"]["reason"] = exc.reason
-        return Answer(exc.status, answer)
+        return RestResponse(exc.status, answer)
     if isinstance(exc, CallFailure):
         return of_failure(Failure.of(exc, ""), is_http=True)
     if isinstance(exc, StoreError):  # a full or broken disk is nobody's bad request
@@ -158,30 +158,30 @@ def refused(exc: OneToolError) -> Answer:
     return of_status(400, _said(exc))
 
 
-def of_status(status: int, message: str = "") -> Answer:
+def of_status(status: int, message: str = "") -> RestResponse:
     """The answer to what the server itself refused."""
     try:
         usual = HTTPStatus(status).phrase
     except ValueError:
         usual = "Refused"
     code = _CODES.get(status, "internal" if status >= 500 else "invalid_request")
-    return Answer(status, _error(code, message or f"{usual}."))
+    return RestResponse(status, _error(code, message or f"{usual}."))
 
 
-def invoked(result: ToolResult, value: Any, *, is_http: bool) -> Answer:
+def invoked(result: ToolResult, value: Any, *, is_http: bool) -> RestResponse:
     """What an invoke gave, `value` being the data as it leaves; `meta` is there only where it breaks its schema."""
     if result.error is None:
         found = result.meta.get("mismatch")
-        return Answer(200, {"ok": True, "value": value, **({"meta": {"mismatch": found}} if found else {})})
+        return RestResponse(200, {"ok": True, "value": value, **({"meta": {"mismatch": found}} if found else {})})
     return of_failure(result.error, is_http=is_http)
 
 
-def of_failure(failure: Failure, *, is_http: bool) -> Answer:
+def of_failure(failure: Failure, *, is_http: bool) -> RestResponse:
     """A failed call: refused by us, failed upstream, or failed by itself, which is an answer like any other."""
     error = {key: value for key, value in failure.to_dict().items() if key != "tool" or value}
     if failure.code == "execution_error" and failure.reason in _FROM_OUTSIDE:
-        return Answer(502 if is_http else 200, {"ok": False, "error": error})
-    return Answer(failure.status, {"ok": False, "error": error})
+        return RestResponse(502 if is_http else 200, {"ok": False, "error": error})
+    return RestResponse(failure.status, {"ok": False, "error": error})
 
 
 def _error(code: str, message: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from onetool_ipy.faces.rest.bodies import (
     TrustBody,
     TrustState,
 )
-from onetool_ipy.faces.rest.request import Answer, Param, Request
+from onetool_ipy.faces.rest.request import QueryParam, RestRequest, RestResponse
 
 __all__ = ["PREFIX", "PROJECT", "ROUTES", "Route", "by_path", "openapi"]
 
@@ -68,7 +68,7 @@ _SCHEMAS: dict[str, Json] = {
 }
 
 
-def openapi(routes: Iterable[Route], project: Param) -> Json:
+def openapi(routes: Iterable[Route], project: QueryParam) -> Json:
     """The document."""
     listed = list(routes)
     models = _models(listed)
@@ -101,7 +101,7 @@ def _models(routes: Iterable[Route]) -> list[type[BaseModel]]:
     return list(dict.fromkeys(model for model in found if isinstance(model, type) and issubclass(model, BaseModel)))
 
 
-def _operation(route: Route, project: Param, refs: _Refs) -> Json:
+def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
     statuses = _ALWAYS | {
         status: _SOMETIMES.get(status, "Refused.") for status in route.failures if status not in _ALWAYS
     }
@@ -127,7 +127,7 @@ def _path_parameters(path: str) -> list[Json]:
     return [{"name": name, "in": "path", "required": True, **_PLACES[name]} for name in names]
 
 
-def _query_parameter(param: Param) -> Json:
+def _query_parameter(param: QueryParam) -> Json:
     found: Json = {"name": param.name, "in": "query", "description": param.about, "schema": _SCHEMAS[param.kind]}
     return {**found, "required": True} if param.is_required else found
 
@@ -141,7 +141,7 @@ def _content(schema: Json | None) -> Json:
 
 
 PREFIX = "/onetool"
-PROJECT = Param(
+PROJECT = QueryParam(
     "project", "text", "The project's folder, inside the folder that the server serves; by default that one."
 )
 
@@ -155,9 +155,9 @@ class Route(NamedTuple):
     path: str
     operation: str
     about: str
-    run: Callable[[Request], Answer] | Callable[[Request], Awaitable[Answer]]
+    run: Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[RestResponse]]
     success: dict[int, Any]
-    query: tuple[Param, ...] = ()
+    query: tuple[QueryParam, ...] = ()
     body: Any = None
     action: Action = "write"
     failures: tuple[int, ...] = ()
@@ -172,23 +172,23 @@ def by_path() -> dict[str, dict[str, Route]]:
     return found
 
 
-def _document(asked: Request) -> Answer:  # noqa: ARG001 - the shape of every operation
-    return Answer(200, openapi(ROUTES, PROJECT))
+def _document(asked: RestRequest) -> RestResponse:  # noqa: ARG001 - the shape of every operation
+    return RestResponse(200, openapi(ROUTES, PROJECT))
 
 
 _BUNDLES = f"{PREFIX}/tools/bundles"
 _BUNDLE = f"{_BUNDLES}/{{bundleID}}"
 _TOOL = f"{_BUNDLE}/tools/{{toolSlug}}/version/{{version}}"
 
-_DISABLED = Param("includeDisabled", "switch", "Also what is switched off.")
-_SIZE = Param("pageSize", "number", "Rows of a page: 25 where none is given, at most 256.")
-_TOKEN = Param("pageToken", "text", "The nextPageToken of the page before.")
-_IDS = Param("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
-_TAGS = Param("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
-_CHECK = Param("checkSecrets", "switch", "Refuse a tool that sends a secret to a host that did not get it before.")
-_CONFIRM = Param("confirmSecrets", "list", "NAME=HOST for each secret that may go there; separated by commas.")
-_RECOMMENDED = Param("recommendedPageSize", "number", "As pageSize, which is taken too.")
-_Q = Param("q", "text", "What to look for; typos are forgiven.", is_required=True)
+_DISABLED = QueryParam("includeDisabled", "switch", "Also what is switched off.")
+_SIZE = QueryParam("pageSize", "number", "Rows of a page: 25 where none is given, at most 256.")
+_TOKEN = QueryParam("pageToken", "text", "The nextPageToken of the page before.")
+_IDS = QueryParam("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
+_TAGS = QueryParam("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
+_CHECK = QueryParam("checkSecrets", "switch", "Refuse a tool that sends a secret to a host that did not get it before.")
+_CONFIRM = QueryParam("confirmSecrets", "list", "NAME=HOST for each secret that may go there; separated by commas.")
+_RECOMMENDED = QueryParam("recommendedPageSize", "number", "As pageSize, which is taken too.")
+_Q = QueryParam("q", "text", "What to look for; typos are forgiven.", is_required=True)
 
 _HTTP_TOOL = {
     "displayName": "Get a user",

@@ -19,14 +19,14 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import ToolResult
-from onetool_ipy.llm.messages import Usage
+from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import markdown
 from onetool_ipy.render.result import Called, to_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["Answer", "AnswerCall", "AskFailed", "Calls", "StopReason", "bundle", "called", "summary"]
+__all__ = ["Answer", "AnswerCall", "AnswerCalls", "AskFailed", "StopReason", "bundle", "called", "summary"]
 
 _ENDINGS = {
     "max_steps": "ended after the last step (max_steps)",
@@ -119,7 +119,7 @@ class AnswerCall(Value):
         return f"AnswerCall({self.name} {values.safe_repr(self.args, 80)}: {values.cut(said, 200)})"
 
 
-class Calls(list[AnswerCall]):
+class AnswerCalls(list[AnswerCall]):
     """The calls of an answer, in order; `.df` has one row for each."""
 
     @property
@@ -153,7 +153,7 @@ class Answer:
         prompt: str,
         text: str = "",
         calls: Iterable[AnswerCall] = (),
-        usage: Usage | None = None,
+        usage: TokenUsage | None = None,
         stop_reason: StopReason = "done",
         session_context_updated: bool = False,
         error: CallFailure | None = None,
@@ -163,8 +163,8 @@ class Answer:
     ) -> None:
         self.prompt = prompt
         self.text = text
-        self.calls = Calls(calls)
-        self.usage = usage if usage is not None else Usage()
+        self.calls = AnswerCalls(calls)
+        self.usage = usage if usage is not None else TokenUsage()
         self.stop_reason: StopReason = stop_reason
         self.session_context_updated = session_context_updated
         self.error = error

@@ -25,9 +25,9 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 
 __all__ = [
+    "ApprovalReply",
     "Approvals",
     "Pending",
-    "Reply",
     "ask_person",
     "needs_yes",
     "question",
@@ -65,7 +65,7 @@ class Pending(NamedTuple):
     mark: str = ""
 
 
-class Reply(NamedTuple):
+class ApprovalReply(NamedTuple):
     """What the person said: the numbers (from 1) of the calls that may run, and whether for good."""
 
     chosen: frozenset[int]
@@ -135,24 +135,24 @@ def question(pending: Sequence[Pending]) -> str:
     return "\n".join(lines)
 
 
-def read_reply(text: str, count: int) -> Reply:
+def read_reply(text: str, count: int) -> ApprovalReply:
     """What was typed. What cannot be understood allows nothing."""
     word = " ".join(text.lower().replace("[", " ").replace("]", " ").split())
     always = word.startswith("always")
     rest = word.removeprefix("always").strip(" :,") if always else word
     everything = frozenset(range(1, count + 1))
     if rest in _ALL or (always and not rest):
-        return Reply(everything, always)
+        return ApprovalReply(everything, always)
     if rest in _NONE:
-        return Reply(frozenset())
+        return ApprovalReply(frozenset())
     if not _NUMBERS.fullmatch(rest):
-        return Reply(frozenset(), understood=False)
+        return ApprovalReply(frozenset(), understood=False)
     chosen: set[int] = set()
     for first, last in _RANGE.findall(rest):
         chosen.update(range(int(first), int(last or first) + 1))
     if not chosen or not chosen <= everything:
-        return Reply(frozenset(), understood=False)
-    return Reply(frozenset(chosen), always)
+        return ApprovalReply(frozenset(), understood=False)
+    return ApprovalReply(frozenset(chosen), always)
 
 
 def ask_person(text: str) -> str | None:

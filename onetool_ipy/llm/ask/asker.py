@@ -31,16 +31,16 @@ from onetool_ipy.core.tool import CallSource, Failure, ToolCall, ToolResult
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, needs_yes
-from onetool_ipy.llm.ask.calls import BadJson, Bounds, Runner, instructions
-from onetool_ipy.llm.ask.context import Desk, Watch
-from onetool_ipy.llm.ask.session import Limits, Meter, Session, size, trimmed
+from onetool_ipy.llm.ask.calls import BadJson, CallRunner, Preapproved, instructions
+from onetool_ipy.llm.ask.context import AskContext, AskListener
+from onetool_ipy.llm.ask.session import AskLimits, Meter, Session, size, trimmed
 from onetool_ipy.llm.ask.tools import Offering
-from onetool_ipy.llm.formats import Offer
+from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Message, Outcomes, System, Turn, User
 from onetool_ipy.llm.models import ModelClient
 from onetool_ipy.stores.cassettes import Cassette
 
-__all__ = ["Asker", "Talk", "as_call", "reply"]
+__all__ = ["AskRun", "Asker", "as_call", "reply"]
 
 
 def reply(
@@ -77,28 +77,28 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
     return values.map_text(value, change) if names else value
 
 
-class Talk:
+class AskRun:
     """One prompt and all that comes of it."""
 
     def __init__(
         self,
-        desk: Desk,
+        context: AskContext,
         model: ModelClient,
         session: Session,
         offering: Offering,
-        runner: Runner,
+        runner: CallRunner,
         meter: Meter,
         *,
-        watch: Watch,
+        listener: AskListener,
         streamed: bool = True,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._model = model
         self._session = session
         self._offering = offering
         self._runner = runner
         self._meter = meter
-        self._watch = watch
+        self._listener = listener
         self._streamed = streamed
         self._said: list[Message] = []
         self._partial = ""
@@ -109,7 +109,7 @@ class Talk:
     def have(self, prompt: str, *, is_kept: bool) -> Answer:
         """Ask, and give the answer whatever happens. `is_kept` says that a later ask sees the session."""
         self._said = [User(prompt)]
-        self._watch.began(self._model.name, self._session)
+        self._listener.began(self._model.name, self._session)
         try:
             stop = self._steps()
         except KeyboardInterrupt:
@@ -131,7 +131,7 @@ class Talk:
             model=self._model.name,
             seconds=self._meter.seconds,
         )
-        self._watch.ended(answer)
+        self._listener.ended(answer)
         return answer
 
     def _steps(self) -> StopReason:
@@ -163,28 +163,28 @@ class Talk:
     def _request(self, *, is_last: bool = False) -> Turn:
         specs = [] if is_last else self._offering.specs()
         tools = self._offering.offers(specs)
-        system = System(instructions(specs, self._desk.config.prompts, is_last=is_last))
-        budget = self._meter.limits.context_tokens * self._desk.config.settings.stats.chars_per_token
+        system = System(instructions(specs, self._context.config.prompts, is_last=is_last))
+        budget = self._meter.limits.context_tokens * self._context.config.settings.stats.chars_per_token
         messages = [system, *trimmed([*self._session.messages, *self._said], budget)]
         self._partial = ""
         turn: Any = self._complete(messages, tools)
         if not isinstance(turn, Turn) or not isinstance(turn.text, str):
-            shown = self._desk.mask(values.safe_repr(turn, 80))
+            shown = self._context.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
         if turn.text and not self._partial:
             self._partial = self._unshown = turn.text
         self._show_rest()
         self._meter.spend(turn, sum(size(message) for message in messages))
-        self._watch.replied(self._meter.usage)
+        self._listener.replied(self._meter.usage)
         if not turn.calls:
             self._said.append(turn)
             self._partial = ""
         return turn
 
-    def _complete(self, messages: Sequence[Message], tools: Sequence[Offer]) -> Turn:
+    def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool]) -> Turn:
         on_text = self._heard if self._streamed else None
         left_s = max(self._meter.left_s, 0.1)
-        cassette = self._desk.replays.active
+        cassette = self._context.replays.active
         try:
             if cassette is None:
                 return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
@@ -193,22 +193,22 @@ class Talk:
         except OneToolError:
             raise
         except Exception as exc:  # a client of the user's own may raise anything
-            said = self._desk.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
+            said = self._context.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
             raise ExecutionFailed(said) from exc
 
     def _heard(self, piece: str) -> None:
         """Hand on what the model said, masked; what may be the beginning of a secret waits for what comes after it."""
         self._partial += piece
         said = self._unshown + piece
-        end = self._desk.config.secrets.settled(said)
+        end = self._context.config.secrets.settled(said)
         self._unshown = said[end:]
         if end:
-            self._watch.text(self._desk.mask(said[:end]))
+            self._listener.text(self._context.mask(said[:end]))
 
     def _show_rest(self) -> None:
         rest, self._unshown = self._unshown, ""
         if rest:
-            self._watch.text(self._desk.mask(rest))
+            self._listener.text(self._context.mask(rest))
 
     def _broken(self, exc: CallFailure, stop: StopReason) -> StopReason:
         details: Any = exc.details
@@ -249,10 +249,10 @@ _MAX_STEPS = 1000
 class Asker:
     """Asks models on behalf of one toolbox."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, context: AskContext) -> None:
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
-        self._desk = desk
+        self._context = context
         self._approvals = Approvals()
 
     def __call__(
@@ -265,16 +265,16 @@ class Asker:
         max_steps: int | None = None,
         approve: Sequence[str] | str | None = None,
         session: str | Session | None = None,
-        watch: Watch | None = None,
+        listener: AskListener | None = None,
     ) -> Answer:
         """Ask a model. What is None is as the settings under `ask` say."""
         _require_prompt(prompt)
-        desk, settings = self._desk, self._desk.config.settings.ask
-        watch = watch or Watch()
+        context, settings = self._context, self._context.config.settings.ask
+        listener = listener or AskListener()
         given = settings.tool_allow if tool_allow is None else tool_allow
-        allow: Sequence[str] | None = tools.allow_list(given, desk.shortcuts)
+        allow: Sequence[str] | None = tools.allow_list(given, context.shortcuts)
         is_on = settings.with_tools if with_tools is None else with_tools
-        limits = Limits(
+        limits = AskLimits(
             max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
             max_calls=settings.max_calls,
             max_tokens=settings.max_tokens,
@@ -282,14 +282,20 @@ class Asker:
             context_tokens=settings.context_tokens,
         )
         talking = self.session(session)
-        client = desk.model(model)
+        client = context.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow
-        offering = tools.Offering(desk.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
-        meter = Meter(limits, desk.config.settings.stats.chars_per_token)
-        runner = Runner(
-            desk, talking, offering, meter, approvals=self._approvals, bounds=self._bounds(approve), watch=watch
+        offering = tools.Offering(context.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
+        meter = Meter(limits, context.config.settings.stats.chars_per_token)
+        runner = CallRunner(
+            context,
+            talking,
+            offering,
+            meter,
+            approvals=self._approvals,
+            bounds=self._bounds(approve),
+            listener=listener,
         )
-        talk = Talk(desk, client, talking, offering, runner, meter, watch=watch, streamed=settings.stream)
+        talk = AskRun(context, client, talking, offering, runner, meter, listener=listener, streamed=settings.stream)
         self.last = talk.have(prompt, is_kept=session is not None)
         return self.last
 
@@ -299,7 +305,7 @@ class Asker:
         *,
         source: CallSource,
         tool_allow: Sequence[str] | str | None = None,
-        watch: Watch | None = None,
+        listener: AskListener | None = None,
         approve: Sequence[str] | str | None = None,
     ) -> Answer | None:
         """Run the tool that a person typed as `tool:NAME {json}`; None for any other prompt.
@@ -310,10 +316,10 @@ class Asker:
         asked = _DIRECT.fullmatch(prompt)
         if asked is None:
             return None
-        given = self._desk.config.settings.ask.tool_allow if tool_allow is None else tool_allow
-        allow = tools.allow_list(given, self._desk.shortcuts)
+        given = self._context.config.settings.ask.tool_allow if tool_allow is None else tool_allow
+        allow = tools.allow_list(given, self._context.shortcuts)
         bounds = None if approve is None else self._bounds(approve)
-        self.last = self._direct(asked, allow, bounds, watch or Watch(), source)
+        self.last = self._direct(asked, allow, bounds, listener or AskListener(), source)
         return self.last
 
     def session(self, which: str | Session | None) -> Session:
@@ -328,7 +334,7 @@ class Asker:
 
     def _narrowed(self, prompt: str, allow: Sequence[str] | None) -> Sequence[str] | None:
         """The allow-list, cut down to what the prompt names with `+`."""
-        named = tools.mentioned(prompt, self._desk.registry, self._desk.shortcuts)
+        named = tools.mentioned(prompt, self._context.registry, self._context.shortcuts)
         if named is None:
             return allow
         for name in named:
@@ -339,55 +345,55 @@ class Asker:
                 )
         return tuple(named)
 
-    def _bounds(self, approve: Sequence[str] | str | None) -> Bounds:
-        desk = self._desk
-        place = desk.config.user_state / "approvals.json"
-        settled = cache(partial(_standing, desk.config.home))
-        given = tools.allow_list(approve, desk.shortcuts)
+    def _bounds(self, approve: Sequence[str] | str | None) -> Preapproved:
+        context = self._context
+        place = context.config.user_state / "approvals.json"
+        settled = cache(partial(_standing, context.config.home))
+        given = tools.allow_list(approve, context.shortcuts)
         if not given:
-            return Bounds({}, settled, place)
-        known = [*desk.registry.list(), *desk.registry.versions()]
+            return Preapproved({}, settled, place)
+        known = [*context.registry.list(), *context.registry.versions()]
         specs = [spec for spec in known if names.allowed(spec.name, given)]
-        return Bounds(self._approvals.given(specs, given, place), settled, place)
+        return Preapproved(self._approvals.given(specs, given, place), settled, place)
 
     def _direct(
         self,
         asked: re.Match[str],
         allow: Sequence[str] | None,
-        bounds: Bounds | None,
-        watch: Watch,
+        bounds: Preapproved | None,
+        listener: AskListener,
         source: CallSource,
     ) -> Answer:
         """Run one tool as it was asked for by name."""
-        desk, name = self._desk, asked["name"]
-        (name,) = tools.allow_list([name], desk.shortcuts) or (name,)
-        call_id = desk.new_id()
+        context, name = self._context, asked["name"]
+        (name,) = tools.allow_list([name], context.shortcuts) or (name,)
+        call_id = context.new_id()
         args, why = _arguments(asked["args"] or asked["glued"] or "{}", name)
         if why is None and bounds is not None:
             why = self._unapproved(name, args, bounds)
-        watch.calling(1, name, args)
+        listener.calling(1, name, args)
         if why is not None:
             meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
             result = ToolResult(False, error=Failure.of(why, name), meta=meta)
         else:
-            result = desk.executor.call(ToolCall(call_id, name, args, source), allow=allow)
+            result = context.executor.call(ToolCall(call_id, name, args, source), allow=allow)
         name = str(result.meta.get("tool", name))
-        sent = values.map_text(desk.outgoing(result), desk.mask) if result.ok else None
+        sent = values.map_text(context.outgoing(result), context.mask) if result.ok else None
         made = AnswerCall(call_id, name, args, result, sent)
-        watch.called(1, made)
+        listener.called(1, made)
         said = values.to_text(sent) if result.error is None else result.error.message
         answer = Answer(prompt=asked.string, text=said, calls=[made])
-        watch.ended(answer)
+        listener.ended(answer)
         return answer
 
-    def _unapproved(self, name: str, args: Any, bounds: Bounds) -> CallFailure | None:
+    def _unapproved(self, name: str, args: Any, bounds: Preapproved) -> CallFailure | None:
         """Why a tool must not run without a yes; the executor tells of one that is not there."""
         try:
-            spec = self._desk.registry.require(name)
+            spec = self._context.registry.require(name)
         except CallFailure:
             return None
         if (
-            not needs_yes(spec, args, self._desk.config)
+            not needs_yes(spec, args, self._context.config)
             or self._approvals.state(spec.name, spec.fingerprint, *bounds) == "allowed"
         ):
             return None

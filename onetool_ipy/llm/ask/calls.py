@@ -22,12 +22,12 @@ from onetool_ipy.core.tool import Failure, ToolCall, ToolResult, ToolSpec
 from onetool_ipy.llm.ask import approval
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, Pending
-from onetool_ipy.llm.ask.context import Desk, Watch
+from onetool_ipy.llm.ask.context import AskContext, AskListener
 from onetool_ipy.llm.ask.session import Meter, OverLimit, Repeated, Session, signature, size
 from onetool_ipy.llm.ask.tools import Offering
 from onetool_ipy.llm.messages import Call, Outcome, Outcomes
 
-__all__ = ["LAST_REQUEST", "Bounds", "Done", "Runner", "content_of", "instructions"]
+__all__ = ["LAST_REQUEST", "CallRunner", "Preapproved", "TurnResult", "content_of", "instructions"]
 
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
@@ -73,7 +73,7 @@ class BadJson(InvalidArgs):
     reason = "json"
 
 
-class Bounds(NamedTuple):
+class Preapproved(NamedTuple):
     """What one ask may run without a question: `given` by name and fingerprint, `settled` by the user's own settings.
 
     `place` is the file of the fingerprints that were allowed by the settings.
@@ -94,7 +94,7 @@ class _Plan(NamedTuple):
     mark: str = ""
 
 
-class Done(NamedTuple):
+class TurnResult(NamedTuple):
     """What a turn's calls gave. `stopped` is why the ask should end, `interrupted` that Stop came."""
 
     outcomes: Outcomes
@@ -102,32 +102,32 @@ class Done(NamedTuple):
     interrupted: bool = False
 
 
-class Runner:
+class CallRunner:
     """Runs the calls of one ask."""
 
     def __init__(
         self,
-        desk: Desk,
+        context: AskContext,
         session: Session,
         offering: Offering,
         meter: Meter,
         *,
         approvals: Approvals,
-        bounds: Bounds,
-        watch: Watch,
+        bounds: Preapproved,
+        listener: AskListener,
     ) -> None:
         self.made: list[AnswerCall] = []
         self._outcomes: list[Outcome] = []
         self._ids: set[str] = set()
-        self._desk = desk
+        self._context = context
         self._session = session
         self._offering = offering
         self._meter = meter
         self._approvals = approvals
         self._bounds = bounds
-        self._watch = watch
+        self._listener = listener
 
-    def run(self, calls: Sequence[Call], *, limit: str | None = None) -> Done:
+    def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run what may run of a turn's calls; with `limit` none, for that reason."""
         first = len(self.made)
         plans: list[_Plan] = []
@@ -139,8 +139,8 @@ class Runner:
                 self._one(plan)
         except KeyboardInterrupt:
             self._fill(calls[len(self.made) - first :])
-            return Done(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
-        return Done(Outcomes(tuple(self._outcomes[first:])), stopped)
+            return TurnResult(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
+        return TurnResult(Outcomes(tuple(self._outcomes[first:])), stopped)
 
     def _plans(self, calls: Sequence[Call], limit: str | None) -> tuple[list[_Plan], str]:
         named = [(call, self._name_of(call)) for call in calls]
@@ -166,11 +166,11 @@ class Runner:
         if known is not None:
             return known
         try:
-            target = self._desk.shortcuts.find(call.wire_name) if isinstance(call.wire_name, str) else None
+            target = self._context.shortcuts.find(call.wire_name) if isinstance(call.wire_name, str) else None
         except OneToolError:  # an alias that leads back to itself
             target = None
         name = target if isinstance(target, str) else str(call.wire_name)
-        spec = self._desk.registry.find(name)
+        spec = self._context.registry.find(name)
         return values.cut(name, _MAX_SHOWN) if spec is None else spec.name
 
     def _judged(self, call: Call, name: str) -> _Plan:
@@ -195,26 +195,26 @@ class Runner:
 
     def _as_written(self, name: str) -> ToolSpec | None:
         """The tool as files and records have it now. Nothing of it is imported: nobody has said yes yet."""
-        spec = self._desk.registry.find(name)
+        spec = self._context.registry.find(name)
         return None if spec is None else spec.as_written()
 
     def _live(self, spec: ToolSpec) -> ToolSpec:
         """The tool as its code has it now; foreign code may run for that, so it has a limit."""
         if spec.live is None:
             return spec
-        found: ToolSpec = self._desk.executor.workers.run(spec.live, self._desk.config.settings.timeouts.local_s)
+        found: ToolSpec = self._context.executor.workers.run(spec.live, self._context.config.settings.timeouts.local_s)
         return found
 
     def _by_executor(self, name: str, args: dict[str, Any]) -> ToolResult:
         """The executor's own refusal, which is logged as a failed call; with nothing allowed nothing can run."""
-        return self._desk.executor.call(ToolCall(self._desk.new_id(), name, args, "model"), allow=())
+        return self._context.executor.call(ToolCall(self._context.new_id(), name, args, "model"), allow=())
 
     # One question for all calls of a turn that need a yes.
 
     def _approved(self, plans: list[_Plan]) -> list[_Plan]:
         waiting: dict[int, Pending] = {}
         for number, plan in enumerate(plans):
-            if plan.spec is not None and approval.needs_yes(plan.spec, plan.call.arguments, self._desk.config):
+            if plan.spec is not None and approval.needs_yes(plan.spec, plan.call.arguments, self._context.config):
                 state = self._approvals.state(plan.name, plan.mark, *self._bounds)
                 if state == "allowed":
                     continue
@@ -225,10 +225,10 @@ class Runner:
         if not waiting:
             return plans
         pending = list(waiting.values())
-        text = self._desk.mask(approval.question(pending))
+        text = self._context.mask(approval.question(pending))
         with self._meter.waiting():
-            typed = self._watch.question(text)
-        reply = approval.Reply(frozenset()) if typed is None else approval.read_reply(typed, len(pending))
+            typed = self._listener.question(text)
+        reply = approval.ApprovalReply(frozenset()) if typed is None else approval.read_reply(typed, len(pending))
         for number, (index, one) in enumerate(waiting.items(), start=1):
             if number not in reply.chosen:
                 why = _not_approved(one, pending, typed, reply)
@@ -240,7 +240,7 @@ class Runner:
     def _unfit(self, spec: ToolSpec, args: Any) -> CallFailure | None:
         """Why a call cannot run with these arguments, by its schema alone: a converter is code of the tool."""
         try:
-            spec.replace(converters={}).checker.check(args, spec.name, self._desk.mask)
+            spec.replace(converters={}).checker.check(args, spec.name, self._context.mask)
         except CallFailure as exc:
             return exc
         except OneToolError as exc:
@@ -252,7 +252,7 @@ class Runner:
     def _one(self, plan: _Plan) -> None:
         number = len(self.made) + 1
         args = plan.call.arguments
-        self._watch.calling(number, plan.name, args)
+        self._listener.calling(number, plan.name, args)
         result = plan.refusal if plan.refusal is not None else self._result(plan, _dict(args))
         self._note(number, plan.call, plan.name, result)
 
@@ -271,8 +271,8 @@ class Runner:
         if found is not None and (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = self._session.key_of(spec, args)
-        call = ToolCall(self._desk.new_id(), plan.name, args, "model")
-        result = self._desk.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
+        call = ToolCall(self._context.new_id(), plan.name, args, "model")
+        result = self._context.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
         self._session.keep(spec, args, key, result)
         return result
 
@@ -282,7 +282,7 @@ class Runner:
 
     def _timeout(self, spec: ToolSpec) -> float | None:
         """The time that is left to the ask, where that is less than the tool's own limit."""
-        usual = spec.timeout_s if spec.timeout_s is not None else self._desk.config.settings.timeouts.local_s
+        usual = spec.timeout_s if spec.timeout_s is not None else self._context.config.settings.timeouts.local_s
         return max(self._meter.left_s, 0.05) if self._meter.left_s < usual else None
 
     def _searched(self, name: str, args: dict[str, Any]) -> ToolResult:
@@ -294,19 +294,19 @@ class Runner:
     # Outcomes.
 
     def _note(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        sent = values.map_text(self._desk.outgoing(result), self._desk.mask) if result.ok else None
+        sent = values.map_text(self._context.outgoing(result), self._context.mask) if result.ok else None
         if result.ok and result.handle is not None:
             self._session.handles[result.handle] = None
         if result.ok:
             self._session.used[name] = None
-        content = values.map_text(content_of(name, result, sent), self._desk.mask)
+        content = values.map_text(content_of(name, result, sent), self._context.mask)
         outcome = Outcome(call, content, is_error=not result.ok)
         tokens = self._meter.tokens(size(Outcomes((outcome,))))
         is_tool = not self._offering.is_search(name)
         made = AnswerCall(self._distinct(call.id), name, call.arguments, result, sent, tokens, is_tool)
         self._outcomes.append(outcome)
         self.made.append(made)
-        self._watch.called(number, made)
+        self._listener.called(number, made)
 
     def _fill(self, calls: Sequence[Call]) -> None:
         """Stop came: the call that ran and those behind it are cancelled, so that none stands without an outcome."""
@@ -328,10 +328,12 @@ class Runner:
         return ToolResult(False, error=Failure.of(why, name), meta=self._meta(name))
 
     def _meta(self, name: str) -> dict[str, Any]:
-        return {"tool": name, "call_id": self._desk.new_id(), "source": "model", "duration_ms": 0.0}
+        return {"tool": name, "call_id": self._context.new_id(), "source": "model", "duration_ms": 0.0}
 
 
-def _not_approved(one: Pending, pending: Sequence[Pending], typed: str | None, reply: approval.Reply) -> NotApproved:
+def _not_approved(
+    one: Pending, pending: Sequence[Pending], typed: str | None, reply: approval.ApprovalReply
+) -> NotApproved:
     name = one.spec.name
     if typed is not None:
         if not reply.understood:

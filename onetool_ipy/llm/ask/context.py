@@ -14,13 +14,13 @@ from onetool_ipy.stores.cassettes import Replays
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall
     from onetool_ipy.llm.ask.session import Session
-    from onetool_ipy.llm.messages import Usage
+    from onetool_ipy.llm.messages import TokenUsage
     from onetool_ipy.llm.models import ModelClient
 
-__all__ = ["Desk", "Watch"]
+__all__ = ["AskContext", "AskListener"]
 
 
-class Desk(Protocol):
+class AskContext(Protocol):
     """The toolbox as `ask` sees it."""
 
     @property
@@ -57,7 +57,7 @@ class Desk(Protocol):
         """The text without secrets."""
 
 
-class Watch:
+class AskListener:
     """Hears of an ask as it goes on. Every method may be overridden; they are called in the asking thread."""
 
     def began(self, model: str, session: Session) -> None:
@@ -66,7 +66,7 @@ class Watch:
     def text(self, piece: str) -> None:
         """The model said some more, without secrets; a piece may come late, with the one after it."""
 
-    def replied(self, usage: Usage) -> None:
+    def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is what was spent so far."""
 
     def calling(self, number: int, name: str, args: Any) -> None:

@@ -23,10 +23,10 @@ from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolResult, ToolSpec
-from onetool_ipy.llm.formats import Offer
-from onetool_ipy.llm.messages import Message, Outcomes, System, Turn, Usage, User
+from onetool_ipy.llm.formats import OfferedTool
+from onetool_ipy.llm.messages import Message, Outcomes, System, TokenUsage, Turn, User
 
-__all__ = ["Limits", "Meter", "OverLimit", "Repeated", "Session", "signature", "size", "trimmed"]
+__all__ = ["AskLimits", "Meter", "OverLimit", "Repeated", "Session", "signature", "size", "trimmed"]
 
 _MAX_REPEATS = 3
 """So often the same call may run in one ask; a turn that asks only for such calls once more is not run."""
@@ -46,7 +46,7 @@ class Repeated(ExecutionFailed):
     status = 429
 
 
-class Limits(Value):
+class AskLimits(Value):
     """What one ask may do, and how much of a session is sent along."""
 
     max_steps: int = 5
@@ -59,10 +59,10 @@ class Limits(Value):
 class Meter:
     """Counts for one ask."""
 
-    def __init__(self, limits: Limits, chars_per_token: float) -> None:
+    def __init__(self, limits: AskLimits, chars_per_token: float) -> None:
         self.limits = limits
         self.calls = 0
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self._chars_per_token = chars_per_token
         self._began = time.monotonic()
         self._waited_s = 0.0
@@ -93,7 +93,7 @@ class Meter:
     def spend(self, turn: Turn, sent_chars: int) -> None:
         """Count a reply, by the provider's own numbers where it gives some."""
         said = len(turn.text) + sum(len(_written(call.arguments)) for call in turn.calls)
-        counted = turn.usage if turn.usage.total else Usage(self.tokens(sent_chars), self.tokens(said))
+        counted = turn.usage if turn.usage.total else TokenUsage(self.tokens(sent_chars), self.tokens(said))
         self.usage = self.usage + counted
 
     def reached(self) -> str | None:
@@ -146,7 +146,7 @@ class Session:
         """Add whole exchanges."""
         self.messages = (*self.messages, *said)
 
-    def offers(self, specs: Sequence[ToolSpec], known: Iterable[str]) -> list[Offer]:
+    def offers(self, specs: Sequence[ToolSpec], known: Iterable[str]) -> list[OfferedTool]:
         """The tools under their wire names; a name that was given once in this session stays."""
         wire = names.wire_names([*known, *(spec.name for spec in specs)])
         taken = {given: name for name, given in self._wire.items()}
@@ -158,7 +158,7 @@ class Session:
                 given = names.wire_names([spec.name, taken[given]])[spec.name]
             self._wire[spec.name] = given
             taken[given] = spec.name
-        return [Offer(self._wire[spec.name], spec.description, spec.parameters, spec.name) for spec in specs]
+        return [OfferedTool(self._wire[spec.name], spec.description, spec.parameters, spec.name) for spec in specs]
 
     def canonical(self, wire_name: str) -> str | None:
         """The tool that a model knows by this name, if it was told of one."""

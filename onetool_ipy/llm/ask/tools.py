@@ -16,7 +16,7 @@ from onetool_ipy.base.search import Index, did_you_mean
 from onetool_ipy.core.registry import Registry, entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.formats import Offer
+from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.snippets.definition import Shortcuts
 
 __all__ = ["MAX_OFFERED", "PAGER", "Offering", "allow_list", "mentioned"]
@@ -109,7 +109,7 @@ class Offering:
         chosen = set(list(dict.fromkeys(wanted))[:room])
         return self._with_pager([*(s for s in visible if s.name in chosen), self._search_spec(len(visible))])
 
-    def offers(self, specs: Sequence[ToolSpec]) -> list[Offer]:
+    def offers(self, specs: Sequence[ToolSpec]) -> list[OfferedTool]:
         """The tools under the names the model is given."""
         return self._session.offers(specs, (spec.name for spec in self._registry.list()))
 

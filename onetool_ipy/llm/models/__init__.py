@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onetool_ipy.base.background import Background
     from onetool_ipy.base.masking import Secrets
     from onetool_ipy.config.settings import Models
-    from onetool_ipy.llm.formats import Offer
+    from onetool_ipy.llm.formats import OfferedTool
     from onetool_ipy.llm.messages import Message, Turn
     from onetool_ipy.net import Road
 
@@ -43,7 +43,7 @@ class ModelClient(Protocol):
     def complete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,
@@ -55,7 +55,7 @@ class ModelClient(Protocol):
     async def acomplete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,
@@ -90,9 +90,9 @@ def open_model(
         near = did_you_mean(name, models.named)
         shown = f"No model '{values.cut(name, 80)}'." + (f" {near}" if near else "")
         raise UsageProblem(shown, hint=f"Configured: {listed}.")
-    from onetool_ipy.llm.models.client import Client
+    from onetool_ipy.llm.models.client import HttpModelClient
 
-    return Client(chosen, secrets=secrets, road=road, background=background)
+    return HttpModelClient(chosen, secrets=secrets, road=road, background=background)
 
 
 _HOW_TO = """Write in onetool.yaml, then run ot.reload():

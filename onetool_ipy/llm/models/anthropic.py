@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.llm.formats import Offer, declare
-from onetool_ipy.llm.messages import Message, Outcomes, Stop, Turn, Usage, User
+from onetool_ipy.llm.formats import OfferedTool, declare
+from onetool_ipy.llm.messages import Message, Outcomes, Stop, TokenUsage, Turn, User
 from onetool_ipy.llm.models.wire import (
-    Ask,
-    Reading,
+    ModelRequest,
+    ReplyReader,
     arguments_of,
     as_json_object,
     base_of,
@@ -40,14 +40,14 @@ class Anthropic:
     needs_key = True
     is_sse = True
 
-    def url(self, ask: Ask) -> str:
+    def url(self, ask: ModelRequest) -> str:
         base = base_of(ask.base_url, version="", endpoints=("/messages", "/v1"))
         return f"{base}/v1/messages"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": _VERSION, **({} if key is None else {"x-api-key": key})}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ModelRequest) -> dict[str, Any]:
         out: dict[str, Any] = {
             "model": ask.model,
             "max_tokens": ask.max_tokens or ask.options.get("max_tokens", _MAX_TOKENS),
@@ -64,7 +64,7 @@ class Anthropic:
             out["stream"] = True
         return with_options(out, ask.options)
 
-    def reading(self, ask: Ask) -> Reading:
+    def reading(self, ask: ModelRequest) -> ReplyReader:
         return _Reading(ask)
 
 
@@ -102,19 +102,19 @@ def _blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
     return "", []
 
 
-def _called(messages: Sequence[Message]) -> list[Offer]:
+def _called(messages: Sequence[Message]) -> list[OfferedTool]:
     names = dict.fromkeys(call.wire_name for said in messages if isinstance(said, Turn) for call in said.calls)
-    return [Offer(name, "Not to be called now.", {"type": "object"}, name) for name in names]
+    return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
 
 
 def _tool_use(call_id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
 
 
-class _Reading(Reading):
+class _Reading(ReplyReader):
     provider = "anthropic"
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: ModelRequest) -> None:
         super().__init__(ask)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, str] = {}
@@ -178,4 +178,4 @@ class _Reading(Reading):
                 count(usage.get(key))
                 for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
             )
-            self.usage = Usage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)
+            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)

@@ -40,24 +40,33 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
-from onetool_ipy.llm.formats import Offer
+from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Message, Turn
 from onetool_ipy.llm.models import DEADLINE_S, OnText
 from onetool_ipy.llm.models.anthropic import Anthropic
 from onetool_ipy.llm.models.gemini import Gemini
 from onetool_ipy.llm.models.ollama import Ollama
 from onetool_ipy.llm.models.openai import OpenAi
-from onetool_ipy.llm.models.wire import Ask, Pieces, Reading, Wire, may_pass, refused, rules_for, words_of
+from onetool_ipy.llm.models.wire import (
+    ModelRequest,
+    ReplyReader,
+    StreamDecoder,
+    WireFormat,
+    may_pass,
+    refused,
+    rules_for,
+    words_of,
+)
 from onetool_ipy.net import Reply, Retry, Road
 from onetool_ipy.net.errors import Broken
 
 if TYPE_CHECKING:
     from onetool_ipy.net import Stream
 
-__all__ = ["Client", "default_url"]
+__all__ = ["HttpModelClient", "default_url"]
 
 
-_WIRES: Mapping[str, Callable[[], Wire]] = {
+_WIRES: Mapping[str, Callable[[], WireFormat]] = {
     "openai": OpenAi,
     "ollama": Ollama,
     "gemini": Gemini,
@@ -74,7 +83,7 @@ def default_url(provider: str) -> str:
 _TRIES = 3
 
 
-class Client:
+class HttpModelClient:
     """A configured model that can be asked."""
 
     def __init__(
@@ -97,7 +106,7 @@ class Client:
     def complete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,
@@ -119,7 +128,7 @@ class Client:
     async def acomplete(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Offer] = (),
+        tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
         deadline_s: float = DEADLINE_S,
@@ -138,14 +147,14 @@ class Client:
         return f"<Client {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
 
     def _ask(
-        self, messages: Sequence[Message], tools: Sequence[Offer], on_text: OnText | None, max_tokens: int | None
-    ) -> Ask:
+        self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, max_tokens: int | None
+    ) -> ModelRequest:
         url = self.model.base_url or self._wire.default_url
-        return Ask(
+        return ModelRequest(
             url, self.model.model, tuple(messages), tuple(tools), max_tokens, on_text is not None, self.model.options
         )
 
-    async def _talk(self, ask: Ask, deadline_s: float, line: _Line) -> AsyncGenerator[str | Turn, None]:
+    async def _talk(self, ask: ModelRequest, deadline_s: float, line: _Line) -> AsyncGenerator[str | Turn, None]:
         """The pieces of text as they come, where it is streamed; at last the turn."""
         until = time.monotonic() + deadline_s
         attempt = 0
@@ -169,7 +178,7 @@ class Client:
                 raise self._told(exc, reading) from None
             await self._retry.sleep(wait_s)
 
-    def _sent(self, ask: Ask, until: float, deadline_s: float) -> Stream:
+    def _sent(self, ask: ModelRequest, until: float, deadline_s: float) -> Stream:
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise CallTimeout(f"No answer from the model '{self.name}' within {deadline_s:g} s.")
@@ -207,7 +216,9 @@ class Client:
         wait_s = self._retry.wait_s(attempt, reply.headers)
         return wait_s if time.monotonic() + wait_s < until else None
 
-    async def _read(self, reply: Stream, ask: Ask, reading: Reading, attempt: int) -> AsyncGenerator[str, None]:
+    async def _read(
+        self, reply: Stream, ask: ModelRequest, reading: ReplyReader, attempt: int
+    ) -> AsyncGenerator[str, None]:
         """Read a reply, whole or piece by piece; gives the new text of each."""
         if reply.status >= 300:
             raise refused(self.model, await _rest(reply), attempt)
@@ -216,7 +227,7 @@ class Client:
             if ask.is_streamed and reading.text:  # a server that does not stream
                 yield reading.text
             return
-        pieces = Pieces(is_sse=self._wire.is_sse)
+        pieces = StreamDecoder(is_sse=self._wire.is_sse)
         reading.has_begun = True
         async with aclosing(reply.alines()) as lines:  # type: ignore[type-var]  # an async generator has aclose
             async for line in lines:
@@ -242,7 +253,7 @@ class Client:
             raise ExecutionFailed(f"The model '{self.name}' failed: {said}")
         return data
 
-    def _told(self, exc: CallFailure, reading: Reading) -> CallFailure:
+    def _told(self, exc: CallFailure, reading: ReplyReader) -> CallFailure:
         """The failure with what had been said before it, without secrets."""
         mask = self._secrets.mask
         exc.message, exc.hint = mask(exc.message), mask(exc.hint)

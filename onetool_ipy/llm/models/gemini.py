@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import quote
 
 from onetool_ipy.base.errors import InvalidOutput
-from onetool_ipy.llm.formats import Offer, object_schema
-from onetool_ipy.llm.messages import Message, Outcome, Outcomes, Stop, Turn, Usage, User
+from onetool_ipy.llm.formats import OfferedTool, object_schema
+from onetool_ipy.llm.messages import Message, Outcome, Outcomes, Stop, TokenUsage, Turn, User
 from onetool_ipy.llm.models.wire import (
-    Ask,
-    Reading,
+    ModelRequest,
+    ReplyReader,
     arguments_of,
     as_json_object,
     base_of,
@@ -38,7 +38,7 @@ class Gemini:
     needs_key = True
     is_sse = True
 
-    def url(self, ask: Ask) -> str:
+    def url(self, ask: ModelRequest) -> str:
         model = quote(ask.model.removeprefix("models/"), safe="")
         method = "streamGenerateContent?alt=sse" if ask.is_streamed else "generateContent"
         return f"{base_of(ask.base_url, version='v1beta', endpoints=('/models',))}/models/{model}:{method}"
@@ -46,7 +46,7 @@ class Gemini:
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"x-goog-api-key": key}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ModelRequest) -> dict[str, Any]:
         out: dict[str, Any] = {"contents": _contents(ask.messages)}
         if system := system_text(ask.messages):
             out["systemInstruction"] = {"parts": [{"text": system}]}
@@ -57,11 +57,11 @@ class Gemini:
             out["generationConfig"] = config
         return out
 
-    def reading(self, ask: Ask) -> Reading:
+    def reading(self, ask: ModelRequest) -> ReplyReader:
         return _Reading(ask)
 
 
-def _declared(tool: Offer) -> dict[str, Any]:
+def _declared(tool: OfferedTool) -> dict[str, Any]:
     """A tool by its raw JSON Schema; one without arguments has none."""
     out: dict[str, Any] = {"name": tool.name, "description": tool.description}
     schema = object_schema(tool.parameters)
@@ -114,10 +114,10 @@ def _response(outcome: Outcome, given: Collection[object]) -> dict[str, Any]:
     return {**named, "name": outcome.call.wire_name, "response": content}
 
 
-class _Reading(Reading):
+class _Reading(ReplyReader):
     provider = "gemini"
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: ModelRequest) -> None:
         super().__init__(ask)
         self._parts: list[dict[str, Any]] = []
 
@@ -136,7 +136,7 @@ class _Reading(Reading):
                 self.is_over = True
         if isinstance(usage := data.get("usageMetadata"), dict):
             written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-            self.usage = Usage(count(usage.get("promptTokenCount")), written)
+            self.usage = TokenUsage(count(usage.get("promptTokenCount")), written)
         self.text += new
         return new
 

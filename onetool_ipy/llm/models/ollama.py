@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from onetool_ipy.llm.formats import declare
-from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
+from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, TokenUsage, Turn, User
 from onetool_ipy.llm.models.wire import (
-    Ask,
-    Reading,
+    ModelRequest,
+    ReplyReader,
     arguments_of,
     as_json_object,
     base_of,
@@ -33,13 +33,13 @@ class Ollama:
     needs_key = False
     is_sse = False
 
-    def url(self, ask: Ask) -> str:
+    def url(self, ask: ModelRequest) -> str:
         return base_of(ask.base_url, version="", endpoints=("/chat", "/api", "/v1")) + "/api/chat"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ModelRequest) -> dict[str, Any]:
         out: dict[str, Any] = {
             "model": ask.model,
             "messages": [line for message in ask.messages for line in _lines(message)],
@@ -52,7 +52,7 @@ class Ollama:
             out["options"] = inner
         return with_options(out, {key: ask.options[key] for key in ask.options if key in _ABOVE})
 
-    def reading(self, ask: Ask) -> Reading:
+    def reading(self, ask: ModelRequest) -> ReplyReader:
         return _Reading(ask)
 
 
@@ -73,7 +73,7 @@ def _lines(message: Message) -> list[dict[str, Any]]:
             return [{"role": "tool", "tool_name": one.call.wire_name, "content": said_text(one)} for one in items]
 
 
-class _Reading(Reading):
+class _Reading(ReplyReader):
     provider = "ollama"
 
     def whole(self, data: dict[str, Any]) -> None:
@@ -89,6 +89,6 @@ class _Reading(Reading):
         if data.get("done"):
             self.is_over = self.is_ended = True
             self.stop = _STOPS.get(data.get("done_reason") or "stop", "other")
-            self.usage = Usage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
+            self.usage = TokenUsage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
         self.text += new
         return new

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from onetool_ipy.llm.formats import declare
-from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, Turn, Usage, User
+from onetool_ipy.llm.messages import Message, Outcomes, Stop, System, TokenUsage, Turn, User
 from onetool_ipy.llm.models.wire import (
-    Ask,
-    Reading,
+    ModelRequest,
+    ReplyReader,
     arguments_of,
     as_json_object,
     base_of,
@@ -38,13 +38,13 @@ class OpenAi:
     needs_key = True
     is_sse = True
 
-    def url(self, ask: Ask) -> str:
+    def url(self, ask: ModelRequest) -> str:
         return base_of(ask.base_url, version="v1", endpoints=("/chat/completions",)) + "/chat/completions"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
-    def body(self, ask: Ask) -> dict[str, Any]:
+    def body(self, ask: ModelRequest) -> dict[str, Any]:
         out: dict[str, Any] = {
             "model": ask.model,
             "messages": [line for message in ask.messages for line in _lines(message)],
@@ -58,7 +58,7 @@ class OpenAi:
             out |= {"stream": True, "stream_options": {"include_usage": True}}
         return with_options(out, ask.options)
 
-    def reading(self, ask: Ask) -> Reading:
+    def reading(self, ask: ModelRequest) -> ReplyReader:
         return _Reading(ask)
 
 
@@ -88,10 +88,10 @@ def _assistant(turn: Turn) -> dict[str, Any]:
     return out
 
 
-class _Reading(Reading):
+class _Reading(ReplyReader):
     provider = "openai"
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: ModelRequest) -> None:
         super().__init__(ask)
         self._open: dict[object, dict[str, str]] = {}
 
@@ -141,4 +141,4 @@ class _Reading(Reading):
 
     def _usage(self, data: dict[str, Any]) -> None:
         if isinstance(usage := data.get("usage"), dict):
-            self.usage = Usage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))
+            self.usage = TokenUsage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))

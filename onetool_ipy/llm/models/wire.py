@@ -31,8 +31,8 @@ from onetool_ipy.base.errors import (
     TooLarge,
 )
 from onetool_ipy.config.settings import Model
-from onetool_ipy.llm.formats import Offer
-from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, Turn, Usage
+from onetool_ipy.llm.formats import OfferedTool
+from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, TokenUsage, Turn
 from onetool_ipy.net import Reply
 from onetool_ipy.net.rules import is_passing
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from onetool_ipy.net import Rules
 
 __all__ = [
-    "Ask",
-    "Pieces",
-    "Reading",
-    "Wire",
+    "ModelRequest",
+    "ReplyReader",
+    "StreamDecoder",
+    "WireFormat",
     "arguments_of",
     "as_json_object",
     "base_of",
@@ -95,7 +95,7 @@ def rules_for(url: str) -> Rules:
 _END = "[DONE]"
 
 
-class Pieces:
+class StreamDecoder:
     """Fed with lines; gives objects. `is_over` once the server said that no more will come."""
 
     def __init__(self, *, is_sse: bool) -> None:
@@ -194,13 +194,13 @@ Json = dict[str, Any]
 _LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
 
 
-class Ask(NamedTuple):
+class ModelRequest(NamedTuple):
     """One request, in no provider's words."""
 
     base_url: str
     model: str
     messages: Sequence[Message]
-    tools: Sequence[Offer]
+    tools: Sequence[OfferedTool]
     max_tokens: int | None
     is_streamed: bool
     options: Mapping[str, Any] = MappingProxyType({})
@@ -215,7 +215,7 @@ def with_options(body: Json, options: Mapping[str, Any]) -> Json:
     return out
 
 
-class Wire(Protocol):
+class WireFormat(Protocol):
     """One provider's way of saying things."""
 
     provider: str
@@ -223,20 +223,20 @@ class Wire(Protocol):
     needs_key: bool
     is_sse: bool
 
-    def url(self, ask: Ask) -> str:
+    def url(self, ask: ModelRequest) -> str:
         """Where the request goes."""
 
     def headers(self, key: str | None) -> dict[str, str]:
         """How the key is shown, and what else a request must carry."""
 
-    def body(self, ask: Ask) -> Json:
+    def body(self, ask: ModelRequest) -> Json:
         """The request's body."""
 
-    def reading(self, ask: Ask) -> Reading:
+    def reading(self, ask: ModelRequest) -> ReplyReader:
         """A reader for the reply."""
 
 
-class Reading:
+class ReplyReader:
     """The reply as it comes: `whole` for one that is read at once, `piece` for each part of a streamed one.
 
     A subclass collects `text`, calls, `usage` and `stop`. It sets `is_over` when the turn is complete, without which a
@@ -245,10 +245,10 @@ class Reading:
 
     provider = ""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: ModelRequest) -> None:
         self.ask = ask
         self.text = ""
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.stop: Stop | None = None
         self.is_over = False
         self.is_ended = False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.tool import ToolResult
-from onetool_ipy.llm import ScriptedModel, Usage
+from onetool_ipy.llm import ScriptedModel, TokenUsage
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import Traces
@@ -68,7 +68,7 @@ def test_no_character_splits_the_line_of_a_cell(box: Toolbox, char: str) -> None
 
 
 def test_text_and_repr_say_what_it_is() -> None:
-    answer = Answer(prompt="p", text="Noon.", calls=[_call("time.now", 1)], usage=Usage(1000, 200))
+    answer = Answer(prompt="p", text="Noon.", calls=[_call("time.now", 1)], usage=TokenUsage(1000, 200))
 
     assert str(answer) == "Noon."
     assert repr(answer) == "<Answer done, 1 call, 1,200 tokens: 'Noon.'>"

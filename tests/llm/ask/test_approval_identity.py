@@ -27,11 +27,11 @@ def ask_twice(box: Toolbox, name: str, change: Change, args: Mapping[str, Any] |
     """Let a model call a tool that is allowed "always", change the tool, and let the model call it again."""
     person = Person("always", "none")
     call = (name, dict(args or {}))
-    first = box.ask("1", model=ScriptedModel([call, call, "ok"]), watch=person)
+    first = box.ask("1", model=ScriptedModel([call, call, "ok"]), listener=person)
     assert _reasons(first) == [None, None], first.to_dict()
     change()
 
-    second = box.ask("2", model=ScriptedModel([call, "ok"]), watch=person)
+    second = box.ask("2", model=ScriptedModel([call, "ok"]), listener=person)
 
     assert _reasons(second) == ["not_approved"]
     assert len(person.asked) == 2
@@ -96,9 +96,9 @@ def test_a_pack_file_is_not_imported_before_the_yes(make_box: MakeBox) -> None:
             assert not Path("imported").exists()
             return super().question(text)
 
-    refused = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), watch=Looking("none"))
+    refused = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("none"))
     was_imported = Path("imported").exists()
-    allowed = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), watch=Looking("all"))
+    allowed = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("all"))
 
     assert _reasons(refused) == ["not_approved"]
     assert not was_imported
@@ -116,7 +116,7 @@ def test_a_pack_file_that_is_edited_during_the_question_is_neither_run_nor_impor
             _pack("pass", "Path('evil').touch()")
             return "all"
 
-    answer = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), watch=Late())
+    answer = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Late())
 
     assert _reasons(answer) == ["not_approved"]
     assert not Path("evil").exists()
@@ -137,7 +137,7 @@ def test_always_is_for_the_tool_that_was_shown(make_box: MakeBox) -> None:
     person = Late("always", "none")
     model = ScriptedModel([("house.tidy", {}), ("house.tidy", {}), "ok"])
 
-    answer = box.ask("Go", model=model, watch=person)
+    answer = box.ask("Go", model=model, listener=person)
 
     assert _reasons(answer) == ["not_approved", "not_approved"]
     assert len(person.asked) == 2
@@ -150,11 +150,11 @@ def test_a_get_runs_unasked_until_it_is_a_delete(make_box: MakeBox) -> None:
         bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="Shop")
         box.bundles.put_tool(bundle.bundle_id, "look", "1", _record("GET", one.url("/a")))
         person = Person("none")
-        first = box.ask("1", model=ScriptedModel([("shop.look", {}), "ok"]), watch=person)
+        first = box.ask("1", model=ScriptedModel([("shop.look", {}), "ok"]), listener=person)
         box.bundles.patch_tool(bundle.bundle_id, "look", "1", enabled=False)
         box.bundles.put_tool(bundle.bundle_id, "look", "2", _record("DELETE", other.url("/a")))
 
-        second = box.ask("2", model=ScriptedModel([("shop.look", {}), "ok"]), watch=person)
+        second = box.ask("2", model=ScriptedModel([("shop.look", {}), "ok"]), listener=person)
 
         assert _reasons(first) == [None]
         assert _reasons(second) == ["not_approved"]
@@ -218,7 +218,7 @@ def test_a_cell_that_defines_the_same_function_again_does_not_ask(box: Toolbox) 
     for _ in range(2):
         namespace: dict[str, Any] = {"tool": tool}
         exec('@tool("nb.again")\ndef again(x: int = 1) -> int:\n    """Give it back."""\n    return x + 1', namespace)
-        answer = box.ask("Go", model=ScriptedModel([("nb.again", {}), "ok"]), watch=person)
+        answer = box.ask("Go", model=ScriptedModel([("nb.again", {}), "ok"]), listener=person)
         assert _reasons(answer) == [None]
 
     assert len(person.asked) == 1

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, Turn, User
-from onetool_ipy.llm.ask import Session
-from onetool_ipy.llm.ask.session import size, trimmed
+from onetool_ipy.llm.ask.session import Session, size, trimmed
 from onetool_ipy.llm.messages import Message
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces

@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.faces.notebook.ask import TerminalView
 from onetool_ipy.llm import Turn
-from onetool_ipy.llm.ask import Watch
+from onetool_ipy.llm.ask.context import AskListener
 from tests.llm.ask.conftest import MakeBox
 
 PLAIN = "sk-very/secret+value-0123456789"
@@ -39,7 +39,7 @@ class Streaming:
         return Turn("".join(self._pieces))
 
 
-class Listening(Watch):
+class Listening(AskListener):
     def __init__(self) -> None:
         self.heard: list[str] = []
 
@@ -60,14 +60,14 @@ def test_a_secret_that_is_cut_anywhere_does_not_show(
     text = f"The key is {form} and no more."
 
     for cut in range(1, len(text)):
-        watch = Listening()
-        box.ask("Go", model=Streaming([text[:cut], text[cut:]]), watch=watch)  # type: ignore[arg-type]
-        box.ask("Go", model=Streaming([text[:cut], text[cut:]]), watch=TerminalView(box.mask))  # type: ignore[arg-type]
+        listener = Listening()
+        box.ask("Go", model=Streaming([text[:cut], text[cut:]]), listener=listener)  # type: ignore[arg-type]
+        box.ask("Go", model=Streaming([text[:cut], text[cut:]]), listener=TerminalView(box.mask))  # type: ignore[arg-type]
         shown = capsys.readouterr().out
 
-        assert not _leaks("".join(watch.heard)), (cut, watch.heard)
-        assert not any(_leaks(piece) for piece in watch.heard), (cut, watch.heard)
-        assert "".join(watch.heard) == box.mask(text)
+        assert not _leaks("".join(listener.heard)), (cut, listener.heard)
+        assert not any(_leaks(piece) for piece in listener.heard), (cut, listener.heard)
+        assert "".join(listener.heard) == box.mask(text)
         assert box.mask(text) in shown
         assert not _leaks(shown)
 
@@ -76,22 +76,22 @@ def test_a_secret_that_is_cut_anywhere_does_not_show(
 def test_a_secret_that_comes_letter_by_letter_does_not_show(make_box: MakeBox, form: str) -> None:
     box = make_box(secrets=f"KEY: {PLAIN}\nPHRASE: {WORDS}\n")
     text = f"The key is {form}. " * 3
-    watch = Listening()
+    listener = Listening()
 
-    box.ask("Go", model=Streaming(list(text)), watch=watch)  # type: ignore[arg-type]
+    box.ask("Go", model=Streaming(list(text)), listener=listener)  # type: ignore[arg-type]
 
-    assert "".join(watch.heard) == box.mask(text)
-    assert not _leaks("".join(watch.heard))
+    assert "".join(listener.heard) == box.mask(text)
+    assert not _leaks("".join(listener.heard))
 
 
 def test_text_streams_on_while_there_are_secrets(make_box: MakeBox) -> None:
     box = make_box(secrets=f"KEY: {PLAIN}\n")
-    watch = Listening()
+    listener = Listening()
     words = [f"word{number} " for number in range(50)]
 
-    box.ask("Go", model=Streaming(words), watch=watch)  # type: ignore[arg-type]
+    box.ask("Go", model=Streaming(words), listener=listener)  # type: ignore[arg-type]
 
-    assert watch.heard == words
+    assert listener.heard == words
 
 
 def test_text_without_blanks_does_not_wait_for_its_end() -> None:
@@ -104,14 +104,14 @@ def test_text_without_blanks_does_not_wait_for_its_end() -> None:
 
 def test_what_waits_is_shown_when_the_model_breaks_off(make_box: MakeBox) -> None:
     box = make_box(secrets=f"KEY: {PLAIN}\n")
-    watch = Listening()
+    listener = Listening()
 
     class Breaking(Streaming):
         def complete(self, *args: Any, **options: Any) -> Turn:
             super().complete(*args, **options)
             raise RuntimeError("gone")
 
-    answer = box.ask("Go", model=Breaking(["half a sent", "ence"]), watch=watch)  # type: ignore[arg-type]
+    answer = box.ask("Go", model=Breaking(["half a sent", "ence"]), listener=listener)  # type: ignore[arg-type]
 
     assert answer.stop_reason == "error"
-    assert "".join(watch.heard) == "half a sentence"
+    assert "".join(listener.heard) == "half a sentence"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import InvalidOutput, RateLimited, UsageProblem
-from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, System, Turn, Usage, User
-from onetool_ipy.llm.formats import Offer
-from onetool_ipy.llm.scripted import Request
+from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, System, TokenUsage, Turn, User
+from onetool_ipy.llm.formats import OfferedTool
+from onetool_ipy.llm.scripted import ScriptedRequest
 
-TOOLS = [Offer("time_now", "The time.", {"type": "object"}, "time.now")]
+TOOLS = [OfferedTool("time_now", "The time.", {"type": "object"}, "time.now")]
 
 
 def test_replies_are_said_in_order_and_requests_are_kept() -> None:
@@ -38,10 +38,10 @@ def test_a_tool_that_was_not_offered_is_asked_for_as_it_stands() -> None:
 
 
 def test_a_function_sees_the_request_and_an_exception_is_raised() -> None:
-    def shout(request: Request) -> str:
+    def shout(request: ScriptedRequest) -> str:
         return request.prompt.upper()
 
-    model = ScriptedModel([shout, RateLimited("slow down"), KeyboardInterrupt, Turn("as is", usage=Usage(1, 2))])
+    model = ScriptedModel([shout, RateLimited("slow down"), KeyboardInterrupt, Turn("as is", usage=TokenUsage(1, 2))])
 
     assert model.complete([User("hi")]).text == "HI"
     with pytest.raises(RateLimited):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from onetool_ipy.llm import Call, ScriptedModel, Turn
-from onetool_ipy.llm.ask import Watch
+from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.toolbox import Toolbox
 from tests.bundles.aids import go
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -214,7 +214,7 @@ def test_there_are_at_least_a_hundred_attacks() -> None:
     assert len(ATTACKS) >= 100
 
 
-class Person(Watch):
+class Person(AskListener):
     """Says what it is told, one reply after the other; nobody is there where that is None."""
 
     def __init__(self, reply: str | None) -> None:
@@ -235,11 +235,11 @@ def test_what_is_forbidden_does_not_run_and_what_is_benign_does(
     options = {"prompt": "Go", "max_steps": 8, **attack.options}
 
     answer = box.ask(
-        model=ScriptedModel([*attack.turns, "I tried."], repeat=True), watch=Person(attack.reply), **options
+        model=ScriptedModel([*attack.turns, "I tried."], repeat=True), listener=Person(attack.reply), **options
     )
     if attack.benign_apart:
         assert traces.left() == {}
-        box.ask("Go", model=ScriptedModel([[BENIGN], "ok"]), watch=Person(None))
+        box.ask("Go", model=ScriptedModel([[BENIGN], "ok"]), listener=Person(None))
 
     left = traces.left()
     assert {name for name in left if not name.startswith(("good.", "web.", "swap.now"))} == set()
@@ -261,7 +261,7 @@ def test_the_same_forbidden_tools_run_where_a_person_allows_them(make_box: MakeB
     _equip(box, traces)
     turn = [("evil.wipe", {}), ("secret.read", {}), ("srv.claims", {}), ("zap", {"n": 2}), ("secret_read", {"n": 2})]
 
-    box.ask("Go", model=ScriptedModel([turn, "ok"]), watch=Person("all"))
+    box.ask("Go", model=ScriptedModel([turn, "ok"]), listener=Person("all"))
 
     assert traces.left() == {"evil.wipe": 2, "secret.read": 2, "srv.claims": 1}
 

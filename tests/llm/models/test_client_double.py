@@ -10,8 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidOutput, RateLimited
-from onetool_ipy.llm import Message, Outcome, Outcomes, System, Turn, Usage, User
-from onetool_ipy.llm.formats import Offer
+from onetool_ipy.llm import Message, Outcome, Outcomes, System, TokenUsage, Turn, User
+from onetool_ipy.llm.formats import OfferedTool
 from tests.harness.models import ModelDouble
 from tests.harness.patience import HANG_S
 from tests.llm import provider_types
@@ -21,13 +21,13 @@ PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
 PROMPT = "Compare the weather in Lima and Oslo"
 ANSWER = "Lima is warm, Oslo is not; und Zürich liegt dazwischen."
 TOOLS = [
-    Offer(
+    OfferedTool(
         "geo_weather",
         "The weather of a city.",
         {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
         "geo.weather",
     ),
-    Offer("time_now", "What time it is.", {"type": "object", "properties": {}}, "time.now"),
+    OfferedTool("time_now", "What time it is.", {"type": "object", "properties": {}}, "time.now"),
 ]
 FIXTURES: list[dict[str, Any]] = [
     {
@@ -118,7 +118,7 @@ def test_tokens_are_counted(double: ModelDouble, make_client: MakeClient, provid
     whole = client.complete([User("count")])
     streamed = client.complete([User("count")], on_text=lambda _: None)
 
-    assert whole.usage == streamed.usage == Usage(11, 7)
+    assert whole.usage == streamed.usage == TokenUsage(11, 7)
 
 
 @pytest.mark.parametrize("first", PROVIDERS)

@@ -22,7 +22,7 @@ from onetool_ipy.base.errors import (
     RateLimited,
     UsageProblem,
 )
-from onetool_ipy.llm import ScriptedModel, Turn, Usage, User
+from onetool_ipy.llm import ScriptedModel, TokenUsage, Turn, User
 from tests.harness.patience import HANG_S
 from tests.llm.conftest import KEY, MakeClient
 from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
@@ -87,7 +87,7 @@ def test_a_passing_refusal_is_tried_again(make_client: MakeClient, provider: str
     with Misbehaving(no, no, _said(provider, "at last")) as server:
         turn = make_client(provider, server.url, waits=waits).complete(HELLO)
 
-    assert (turn.text, turn.usage) == ("at last", Usage(3, 5))
+    assert (turn.text, turn.usage) == ("at last", TokenUsage(3, 5))
     assert waits == [7.0, 7.0]
     assert [one.body for one in server.seen] == [server.seen[0].body] * 3
 

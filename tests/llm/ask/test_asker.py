@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import ExecutionFailed, RateLimited, UsageProblem
-from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, Turn, Usage, User
-from onetool_ipy.llm.ask import Answer, Session, Watch
+from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, TokenUsage, Turn, User
+from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.context import AskListener
+from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import Message
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -290,13 +292,13 @@ def test_time_is_limited_but_not_the_time_of_the_person(make_box: MakeBox, trace
     assert answer.calls[0].result.error is not None
     assert answer.calls[0].result.error.reason == "timeout"
 
-    class Slow(Watch):
+    class Slow(AskListener):
         def question(self, text: str) -> str | None:
             threading.Event().wait(0.6)
             return "all"
 
     traces.add(box, "a.write")
-    patient = box.ask("Go", model=ScriptedModel([("a.write", {}), "done"]), watch=Slow())
+    patient = box.ask("Go", model=ScriptedModel([("a.write", {}), "done"]), listener=Slow())
     assert patient.stop_reason == "done"
 
 
@@ -468,7 +470,7 @@ def test_a_tool_that_a_person_typed_runs_without_a_model(box: Toolbox) -> None:
 
     assert answer.calls[0].result.data == {"a": 1}
     assert json.loads(answer.text) == {"a": 1}
-    assert answer.usage == Usage()
+    assert answer.usage == TokenUsage()
     assert bad.to_dict()["toolError"]["code"] == "invalid_args"
     assert odd.to_dict()["toolError"]["code"] == "tool_not_found"
     assert outside.to_dict()["toolError"]["code"] == "tool_not_found"
@@ -535,7 +537,7 @@ def test_a_closed_toolbox_is_not_asked(box: Toolbox) -> None:
 def test_a_watcher_hears_of_everything_in_order(box: Toolbox) -> None:
     heard: list[str] = []
 
-    class Ear(Watch):
+    class Ear(AskListener):
         def began(self, model: str, session: Session) -> None:
             heard.append(f"began {model}")
 
@@ -551,7 +553,7 @@ def test_a_watcher_hears_of_everything_in_order(box: Toolbox) -> None:
         def ended(self, answer: Any) -> None:
             heard.append(f"ended {answer.stop_reason}")
 
-    box.ask("Go", model=ScriptedModel([["Look:", ("time.now", {})], "Noon."]), watch=Ear())
+    box.ask("Go", model=ScriptedModel([["Look:", ("time.now", {})], "Noon."]), listener=Ear())
 
     assert heard == ["began scripted", "Look:", "calling 1 time.now", "called 1 True", "Noon.", "ended done"]
 

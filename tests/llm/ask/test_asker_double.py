@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from onetool_ipy.llm import Call, Outcome, Outcomes, Turn, User
-from onetool_ipy.llm.ask import Watch
+from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.models.anthropic import Anthropic
-from onetool_ipy.llm.models.wire import Ask
+from onetool_ipy.llm.models.wire import ModelRequest
 from tests.harness.models import ModelDouble
 from tests.llm import provider_types
 from tests.llm.ask.conftest import MakeBox, Traces
@@ -38,7 +38,7 @@ def _fixtures(*responses: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-class Ear(Watch):
+class Ear(AskListener):
     def __init__(self) -> None:
         self.pieces: list[str] = []
 
@@ -57,7 +57,7 @@ def test_two_calls_and_their_results_make_an_answer(
     double.say(_fixtures(calls, {"content": ANSWER}))
     ear = Ear()
 
-    answer = box.ask(PROMPT, watch=ear)
+    answer = box.ask(PROMPT, listener=ear)
 
     assert (answer.stop_reason, answer.text) == ("done", ANSWER), answer.note
     assert [(c.name, c.args, c.ok) for c in answer.calls] == [
@@ -93,7 +93,7 @@ def test_anthropic_is_told_of_the_tools_that_were_called_and_not_to_call_them() 
     call = Call("c1", "time_now", {})
     said = [User("Go"), Turn(calls=(call,)), Outcomes((Outcome(call, "noon"),))]
 
-    body = Anthropic().body(Ask("http://127.0.0.1", "m", said, (), None, is_streamed=False))
+    body = Anthropic().body(ModelRequest("http://127.0.0.1", "m", said, (), None, is_streamed=False))
 
     assert [tool["name"] for tool in body["tools"]] == ["time_now"]
     assert body["tool_choice"] == {"type": "none"}

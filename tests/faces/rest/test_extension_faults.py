@@ -195,7 +195,9 @@ def test_details_hold_no_secret(api: Api) -> None:
 def test_the_description_names_the_details(server: Server) -> None:
     schemas = server.client.get("onetool/openapi.json").json()["components"]["schemas"]
 
-    listed = next(each for each in schemas["Fault"]["properties"]["details"]["anyOf"] if each.get("type") == "array")
+    listed = next(
+        each for each in schemas["ErrorBody"]["properties"]["details"]["anyOf"] if each.get("type") == "array"
+    )
     place = schemas[listed["items"]["$ref"].rpartition("/")[2]]
     assert place["required"] == ["pointer", "message"]
     assert "JSON Pointer" in place["properties"]["pointer"]["description"]
