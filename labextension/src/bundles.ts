@@ -1,47 +1,45 @@
 /**
- * The bundles of a project over the REST API: list, switch, create, edit as a new version, live
- * test, import, delete. Everything shown is text; what the server refuses stands at its field.
+ * The bundles of a project, over the REST API: list, switch on and off, import and delete. Creating and editing a tool is
+ * in httpToolForm.ts. Errors of the server are shown at their field.
  */
 
-import type { IBundle, IFault, IImported, ITool, Rest } from './rest';
-import { RestError } from './rest';
-import { ToolForm } from './toolform';
-import { fill, h, show } from './ui/dom.js';
-import { createForm } from './ui/form.js';
+import { HttpToolForm } from './httpToolForm';
+import { type IBundle, type IFieldError, type IImported, type ITool, type RestClient, RestError } from './restClient';
+import { createForm, fill, h, show } from './ui/index.js';
 
-/** What an import needs, as a form. */
-const IMPORT = {
+/** The schema of the import form. */
+const IMPORT_SCHEMA = {
   type: 'object',
   required: ['document', 'bundle'],
   properties: {
-    document: { type: 'string', contentMediaType: 'application/yaml', description: 'An OpenAPI 3 document, JSON or YAML, pasted whole; or its address.' },
-    bundle: { type: 'string', description: 'The name of the bundle to make: letters, digits and dashes.', examples: ['my-api'] }
+    document: { type: 'string', contentMediaType: 'application/yaml', description: 'An OpenAPI 3 document as JSON or YAML, or its URL.' },
+    bundle: { type: 'string', description: 'Name of the new bundle: letters, digits and dashes.', examples: ['my-api'] }
   }
 };
 
 export class BundlesView {
   constructor(
-    private readonly rest: Rest,
+    private readonly rest: RestClient,
     private readonly options: { onChanged: () => void }
   ) {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
     this._editor = show(h('div.onetool-Bundles-editor'), false);
-    this._first = h('button.otx-small', { type: 'button', onclick: () => this.create() }, 'New HTTP tool');
+    this._newButton = h('button.otx-small', { type: 'button', onclick: () => this.create() }, 'New HTTP tool');
     const bar = h(
       'div.otx-bar',
       null,
-      this._first,
-      h('button.otx-small', { type: 'button', onclick: () => this._askImport() }, 'Import OpenAPI')
+      this._newButton,
+      h('button.otx-small', { type: 'button', onclick: () => this._openImport() }, 'Import OpenAPI')
     );
-    const project = this.project.split('/').filter(Boolean).pop() ?? 'the folder of this server';
-    const place = h(
-      'div.otx-bar.onetool-Bundles-place',
+    const project = this.project.split('/').filter(Boolean).pop() ?? 'the folder of the server';
+    const projectBar = h(
+      'div.otx-bar.onetool-Bundles-bar',
       null,
-      h('span.otx-quiet.onetool-Bundles-project', { title: this.project || 'The folder of this server' }, `Project: ${project}`),
-      h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Look again', 'aria-label': 'Look again' }, '↻')
+      h('span.otx-quiet.onetool-Bundles-project', { title: this.project || 'The folder of the server' }, `Project: ${project}`),
+      h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Refresh', 'aria-label': 'Refresh' }, '↻')
     );
-    this.element = h('div.onetool-Bundles', null, bar, place, this._notice, this._editor, this._list);
+    this.element = h('div.onetool-Bundles', null, bar, projectBar, this._notice, this._editor, this._list);
     void this.load();
   }
 
@@ -51,7 +49,7 @@ export class BundlesView {
     return this.rest.project;
   }
 
-  /** Show what there is now; where something in the list had the focus, say by its label what has it then. */
+  /** Load the bundles again. `focused` is the label of the control that gets the focus afterwards. */
   async load(focused?: string): Promise<void> {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
@@ -62,18 +60,18 @@ export class BundlesView {
       fill(this._list, bundles.map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
       if (focused !== undefined) {
         const same = Array.from(this._list.querySelectorAll('[aria-label]')).find(each => each.getAttribute('aria-label') === focused);
-        ((same as HTMLElement | undefined) ?? this._first).focus();
+        ((same as HTMLElement | undefined) ?? this._newButton).focus();
       }
     });
   }
 
-  /** Begin a new HTTP tool. */
+  /** Open the form for a new HTTP tool. */
   create(): void {
     if (this._isNew && this._form) {
-      this._form.focus(); // what was typed stays
+      this._form.focus(); // keep what was typed
       return;
     }
-    this._edit(new ToolForm(this.rest, { bundles: this._bundles, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
+    this._edit(new HttpToolForm(this.rest, { bundles: this._bundles, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
     this._isNew = true;
   }
 
@@ -100,7 +98,7 @@ export class BundlesView {
       bundle.isBuiltIn ? [' ', h('span.otx-chip', null, 'built in')] : null,
       bundle.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]
     );
-    const remove = bundle.isBuiltIn ? null : this._twice(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
+    const remove = bundle.isBuiltIn ? null : this._deleteButton(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
@@ -111,12 +109,12 @@ export class BundlesView {
   }
 
   private _fillTools(bundle: IBundle, box: HTMLElement, tools: ITool[] | null): void {
-    fill(box, tools?.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-quiet', null, 'No tool in it yet.'));
+    fill(box, tools?.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-quiet', null, 'No tools yet.'));
   }
 
   private _tool(bundle: IBundle, tool: ITool): HTMLElement {
     const edit = (): void =>
-      this._edit(new ToolForm(this.rest, { bundles: this._bundles, bundle, tool, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
+      this._edit(new HttpToolForm(this.rest, { bundles: this._bundles, bundle, tool, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
     const calls = tool.callCount ? ` · ${tool.callCount} calls` : '';
     return h(
       'div.onetool-Tool',
@@ -129,11 +127,11 @@ export class BundlesView {
       ),
       tool.type === 'http' && tool.http?.request ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
       this._switch(`${tool.slug} ${tool.version}`, tool.isEnabled, isOn => this.rest.switchTool(tool, isOn)),
-      tool.isBuiltIn ? null : this._twice(`Delete ${tool.slug} ${tool.version}`, `Bundle ${bundle.slug}`, () => this.rest.deleteTool(tool))
+      tool.isBuiltIn ? null : this._deleteButton(`Delete ${tool.slug} ${tool.version}`, `Bundle ${bundle.slug}`, () => this.rest.deleteTool(tool))
     );
   }
 
-  /** A switch that shows what the server has, also when it refuses. */
+  /** A switch that goes back if the server refuses the change. */
   private _switch(label: string, isOn: boolean, set: (isOn: boolean) => Promise<unknown>): HTMLElement {
     const box = h('input', { type: 'checkbox', role: 'switch', 'aria-label': label, title: isOn ? 'Switch off' : 'Switch on' }) as HTMLInputElement;
     box.checked = isOn;
@@ -152,61 +150,61 @@ export class BundlesView {
     return box;
   }
 
-  /** A button that is pressed twice: no dialog, and nothing is deleted by a slip. `next` has the focus afterwards. */
-  private _twice(label: string, next: string, act: () => Promise<unknown>): HTMLElement {
-    let isSure = false;
-    const ask = (isAsked: boolean): void => {
-      isSure = isAsked;
-      button.setAttribute('aria-label', isAsked ? `${label}: press again` : label);
-      fill(button, isAsked ? 'Sure?' : '×');
+  /** A delete button that must be pressed twice. `nextFocus` is the label of the control that gets the focus afterwards. */
+  private _deleteButton(label: string, nextFocus: string, act: () => Promise<unknown>): HTMLElement {
+    let isArmed = false;
+    const arm = (isOn: boolean): void => {
+      isArmed = isOn;
+      button.setAttribute('aria-label', isOn ? `${label}: press again` : label);
+      fill(button, isOn ? 'Sure?' : '×');
     };
     const press = async (): Promise<void> => {
-      if (!isSure) {
-        ask(true);
+      if (!isArmed) {
+        arm(true);
       } else if (await this._try(act)) {
         this.options.onChanged();
-        await this.load(next);
+        await this.load(nextFocus);
       } else {
-        ask(false);
+        arm(false);
       }
     };
-    const button = h('button.otx-small', { type: 'button', title: 'Delete', onclick: press, onblur: () => ask(false) });
-    ask(false);
+    const button = h('button.otx-small', { type: 'button', title: 'Delete', onclick: press, onblur: () => arm(false) });
+    arm(false);
     return button;
   }
 
-  private _askImport(): void {
-    const said: HTMLElement = h('div.otx-quiet', { role: 'status' });
-    const form = createForm(IMPORT, { onSubmit: () => void run(), onChange: () => form.showErrors([]) });
+  private _openImport(): void {
+    const status: HTMLElement = h('div.otx-quiet', { role: 'status' });
+    const form = createForm(IMPORT_SCHEMA, { onSubmit: () => void run(), onChange: () => form.showErrors([]) });
     const run = async (): Promise<void> => {
       const { document = '', bundle = '' } = form.value() as Record<string, string>;
       const missing = Object.entries({ document, bundle }).filter(([, text]) => !text.trim());
       if (missing.length) {
-        form.showErrors(missing.map(([name]) => ({ pointer: `/${name}`, message: 'It is needed.' })));
+        form.showErrors(missing.map(([name]) => ({ pointer: `/${name}`, message: 'This field is required.' })));
         form.focusError();
         return;
       }
-      fill(said, 'Importing …');
+      fill(status, 'Importing …');
       try {
-        const made = await this.rest.importOpenapi(documentOf(document.trim()), bundle.trim());
+        const imported = await this.rest.importOpenapi(parseDocument(document.trim()), bundle.trim());
         this._close();
-        this._opened.add(made.bundle.slug);
+        this._opened.add(imported.bundle.slug);
         this.options.onChanged();
         await this.load();
-        this._say(importWords(made));
+        this._showNotice(importSummary(imported));
       } catch (error) {
-        fill(said);
-        form.showErrors(importFaults(error as Error));
+        fill(status);
+        form.showErrors(importErrors(error as Error));
         form.focusError();
       }
     };
-    const buttons = h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'), said);
+    const buttons = h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'), status);
     show(fill(this._editor, h('h3', null, 'Import OpenAPI'), form.element, buttons), true);
     this._isNew = false;
     form.focus();
   }
 
-  private _edit(form: ToolForm): void {
+  private _edit(form: HttpToolForm): void {
     show(fill(this._editor, form.element), true);
     this._form = form;
     this._isNew = false;
@@ -217,7 +215,7 @@ export class BundlesView {
     const hadFocus = this._editor.contains(document.activeElement);
     show(fill(this._editor), false);
     if (hadFocus) {
-      this._first.focus();
+      this._newButton.focus();
     }
     this._isNew = false;
   }
@@ -226,10 +224,10 @@ export class BundlesView {
     this._opened.add(name.split('.')[0]);
     this.options.onChanged();
     await this.load();
-    this._say([`Saved. Call it: %tool ${name}`]);
+    this._showNotice([`Saved. Call it: %tool ${name}`]);
   }
 
-  private _say(lines: string[]): void {
+  private _showNotice(lines: string[]): void {
     show(fill(this._notice, lines.map(line => h('div', null, line))), true);
   }
 
@@ -241,25 +239,25 @@ export class BundlesView {
       }
       return true;
     } catch (error) {
-      const said = error instanceof RestError && error.status === 403 && this.project ? `${error.message} (${this.project})` : (error as Error).message;
-      this._say([said]);
+      const message = error instanceof RestError && error.status === 403 && this.project ? `${error.message} (${this.project})` : (error as Error).message;
+      this._showNotice([message]);
       return false;
     }
   }
 
   private readonly _notice: HTMLElement;
   private readonly _list: HTMLElement;
-  private readonly _first: HTMLElement;
+  private readonly _newButton: HTMLElement;
   private readonly _editor: HTMLElement;
   private _bundles: IBundle[] = [];
   private _isClosed = false;
-  private _form: ToolForm | null = null;
+  private _form: HttpToolForm | null = null;
   private _isNew = false;
   private readonly _opened = new Set<string>();
 }
 
-/** A document in JSON as what it is, which is shorter on the way; any other text as it stands. */
-function documentOf(text: string): unknown {
+/** A JSON document as a value; any other text (YAML, a URL) as it is. */
+function parseDocument(text: string): unknown {
   try {
     const found = JSON.parse(text);
     return typeof found === 'object' && found !== null ? found : text;
@@ -268,8 +266,8 @@ function documentOf(text: string): unknown {
   }
 }
 
-/** What is wrong with an import, at the two fields of its form. */
-function importFaults(error: Error): IFault[] {
+/** The errors of an import, at the two fields of its form. */
+function importErrors(error: Error): IFieldError[] {
   const details = error instanceof RestError ? error.details : [];
   const code = error instanceof RestError ? error.code : '';
   if (code === 'too_large') {
@@ -279,14 +277,14 @@ function importFaults(error: Error): IFault[] {
   return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? '/bundle' : '', message: error.message }];
 }
 
-/** What came of an import, and what is still to do. */
-function importWords({ bundle, tools, hosts, secrets, notes }: IImported): string[] {
+/** What was imported, and what is left to do. */
+function importSummary({ bundle, tools, hosts, secrets, notes }: IImported): string[] {
   const lines = [`${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`];
   if (hosts?.length) {
-    lines.push(`They call ${hosts.join(', ')}: see that http.allowed_hosts in onetool.yaml has it.`);
+    lines.push(`They call ${hosts.join(', ')}. Add it to http.allowed_hosts in onetool.yaml if it is not there.`);
   }
   if (secrets?.length) {
-    lines.push(`They need in secrets.yaml: ${secrets.map(secret => secret.name).join(', ')}.`);
+    lines.push(`They need these secrets in secrets.yaml: ${secrets.map(secret => secret.name).join(', ')}.`);
   }
   return [...lines, ...(notes ?? []).slice(0, 5)];
 }

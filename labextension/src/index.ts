@@ -1,4 +1,4 @@
-/** The JupyterLab plugin of onetool_ipy: the Tools panel, its commands, and where they are found. */
+/** The JupyterLab plugin of onetool_ipy: the Tools panel, its commands, the command palette, the status bar, settings. */
 
 import { ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
@@ -9,21 +9,19 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { toolNames } from './calls';
-import { toolsIcon } from './icon';
-import type { Link } from './link';
-import { downServers, PANEL_ID, ToolsPanel } from './panel';
-import { addQuestions } from './question';
-import { needsTrust } from './ui/trust.js';
+import type { KernelConnection } from './kernelConnection';
+import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
+import { addTrustPrompts } from './trustPrompt';
+import { needsTrust } from './ui/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'Tools';
-const MOST_IN_PALETTE = 1000;
+const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
-  description: 'The tools of the kernel of the notebook in front.',
+  description: "The tools of the front notebook's kernel.",
   autoStart: true,
   optional: [INotebookTracker, ICommandPalette, ISettingRegistry, ILabShell],
   activate
@@ -42,23 +40,23 @@ function activate(
   const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings);
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
-  addQuestions(tracker);
+  addTrustPrompts(tracker);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
   for (const command of ['onetool:open', 'onetool:browser', 'onetool:new-http', 'onetool:insert']) {
     palette?.addItem({ command, category: CATEGORY });
   }
-  const choices = new Choices(panel, palette);
-  panel.updated.connect(() => void choices.refresh());
-  const status = new Status(panel, () => app.shell.activateById(PANEL_ID));
-  void service(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 }));
-  void service(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
+  const paletteTools = new PaletteTools(panel, palette);
+  panel.updated.connect(() => void paletteTools.refresh());
+  const status = new StatusItem(panel, () => app.shell.activateById(PANEL_ID));
+  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 }));
+  void optionalService(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
     bar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed })
   );
   let isOpened = false;
-  void follow(registry, settings => {
-    choices.isOn = settings.palette;
-    void choices.refresh();
+  void applySettings(registry, settings => {
+    paletteTools.isOn = settings.palette;
+    void paletteTools.refresh();
     status.isOn = settings.statusBar;
     status.draw();
     if (settings.openAtStart && !isOpened && shell) {
@@ -68,8 +66,8 @@ function activate(
   });
 }
 
-/** A service that not every front end has: neither it nor its module is asked for before there is a notebook. */
-async function service<T>(app: JupyterFrontEnd, token: () => Promise<Token<T>>): Promise<T | null> {
+/** A service that not every front end has. Its module is not loaded before there is a notebook. */
+async function optionalService<T>(app: JupyterFrontEnd, token: () => Promise<Token<T>>): Promise<T | null> {
   try {
     return await app.resolveOptionalService(await token());
   } catch {
@@ -81,17 +79,17 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   const open = (): void => app.shell.activateById(PANEL_ID);
   app.commands.addCommand('onetool:open', {
     label: 'Tools panel',
-    caption: 'Show the tools of the notebook in front',
+    caption: 'Show the tools of the front notebook',
     icon: toolsIcon,
     execute: open
   });
   app.commands.addCommand('onetool:browser', {
     label: 'Open tool browser',
-    caption: 'Put a cell with the tool browser into the notebook, and run it',
+    caption: 'Insert a cell with the tool browser and run it',
     isEnabled: () => panel.notebook !== null,
     execute: async () => {
-      if (await ready(panel)) {
-        await panel.seat?.insert('ot.browser()', true);
+      if (await ensureLoaded(panel)) {
+        await panel.current?.insert('ot.browser()', true);
       }
     }
   });
@@ -105,12 +103,12 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   });
   app.commands.addCommand('onetool:insert', {
     label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
-    caption: 'Put a call of a tool into the notebook',
+    caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {
       const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
       if (tool) {
-        await panel.seat?.insertTool(tool, args.run === true);
+        await panel.current?.insertTool(tool, args.run === true);
       }
       return tool;
     }
@@ -124,20 +122,26 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   }
 }
 
-/** Load the extension into the kernel where it is not yet. */
-async function ready(panel: ToolsPanel): Promise<boolean> {
-  if (panel.link?.state === 'missing') {
-    const said = await panel.link.load();
-    if (said) {
-      Notification.error(said, { autoClose: 2 * TOAST_MS });
+/** Load the extension into the kernel if it is not loaded yet. */
+async function ensureLoaded(panel: ToolsPanel): Promise<boolean> {
+  if (panel.connection?.state === 'missing') {
+    const error = await panel.connection.load();
+    if (error) {
+      Notification.error(error, { autoClose: 2 * TOAST_MS });
       return false;
     }
   }
-  return panel.link !== null;
+  return panel.connection !== null;
+}
+
+/** The names of the tools, at most MAX_IN_PALETTE. */
+async function toolNames(connection: KernelConnection | null): Promise<string[]> {
+  const found = await connection?.transport?.request('search', { query: '', limit: MAX_IN_PALETTE }).catch(() => null);
+  return (found?.items ?? []).map((item: { name: string }) => item.name);
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const names = (await ready(panel)) ? await toolNames(panel.link, MOST_IN_PALETTE) : [];
+  const names = (await ensureLoaded(panel)) ? await toolNames(panel.connection) : [];
   if (!names.length) {
     Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
@@ -146,38 +150,39 @@ async function chooseTool(panel: ToolsPanel): Promise<string | null> {
 }
 
 async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<void> {
-  const { link, notebook } = panel;
+  const { connection, notebook } = panel;
   const source = notebook?.content.activeCell?.model.sharedModel.getSource() ?? '';
-  const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack that its functions go to';
+  const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack for its functions';
   const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
   const name = value?.trim();
-  if (!name || !link || !(await ready(panel))) {
+  if (!name || !connection || !(await ensureLoaded(panel))) {
     return;
   }
   try {
-    const said = what === 'snippet' ? await saveSnippet(link, name, source) : await saveTool(link, name, source);
-    Notification.success(said, { autoClose: TOAST_MS });
-    await link.refresh();
+    const message = what === 'snippet' ? await saveSnippet(connection, name, source) : await saveTool(connection, name, source);
+    Notification.success(message, { autoClose: TOAST_MS });
+    await connection.refresh();
   } catch (error) {
     Notification.error((error as Error).message, { autoClose: 2 * TOAST_MS });
   }
 }
 
-async function saveSnippet(link: Link, name: string, source: string): Promise<string> {
-  const said = /^[A-Za-z_]\w*$/.test(name) ? await link.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is no name: use letters, digits and _.`;
-  if (said) {
-    throw new Error(said);
+async function saveSnippet(connection: KernelConnection, name: string, source: string): Promise<string> {
+  const isValid = /^[A-Za-z_]\w*$/.test(name);
+  const error = isValid ? await connection.run(`%%snippet ${name} --save\n${source}`) : `'${name}' is not a valid name. Use letters, digits and _.`;
+  if (error) {
+    throw new Error(error);
   }
-  return `Saved: call it with $${name}.`;
+  return `Saved. Call it with $${name}.`;
 }
 
-async function saveTool(link: Link, name: string, source: string): Promise<string> {
-  const { tools } = await link.transport!.request<{ tools: string[] }>('keepTool', { name, source });
+async function saveTool(connection: KernelConnection, name: string, source: string): Promise<string> {
+  const { tools } = await connection.transport!.request<{ tools: string[] }>('keepTool', { name, source });
   return `Saved: ${tools.join(', ')}.`;
 }
 
 /** The tools in the command palette, as +pack.tool. */
-class Choices {
+class PaletteTools {
   constructor(
     private readonly panel: ToolsPanel,
     private readonly palette: ICommandPalette | null
@@ -186,13 +191,13 @@ class Choices {
   isOn = true;
 
   async refresh(): Promise<void> {
-    const { link } = this.panel;
-    const mark = this.isOn && link?.state === 'up' ? (link.about?.mark ?? '') : '';
+    const { connection } = this.panel;
+    const mark = this.isOn && connection?.state === 'connected' ? (connection.report?.mark ?? '') : '';
     if (mark === this._mark) {
       return;
     }
     this._mark = mark;
-    const names = mark ? await toolNames(link, MOST_IN_PALETTE) : [];
+    const names = mark ? await toolNames(connection) : [];
     if (mark !== this._mark || names.join() === this._names.join()) {
       return;
     }
@@ -213,8 +218,8 @@ class Choices {
   private readonly _items: IDisposable[] = [];
 }
 
-/** How many tools are ready and how many servers are down; nothing where that is not known, or not wanted. */
-class Status extends Widget {
+/** The number of tools and of stopped servers in the status bar; empty if it is unknown or switched off. */
+class StatusItem extends Widget {
   constructor(
     private readonly panel: ToolsPanel,
     onClick: () => void
@@ -234,16 +239,16 @@ class Status extends Widget {
   }
 
   draw(): void {
-    const about = this.panel.link?.about ?? null;
-    const down = downServers(about).length;
-    const isAsked = needsTrust(about?.trust);
-    const doubt = !isAsked ? '' : about?.trust.isTrusted ? 'Untrusted server' : 'Untrusted';
-    const counts = about ? `${about.tools} ${about.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
-    const words = [doubt, counts].filter(Boolean).join(' · ');
-    this.node.classList.toggle('onetool-mod-untrusted', isAsked);
-    this.node.title = isAsked ? 'Nothing of this project runs until you trust it; click to see what it holds' : 'Tools of this notebook; click to see them';
-    this.node.textContent = words;
-    this.node.setAttribute('aria-label', `Tools: ${words || 'none known'}`);
+    const report = this.panel.connection?.report ?? null;
+    const down = downServers(report).length;
+    const isUntrusted = needsTrust(report?.trust);
+    const warning = !isUntrusted ? '' : report?.trust.isTrusted ? 'Untrusted server' : 'Untrusted';
+    const counts = report ? `${report.tools} ${report.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
+    const text = [warning, counts].filter(Boolean).join(' · ');
+    this.node.classList.toggle('onetool-mod-untrusted', isUntrusted);
+    this.node.title = isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
+    this.node.textContent = text;
+    this.node.setAttribute('aria-label', `Tools: ${text || 'none known'}`);
     this.changed.emit();
   }
 }
@@ -254,7 +259,7 @@ interface ISettings {
   openAtStart: boolean;
 }
 
-async function follow(registry: ISettingRegistry | null, apply: (settings: ISettings) => void): Promise<void> {
+async function applySettings(registry: ISettingRegistry | null, apply: (settings: ISettings) => void): Promise<void> {
   try {
     const settings = await registry?.load(PLUGIN);
     const read = (): void =>
@@ -266,7 +271,7 @@ async function follow(registry: ISettingRegistry | null, apply: (settings: ISett
     settings?.changed.connect(read);
     read();
   } catch {
-    // Without settings the defaults hold.
+    // Without a settings registry the defaults apply.
   }
 }
 

@@ -1,21 +1,30 @@
 /**
- * The side panel: the tools of the kernel of the notebook in front, the bundles of its project, and what is wrong.
- * Owns which notebook it looks at, and which of the three it shows.
+ * The side panel: the tools of the front notebook's kernel, the bundles of its project, and the problems found in it.
+ * Owns which notebook the panel follows, and which of the three views it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
+import { LabIcon } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { toolsIcon } from './icon';
-import type { IAbout, Link } from './link';
-import { Rest } from './rest';
-import { Seat } from './seat';
-import { fill, h, show, tabKeys } from './ui/dom.js';
+import type { IKernelReport, KernelConnection } from './kernelConnection';
+import { NotebookTools } from './notebook';
+import { RestClient } from './restClient';
+import { addTabKeys, fill, h, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
+
+export const toolsIcon = new LabIcon({
+  name: 'onetool-ipy:tools',
+  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
+  <path class="jp-icon3" fill="#616161" d="M9 4h6a2 2 0 0 1 2 2v2h3a2 2 0 0 1 2 2v3h-6v-1h-3v1h-2v-1H8v1H2v-3a2 2 0 0 1 2-2h3V6a2 2 0 0 1 2-2zm0 2v2h6V6z"/>
+  <path class="jp-icon3" fill="#616161" d="M2 14.5h6v1.5h3v-1.5h2v1.5h3v-1.5h6V18a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z"/>
+</svg>`
+});
+
 type View = 'tools' | 'bundles' | 'problems';
 const VIEWS: [View, string][] = [
   ['tools', 'Tools'],
@@ -23,11 +32,11 @@ const VIEWS: [View, string][] = [
   ['problems', 'Problems']
 ];
 
-const SAID: Record<string, string> = {
+const STATE_TEXTS: Record<string, string> = {
   other: 'This kernel is not Python; it has no tools.',
-  opening: 'Asking the kernel …',
+  connecting: 'Connecting to the kernel …',
   missing: 'onetool_ipy is not loaded in this kernel.',
-  none: 'This notebook has no kernel: choose one in the menu, Kernel > Change Kernel.'
+  none: 'This notebook has no kernel. Choose one in the menu: Kernel > Change Kernel.'
 };
 
 export class ToolsPanel extends Widget {
@@ -43,58 +52,55 @@ export class ToolsPanel extends Widget {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'Tools');
     this._status = h('div.onetool-Panel-status', { role: 'status' });
-    this._tabs = tabKeys(h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views' }));
+    this._tabs = addTabKeys(h('div.otx-tabs.onetool-Panel-tabs', { role: 'tablist', 'aria-label': 'Views' }));
     for (const [view, title] of VIEWS) {
       const id = `${PANEL_ID}-${view}`;
-      const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.look(view) }, title);
+      const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.selectView(view) }, title);
       const box = h(`div.onetool-Panel-view.onetool-Panel-${view}`, { role: 'tabpanel', id, 'aria-labelledby': `${id}-tab`, tabindex: '-1' });
       this._tabs.append(tab);
       this._boxes[view] = box;
     }
     const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._tabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
-    window.addEventListener('pagehide', () => this._leave());
+    window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
     this._follow(tracker.currentWidget);
-    this.look('tools');
+    this.selectView('tools');
   }
 
-  /** Emitted when the panel looks at another notebook, or knows more of its kernel. */
+  /** Emitted when the panel follows another notebook, or its kernel reports a change. */
   readonly updated = new Signal<this, void>(this);
 
-  get link(): Link | null {
-    return this._seat?.link ?? null;
+  get connection(): KernelConnection | null {
+    return this._current?.connection ?? null;
   }
 
   get notebook(): NotebookPanel | null {
-    return this._seat?.notebook ?? null;
+    return this._current?.notebook ?? null;
   }
 
-  get seat(): Seat | null {
-    return this._seat;
+  /** The tools of the notebook that the panel follows. */
+  get current(): NotebookTools | null {
+    return this._current;
   }
 
-  look(view: View): void {
+  selectView(view: View): void {
     this._view = view;
-    for (const tab of Array.from(this._tabs.children) as HTMLElement[]) {
-      const isOn = tab.dataset.view === view;
-      tab.setAttribute('aria-selected', String(isOn));
-      tab.tabIndex = isOn ? 0 : -1;
-    }
+    selectTab(this._tabs, tab => tab.dataset.view === view);
     for (const [each, box] of Object.entries(this._boxes)) {
       show(box, each === view);
     }
     this._drawBundles();
   }
 
-  /** Begin a new HTTP tool. */
+  /** Open the form for a new HTTP tool. */
   newHttpTool(): void {
-    this.look('bundles');
-    this._seat?.bundles.create();
+    this.selectView('bundles');
+    this._current?.bundles.create();
   }
 
   override dispose(): void {
-    this._leave();
+    this._closeAll();
     Signal.clearData(this);
     super.dispose();
   }
@@ -103,38 +109,38 @@ export class ToolsPanel extends Widget {
     (this._tabs.querySelector('[aria-selected="true"]') as HTMLElement | null)?.focus();
   }
 
-  /** Let go of every kernel. */
-  private _leave(): void {
-    for (const seat of this._seats.values()) {
-      seat.close();
+  /** Close the connections to all kernels. */
+  private _closeAll(): void {
+    for (const tools of this._notebooks.values()) {
+      tools.close();
     }
-    this._seats.clear();
-    this._seat = null;
+    this._notebooks.clear();
+    this._current = null;
   }
 
   private _follow(notebook: NotebookPanel | null): void {
-    if (notebook === this.notebook && this._seat) {
+    if (notebook === this.notebook && this._current) {
       return;
     }
-    this._seat = notebook ? (this._seats.get(notebook) ?? this._take(notebook)) : null;
-    fill(this._boxes.tools, this._seat?.tools);
+    this._current = notebook ? (this._notebooks.get(notebook) ?? this._open(notebook)) : null;
+    fill(this._boxes.tools, this._current?.tools);
     fill(this._boxes.bundles);
     this._draw();
   }
 
-  private _take(notebook: NotebookPanel): Seat {
-    const seat = new Seat(notebook, this.server);
-    this._seats.set(notebook, seat);
-    seat.changed.connect(() => {
-      if (seat === this._seat) {
+  private _open(notebook: NotebookPanel): NotebookTools {
+    const tools = new NotebookTools(notebook, this.server);
+    this._notebooks.set(notebook, tools);
+    tools.changed.connect(() => {
+      if (tools === this._current) {
         this._draw();
       }
     });
     notebook.disposed.connect(() => {
-      this._seats.delete(notebook);
-      seat.close();
+      this._notebooks.delete(notebook);
+      tools.close();
     });
-    return seat;
+    return tools;
   }
 
   private _draw(): void {
@@ -144,21 +150,21 @@ export class ToolsPanel extends Widget {
     this._drawStatus();
     this._drawProblems();
     this._drawBundles();
-    if (this.link?.state === 'up' && this._serverVersion === null) {
-      void this._askServer();
+    if (this.connection?.state === 'connected' && this._serverVersion === null) {
+      void this._requestServerVersion();
     }
     this.updated.emit();
   }
 
   private _drawStatus(): void {
-    const state = this.link?.state ?? 'none';
+    const state = this.connection?.state ?? 'none';
     if (state === 'missing') {
-      this._drawMissing(this.link!);
+      this._drawMissing(this.connection!);
       return;
     }
     this._status.dataset.key = '';
-    const notes = state === 'up' ? this._notes() : [this.notebook ? SAID[state] : 'Open a notebook to see its tools.'];
-    if (state === 'opening' && this.link?.isBusy) {
+    const notes = state === 'connected' ? this._notes() : [this.notebook ? STATE_TEXTS[state] : 'Open a notebook to see its tools.'];
+    if (state === 'connecting' && this.connection?.isBusy) {
       notes[0] = 'The kernel is busy; its tools are shown when it is free.';
     }
     if (this._status.textContent !== notes.join('')) {
@@ -167,62 +173,62 @@ export class ToolsPanel extends Widget {
     show(this._status, notes.length > 0);
   }
 
-  /** Offer to load us; while that is under way, or where it failed, say so. */
-  private _drawMissing(link: Link): void {
-    const { isOn, failure } = link.loading;
-    const key = JSON.stringify([isOn, failure, link.isBusy]);
+  /** Offer to load the extension, and show that it loads or why it failed. */
+  private _drawMissing(connection: KernelConnection): void {
+    const { isOn, failure } = connection.loading;
+    const key = JSON.stringify([isOn, failure, connection.isBusy]);
     show(this._status, true);
     if (this._status.dataset.key === key) {
-      return; // nothing is drawn anew under someone's hands
+      return; // do not redraw the button while the user may press it
     }
     this._status.dataset.key = key;
-    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void link.load() }, isOn ? 'Loading …' : 'Load it');
+    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void connection.load() }, isOn ? 'Loading …' : 'Load it');
     const busy = isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.';
     const failed = failure ? h('div.otx-failure', { role: 'alert' }, failure, h('p', null, 'Install it for this kernel: %pip install onetool-ipy')) : null;
     const hadFocus = this._status.contains(document.activeElement);
-    fill(this._status, h('p', null, SAID.missing), link.isBusy ? h('p', null, busy) : null, failed, button);
+    fill(this._status, h('p', null, STATE_TEXTS.missing), connection.isBusy ? h('p', null, busy) : null, failed, button);
     if (hadFocus) {
       button.focus();
     }
   }
 
   private _notes(): string[] {
-    const version = this.link?.about?.version;
-    const notes = this.link?.isBusy ? ['A cell is running: you see the last known state.'] : [];
+    const version = this.connection?.report?.version;
+    const notes = this.connection?.isBusy ? ['A cell is running: you see the last known state.'] : [];
     if (version && version !== VERSION) {
-      notes.push(`The kernel has onetool_ipy ${version}, this panel is of ${VERSION}: install the same version for both.`);
+      notes.push(`The kernel has onetool_ipy ${version}, this panel has ${VERSION}. Install the same version for both.`);
     } else if (version && this._serverVersion && version !== this._serverVersion) {
-      notes.push(`The kernel has onetool_ipy ${version}, the server ${this._serverVersion}: restart the one that was updated.`);
+      notes.push(`The kernel has onetool_ipy ${version}, the server has ${this._serverVersion}. Restart the one that was updated.`);
     }
     return notes;
   }
 
-  private async _askServer(): Promise<void> {
+  private async _requestServerVersion(): Promise<void> {
     this._serverVersion = '';
-    this._serverVersion = await new Rest(this.server, '').version().catch(() => '');
+    this._serverVersion = await new RestClient(this.server, '').version().catch(() => '');
     if (this._serverVersion) {
       this._drawStatus();
     }
   }
 
   private _drawProblems(): void {
-    const about = this.link?.about ?? null;
-    const down = downServers(about);
-    const count = about?.problems.length ?? 0;
+    const report = this.connection?.report ?? null;
+    const down = downServers(report);
+    const count = report?.problems.length ?? 0;
     fill(this._tabs.querySelector('[data-view="problems"]')!, count ? `Problems (${count})` : 'Problems');
-    const shown = JSON.stringify([about?.problems, about?.servers]);
-    if (shown === this._shownProblems) {
+    const drawn = JSON.stringify([report?.problems, report?.servers]);
+    if (drawn === this._drawnProblems) {
       return;
     }
-    this._shownProblems = shown;
-    const again = h('button.otx-small', { type: 'button', onclick: () => void this.link?.refresh() }, 'Look again');
-    const servers = Object.entries(about?.servers ?? {});
+    this._drawnProblems = drawn;
+    const refresh = h('button.otx-small', { type: 'button', onclick: () => void this.connection?.refresh() }, 'Refresh');
+    const servers = Object.entries(report?.servers ?? {});
     const hadFocus = this._boxes.problems.contains(document.activeElement);
     fill(
       this._boxes.problems,
-      !about ? h('p.otx-quiet', null, 'What is wrong with the tools is listed here once a kernel has onetool_ipy loaded.') : null,
-      about && !count ? h('p.otx-quiet', null, 'Nothing is wrong.') : null,
-      (about?.problems ?? []).map(problem =>
+      !report ? h('p.otx-quiet', null, 'Problems with the tools appear here once onetool_ipy is loaded in a kernel.') : null,
+      report && !count ? h('p.otx-quiet', null, 'No problems found.') : null,
+      (report?.problems ?? []).map(problem =>
         h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
       ),
       servers.length ? h('h3', null, 'MCP servers') : null,
@@ -235,10 +241,10 @@ export class ToolsPanel extends Widget {
           h('span.otx-quiet', null, reason || (state === 'not started' ? 'starts with its first call' : ''))
         )
       ),
-      about ? again : null
+      report ? refresh : null
     );
     if (hadFocus) {
-      again.focus();
+      refresh.focus();
     }
   }
 
@@ -246,8 +252,8 @@ export class ToolsPanel extends Widget {
     if (this._view !== 'bundles') {
       return;
     }
-    const element = this._seat?.bundles.element ?? h('p.otx-quiet', null, 'Open a notebook to see the bundles of its project.');
-    if (this._boxes.bundles.firstChild !== element && (this._seat || !this._boxes.bundles.firstChild)) {
+    const element = this._current?.bundles.element ?? h('p.otx-quiet', null, 'Open a notebook to see the bundles of its project.');
+    if (this._boxes.bundles.firstChild !== element && (this._current || !this._boxes.bundles.firstChild)) {
       fill(this._boxes.bundles, element);
     }
   }
@@ -255,18 +261,18 @@ export class ToolsPanel extends Widget {
   private readonly _tabs: HTMLElement;
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;
-  private readonly _seats = new Map<NotebookPanel, Seat>();
-  private _seat: Seat | null = null;
+  private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
+  private _current: NotebookTools | null = null;
   private _view: View = 'tools';
   private _serverVersion: string | null = null;
-  private _shownProblems = '';
+  private _drawnProblems = '';
 }
 
-const DOWN = ['failed', 'signed out', 'disconnected'];
+const DOWN_STATES = ['failed', 'signed out', 'disconnected'];
 
-/** Servers that did not start, or went away. */
-export function downServers(about: IAbout | null): string[] {
-  return Object.entries(about?.servers ?? {})
-    .filter(([, { state }]) => DOWN.includes(state))
+/** The MCP servers that did not start or have stopped. */
+export function downServers(report: IKernelReport | null): string[] {
+  return Object.entries(report?.servers ?? {})
+    .filter(([, { state }]) => DOWN_STATES.includes(state))
     .map(([name]) => name);
 }

@@ -137,7 +137,7 @@ def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, scre
     others.nth(0).get_by_role("button", name="nb.slow", exact=True).click()
     expect(browser.locator(".otx-viewer")).to_contain_text("told after 2 one")
     expect(field(browser, "name")).to_have_value("one")
-    others.nth(0).get_by_role("button", name="Put").click()
+    others.nth(0).get_by_role("button", name="Dismiss").click()
     expect(others).to_have_count(0)
     expect(browser).to_be_focused()  # the button that had it is gone; the notebook must not get it
 
@@ -167,7 +167,7 @@ def test_copied_code_runs_in_a_cell_with_the_same_result(browser: Locator, scree
 def test_a_list_field_takes_a_variable_of_the_notebook(browser: Locator, screens: Screens) -> None:
     screens.notebook.execute("rows = list(range(321))")
     choose(browser, "nb.size")
-    browser.get_by_role("button", name="rows: take a notebook variable").click()
+    browser.get_by_role("button", name="rows: use a notebook variable").click()
     field = browser.get_by_label("rows, a notebook variable")
     field.press_sequentially("=")
     expect(browser.locator("datalist option[value='=rows']")).to_have_count(1)

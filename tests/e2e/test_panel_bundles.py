@@ -86,7 +86,7 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
 
     save.click()
     for name in ("bundle", "tool", "url"):
-        expect(error(form, name)).to_have_text("It is needed.")
+        expect(error(form, name)).to_have_text("This field is required.")
     expect(field(form, "bundle")).to_be_focused()
     field(form, "bundle").fill("my shop")
     field(form, "tool").fill("get-item")

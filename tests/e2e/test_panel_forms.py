@@ -165,10 +165,10 @@ def test_what_belongs_to_no_field_is_said_above_and_what_was_typed_stays(lab: La
     notebook.page.context.set_offline(True)
     panel.get_by_role("button", name="Test").click()
     above = form.locator(":scope > .otx-error")
-    expect(above).to_have_text("The Jupyter server does not answer: see whether it still runs.")
+    expect(above).to_have_text("The Jupyter server does not respond. Check that it is still running.")
     expect(above).to_be_focused()
-    panel.get_by_role("button", name="Look again").click()
-    expect(panel.locator(".onetool-Bundles .otx-notice")).to_contain_text("does not answer")
+    panel.get_by_role("button", name="Refresh").click()
+    expect(panel.locator(".onetool-Bundles .otx-notice")).to_contain_text("does not respond")
     notebook.page.context.set_offline(False)
 
     field(form, "auth").fill('{"type": "bearer", "value": "${NOT_THERE}"}')
@@ -215,7 +215,7 @@ def test_a_document_is_pasted_whole_as_yaml_and_as_json(lab: Lab) -> None:
         return form
 
     form = paste("", "")
-    assert (wrong(form, "document"), wrong(form, "bundle")) == ("It is needed.", "It is needed.")
+    assert (wrong(form, "document"), wrong(form, "bundle")) == ("This field is required.", "This field is required.")
     expect(field(form, "document")).to_be_focused()
     form = paste('{"openapi": "3.1.0", ', "my items")
     assert "'my items' holds ' '" in wrong(form, "bundle")

@@ -143,7 +143,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     page = notebook.page
     panel = notebook.show_panel()
     notebook.run_cell(0)
-    expect(panel).to_contain_text(f"The kernel has onetool_ipy 9.9.9, this panel is of {onetool_ipy.__version__}")
+    expect(panel).to_contain_text(f"The kernel has onetool_ipy 9.9.9, this panel has {onetool_ipy.__version__}")
     notebook.run_cell(1)
     found: list[Any] = []
     for theme in ("JupyterLab Light", "JupyterLab Dark"):

@@ -51,7 +51,7 @@ def test_a_million_lines_are_paged_and_searched(screens: Screens) -> None:
     search.press("Shift+Enter")
     expect(count).to_have_text("1 of 2")
     search.fill("no such line")
-    expect(count).to_have_text("no hit")
+    expect(count).to_have_text("no match")
     search.fill("([")
     expect(count).not_to_have_text("…")
     expect(viewer.locator(".otx-window")).to_be_visible()

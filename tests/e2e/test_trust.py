@@ -76,7 +76,7 @@ def _marker(notebook: Notebook) -> bool:
 def _begin(notebook: Notebook, index: int) -> Locator:
     """Run a cell and do not wait for its end; gives the form in it."""
     notebook.page.evaluate(_BEGIN, index)
-    form = notebook.output(index).locator(".onetool-Question .otx-trust")
+    form = notebook.output(index).locator(".onetool-TrustPrompt .otx-trust")
     expect(form).to_be_visible()
     expect(notebook.output(index).locator(".jp-Stdin-input")).to_be_visible()
     return form
@@ -154,7 +154,7 @@ def test_a_server_that_changed_after_the_yes_shows_the_difference(clone: Clone) 
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("Untrusted server")
     panel = notebook.show_panel()
     form = panel.locator(".otx-trust")
-    expect(form).to_contain_text("The server helper has changed since you said yes to it.")
+    expect(form).to_contain_text("The server helper has changed since you trusted it.")
     expect(form.locator(".otx-trust-changes")).to_contain_text("another program")
     form.get_by_role("button", name="Trust this server").click()
     expect(form).to_have_count(0)

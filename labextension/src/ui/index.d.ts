@@ -1,23 +1,33 @@
 /** What the panel uses of onetool_ipy/ui/src, which is plain JavaScript; `npm run compile` copies it into lib/ui. */
 
-export interface IRefusal extends Error {
-  details: Record<string, unknown>;
-}
+type Child = Node | string | number | null | undefined | false | Child[];
+
+export function h(tag: string, props?: Record<string, unknown> | null, ...children: Child[]): any;
+export function fill(element: Element, ...children: Child[]): any;
+export function show(element: HTMLElement, isShown: boolean): any;
+export function addTabKeys(tabs: HTMLElement): any;
+export function selectTab(tabs: HTMLElement, isSelected: (tab: HTMLElement) => boolean): void;
 
 export class Transport {
   constructor(send: (message: Record<string, unknown>) => void);
   request: <T = any>(kind: string, payload?: Record<string, unknown>) => Promise<T>;
   receive(message: Record<string, unknown>): void;
-  on(event: string, listener: (event: any) => void): () => void;
-  lose(reason: string): void;
-  readonly gone: string | null;
-  readonly waited: number;
+  close(reason: string): void;
 }
 
-export interface ICode {
-  tool: string;
-  python: string;
+export interface IForm {
+  element: HTMLElement;
+  value(): Record<string, unknown>;
+  set(args: Record<string, unknown>): void;
+  showErrors(errors: { pointer: string; message: string }[]): void;
+  focus(): void;
+  focusError(): void;
 }
+
+export function createForm(
+  parameters: Record<string, unknown>,
+  options?: { onChange?: (args: Record<string, unknown>) => void; onSubmit?: () => void }
+): IForm;
 
 export interface IBrowser {
   element: HTMLElement;
@@ -27,10 +37,32 @@ export interface IBrowser {
 }
 
 export interface IBrowserOptions {
-  onInsert?: ((code: ICode, isRun: boolean) => void) | null;
+  onInsert?: ((code: { tool: string; python: string }, isRun: boolean) => void) | null;
   onDrag?: ((name: string, event: DragEvent) => void) | null;
   onTrust?: () => void;
   isSmall?: boolean;
 }
 
 export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
+
+export interface IWouldRun {
+  folder: string;
+  packFiles: string[];
+  servers: { name: string; runs: string; variables: string[]; secrets: string[]; changes: string[] }[];
+  httpTools: number;
+  hosts: string[];
+  snippets: string[];
+}
+
+export interface ITrust {
+  folder: string;
+  isTrusted: boolean;
+  how: string;
+  wouldRun: IWouldRun;
+}
+
+export function needsTrust(trust: ITrust | null | undefined): boolean;
+export function trustForm(
+  found: IWouldRun,
+  options: { server?: string; onYes: () => void; onNo: () => void }
+): { element: HTMLElement; buttons: HTMLElement };

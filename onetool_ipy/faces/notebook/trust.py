@@ -63,7 +63,7 @@ def question_lines(box: Toolbox, server: str = "") -> list[str]:
     found = box.would_run()
     if server:
         entries = [entry for entry in found.servers if entry.name == server]
-        how = "has changed since you said yes to it" if any(e.changes for e in entries) else "is new"
+        how = "has changed since you trusted it" if any(e.changes for e in entries) else "is new"
         shown = [line for entry in entries for line in entry.lines()]
         return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
     head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]

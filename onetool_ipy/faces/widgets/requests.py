@@ -308,8 +308,8 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-_MOST_FOUND = 500
-"""A query gives at most this many tools."""
+MOST_SENT = 2_000
+"""Up to so many tools the module searches itself; beyond, it asks."""
 _MOST_NAMES = 200
 _EVERY_S = 0.1
 
@@ -340,6 +340,7 @@ class Desk:
             "first": lambda _payload: values.map_text(values.to_json(self._opening), self._box.mask),
             "variables": self._variables,
             "hello": self._hello,
+            "entries": self._entries,
             "search": self._search,
             "tool": self._tool,
             "check": self._check,
@@ -433,6 +434,7 @@ class Desk:
             "sources": sorted({spec.source for spec in specs}),
             "tags": sorted({tag for spec in specs for tag in spec.tags}),
             "favourites": [name for name in self._favourites.names() if name in known],
+            "recent": [name for name in self._box.log.recent_tools(8) if name in known],
         }
 
     def _trust(self, payload: Json) -> Json:
@@ -446,33 +448,33 @@ class Desk:
         self._shown = self._box.would_run()
         return trust_of(self._box)
 
-    def _search(self, payload: Json) -> Json:
-        """One page of the tools that match: best first, or without a query as `_usual_first` orders them."""
-        query, filters = str(payload.get("query") or "").strip(), payload.get("filters") or {}
-        offset, limit = int(payload.get("offset") or 0), int(payload.get("limit") or 100)
-        starred = set(self._favourites.names())
-        if not query:
-            specs = [spec for spec in self._specs() if _fits(spec, filters, starred)]
-            page = self._usual_first(specs, starred)[offset : offset + limit]
-            return {"items": [self._row(spec, ()) for spec in page], "total": len(specs)}
-        hits = self._engine().search(query, limit=None if any(filters.values()) else _MOST_FOUND)
-        fitting = [hit for hit in hits if _fits(hit.item.value, filters, starred)][:_MOST_FOUND]
-        rows = [self._row(hit.item.value, hit.spans) for hit in fitting[offset : offset + limit]]
-        return {"items": rows, "total": len(fitting)}
+    def _entries(self, _payload: Json) -> Json:
+        specs = self._specs()
+        if len(specs) > MOST_SENT:
+            return {"items": [], "isPartial": True}
+        return {"items": [self._entry(spec) for spec in specs], "isPartial": False}
 
-    def _usual_first(self, specs: list[ToolSpec], starred: set[str]) -> list[ToolSpec]:
-        """Favourites, then the tools used most recently, then the rest by name."""
-        recent = {name: place for place, name in enumerate(self._box.log.recent_tools(8))}
-        return sorted(specs, key=lambda spec: -1 if spec.name in starred else recent.get(spec.name, len(recent)))
-
-    def _row(self, spec: ToolSpec, spans: tuple[tuple[int, int], ...]) -> Json:
-        """One tool in the list; `spans` are the letters of its name that match the query."""
+    def _entry(self, spec: ToolSpec) -> Json:
+        entry = entry_of(spec)
+        mask = self._box.mask
         return {
             "name": spec.name,
-            "summary": self._box.mask(values.cut(spec.summary, 200)),
+            "pack": spec.pack,
+            "source": spec.source,
+            "tags": list(spec.tags),
+            "summary": mask(values.cut(spec.summary, 200)),
+            "description": mask(spec.description[:600]),
+            "arguments": list(entry.arguments),
             "disabled": bool(spec.disabled),
-            "spans": [list(span) for span in spans],
         }
+
+    def _search(self, payload: Json) -> Json:
+        query, limit = str(payload.get("query") or ""), int(payload.get("limit") or 100)
+        filters = payload.get("filters") or {}
+        starred = set(self._favourites.names())
+        found = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
+        fitting = [spec for spec in found if _fits(spec, filters, starred)]
+        return {"items": [self._entry(spec) for spec in fitting[:limit]], "total": len(fitting)}
 
     def _engine(self) -> Index:
         specs = self._box.registry.known()

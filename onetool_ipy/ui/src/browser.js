@@ -1,11 +1,12 @@
-// The tool browser: packs, tools, one tool; history and stored results beside them. It owns the layout and the keys,
-// and asks the transport for everything it shows.
-import { currentTab, debounced, fill, h, keepFocus, show, tabKeys } from './dom.js';
-import { Detail } from './detail.js';
-import { ToolList } from './list.js';
-import { Runs } from './runs.js';
+// The tool browser: filters, the list of tools, the page of one tool, the call history and the stored results. It owns
+// the layout and the keyboard, and requests everything it shows over the transport.
+import { Calls } from './calls.js';
+import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
+import { counted, duration, number, outcomeChip } from './format.js';
+import { SearchIndex, matchingSpans } from './search.js';
+import { ToolPage } from './toolPage.js';
 import { needsTrust, trustForm } from './trust.js';
-import { duration, number } from './viewer.js';
+import { VirtualList } from './virtualList.js';
 
 const KEYS = [
   ['/', 'search'],
@@ -13,99 +14,135 @@ const KEYS = [
   ['Enter', 'open it'],
   ['Ctrl-Enter', 'run it'],
   ['Esc', 'back to the search'],
-  ['?', 'these keys']
+  ['?', 'show these keys']
 ];
+const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']];
 const SLOW_MS = 2500;
-const NO_FILTER = { pack: '', source: '', tag: '', isFavourite: false };
+const NO_FILTERS = { pack: '', source: '', tag: '', isFavourite: false };
+const ROW_HEIGHT = 44;
+const MAX_MATCHES = 500;
 
-/** `{element, close(), open(name, args)}`. `onInsert(code, isRun)` and
- * `onDrag(name, event)` are for those who have a notebook to put a call into; `onTrust()` hears of a yes. */
+/**
+ * Returns `{element, open(name, args), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
+ * front end with a notebook to put a call into; `onTrust()` is called when the user trusts the project.
+ */
 export function createBrowser(transport, options = {}) {
-  return new Browser(transport, options);
+  return new ToolBrowser(transport, options);
 }
 
-class Browser {
+class ToolBrowser {
   constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, isSmall = false } = {}) {
-    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTER }, view: 'tools' });
-    this.runs = new Runs(transport, { onChange: run => this.told(run), onOpen: run => this.show(run) });
-    this.detail = new Detail(transport, this.runs, { onStar: (name, isOn) => this.star(name, isOn), onInsert });
-    this.tools = new ToolList({ onChoose: item => this.choose(item), onStar: (name, isOn) => this.star(name, isOn), search: asked => transport.request('search', asked), onDrag });
+    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools' });
+    const onFavourite = (name, isOn) => this.setFavourite(name, isOn);
+    this.calls = new Calls(transport, { onChange: call => this.onCallChange(call), onOpen: call => this.showCall(call) });
+    this.page = new ToolPage(transport, this.calls, { onFavourite, onInsert });
+    this.tools = new ToolList({
+      search: async (query, filters) => (await transport.request('search', { query, filters, limit: MAX_MATCHES })).items,
+      onOpen: item => this.open(item.name),
+      onFavourite,
+      onDrag
+    });
     this.build();
-    this.undo = [transport.on('lost', event => this.lost(event.reason)), transport.on('changed', debounced(300, () => this.load()))];
-    this.watching = setInterval(() => this.watch(), 1000);
+    this.subscriptions = [
+      transport.on('closed', event => this.onClosed(event.reason)),
+      transport.on('changed', debounce(300, () => this.load()))
+    ];
+    this.busyTimer = setInterval(() => this.showBusy(), 1000);
     this.load();
   }
 
   build() {
     const { isSmall } = this;
-    this.search = h('input.otx-input.otx-search', { type: 'search', placeholder: 'Search tools', 'aria-label': 'Search tools', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': this.tools.id, 'aria-autocomplete': 'list', spellcheck: 'false', oninput: () => this.find() });
-    this.source = h('select.otx-input', { 'aria-label': 'Source', onchange: () => this.filter({ source: this.source.value }) });
-    this.tag = h('select.otx-input', { 'aria-label': 'Tag', onchange: () => this.filter({ tag: this.tag.value }) });
-    this.packSelect = h('select.otx-input.otx-pack-select', { 'aria-label': 'Pack', onchange: () => this.filter({ pack: this.packSelect.value }) });
-    this.count = h('span.otx-quiet.otx-total', { role: 'status' });
+    this.buildHead();
     this.notice = h('div.otx-notice', { role: 'alert', hidden: true });
     this.trust = show(h('div.otx-trust-box', { role: 'status' }), false);
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
-    this.views = tabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'What to look at' }, [['tools', isSmall ? 'All' : 'Tools'], ['history', 'History'], ['results', 'Results']].map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.look(kind) }, title))));
+    this.views = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Tools, history and results' }, VIEWS.map(([kind, title]) => {
+      const text = isSmall && kind === 'tools' ? 'All' : title;
+      return h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.selectView(kind) }, text);
+    })));
     this.none = show(h('div.otx-none'), false);
-    this.back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.leave() }, '‹ All tools');
-    this.empty = h('div.otx-empty', null, h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'), h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more'));
-    this.right = h('div.otx-right', null, this.back, this.empty, show(this.detail.element, false));
-    this.left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.side, this.runs.element);
+    const back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.back() }, '‹ All tools');
+    this.intro = h(
+      'div.otx-empty',
+      null,
+      h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'),
+      h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more')
+    );
+    const right = h('div.otx-right', null, back, this.intro, show(this.page.element, false));
+    const left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.side, this.calls.element);
     this.element = h(
       isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser',
-      // JupyterLab's own shortcuts stay out of what is typed here.
+      // Keys typed here must not trigger JupyterLab's shortcuts.
       { 'data-lm-suppress-shortcuts': 'true', role: 'application', 'aria-label': 'Tool browser' },
-      h('div.otx-head', null, this.search, this.packSelect, this.source, this.tag, this.count, h('button.otx-small', { type: 'button', 'aria-label': 'Keys', title: 'Keys', onclick: () => this.keys() }, '?')),
+      this.head,
       this.notice,
       this.trust,
       this.help,
-      h('div.otx-body', null, this.packs, this.left, this.right)
+      h('div.otx-body', null, this.packs, left, right)
     );
-    this.element.addEventListener('keydown', event => this.key(event));
-    this.letFocusGo = keepFocus(this.element);
-    this.look('tools');
+    this.element.addEventListener('keydown', event => this.onKey(event));
+    this.releaseFocus = keepFocus(this.element);
+    this.selectView('tools');
   }
 
+  buildHead() {
+    this.search = h('input.otx-input.otx-search', {
+      type: 'search', placeholder: 'Search tools', 'aria-label': 'Search tools', role: 'combobox', 'aria-expanded': 'true',
+      'aria-controls': this.tools.id, 'aria-autocomplete': 'list', spellcheck: 'false', oninput: () => this.onSearchInput()
+    });
+    this.source = h('select.otx-input', { 'aria-label': 'Source', onchange: () => this.setFilters({ source: this.source.value }) });
+    this.tag = h('select.otx-input', { 'aria-label': 'Tag', onchange: () => this.setFilters({ tag: this.tag.value }) });
+    this.packSelect = h('select.otx-input.otx-pack-select', { 'aria-label': 'Pack', onchange: () => this.setFilters({ pack: this.packSelect.value }) });
+    this.count = h('span.otx-quiet.otx-total', { role: 'status' });
+    const keys = h('button.otx-small', { type: 'button', 'aria-label': 'Keys', title: 'Keys', onclick: () => this.toggleKeys() }, '?');
+    this.head = h('div.otx-head', null, this.search, this.packSelect, this.source, this.tag, this.count, keys);
+  }
+
+  /** Request the packs, the filters and the tools again. */
   async load() {
     try {
-      const hello = await this.transport.request('hello');
+      const [hello, entries] = await Promise.all([this.transport.request('hello'), this.transport.request('entries')]);
       this.hello = hello;
-      this.tools.favourites = new Set(hello.favourites);
+      this.tools.load(entries, hello);
       this.drawFilters();
       this.drawTrust(hello.trust);
       await this.refresh();
       show(this.notice, false);
     } catch (error) {
-      show(fill(this.notice, error.message), true);
+      this.showNotice(error.message);
     }
   }
 
-  /** Ask whether the project is trusted, until there is an answer; nothing is drawn anew under someone's hands. */
+  showNotice(message) {
+    show(fill(this.notice, message), true);
+  }
+
+  /** Ask the user to trust the project, or its new servers. The form is redrawn only if the question changes. */
   drawTrust(trust) {
     const key = needsTrust(trust) ? JSON.stringify(trust) : '';
     if (key === this.trustKey) return;
     this.trustKey = key;
     const servers = key && trust.isTrusted ? trust.wouldRun.servers.map(server => server.name) : key ? [''] : [];
-    const forms = servers.map(server => trustForm(trust.wouldRun, { server, onYes: () => this.sayYes(server), onNo: () => show(this.trust, false) }).element);
+    const forms = servers.map(server => trustForm(trust.wouldRun, { server, onYes: () => this.grantTrust(server), onNo: () => show(this.trust, false) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
 
-  async sayYes(server) {
+  async grantTrust(server) {
     try {
       this.drawTrust(await this.transport.request('trust', { isTrusted: true, server }));
       await this.load();
       this.search.focus();
       this.onTrust();
     } catch (error) {
-      show(fill(this.notice, error.message), true);
+      this.showNotice(error.message);
     }
   }
 
-  /** A call was refused for want of trust: the form is there again, also after a "Not now". */
-  async refused() {
+  /** The kernel refused a call because the project is not trusted: show the form again, also after "Not now". */
+  async askTrustAgain() {
     this.trustKey = null;
     this.drawTrust(await this.transport.request('trust', {}));
     this.trust.querySelector('button')?.focus();
@@ -113,81 +150,89 @@ class Browser {
 
   drawFilters() {
     const { hello, filters } = this;
-    const all = what => (this.isSmall ? what[0].toUpperCase() + what.slice(1) : `All ${what}`); // there is room for a word
+    const all = noun => (this.isSmall ? noun[0].toUpperCase() + noun.slice(1) : `All ${noun}`);
     const choices = (title, values) => [h('option', { value: '' }, title), ...values.map(value => h('option', { value }, value))];
     fill(this.source, choices(all('sources'), hello.sources)).value = filters.source;
     fill(this.tag, choices(all('tags'), hello.tags)).value = filters.tag;
     fill(this.packSelect, choices(all('packs'), hello.packs.map(pack => pack.name))).value = filters.pack;
     show(this.source, hello.sources.length > 1);
     show(this.tag, hello.tags.length > 0);
-    const button = (label, n, isOn, onclick) => h(isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack', { type: 'button', 'aria-pressed': String(isOn), onclick }, h('span', null, label), h('span.otx-quiet', null, n));
+    const button = (label, count, isOn, change) => h(
+      isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
+      { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
+      h('span', null, label),
+      h('span.otx-quiet', null, number(count))
+    );
     fill(
       this.packs,
-      button('All', number(hello.tools), !filters.pack && !filters.isFavourite, () => this.filter({ pack: '', isFavourite: false })),
-      hello.favourites.length ? button('★ Favourites', number(hello.favourites.length), filters.isFavourite, () => this.filter({ pack: '', isFavourite: true })) : null,
-      hello.packs.map(pack => button(pack.name, number(pack.count), filters.pack === pack.name, () => this.filter({ pack: pack.name, isFavourite: false })))
+      button('All', hello.tools, !filters.pack && !filters.isFavourite, {}),
+      hello.favourites.length ? button('★ Favourites', hello.favourites.length, filters.isFavourite, { isFavourite: true }) : null,
+      hello.packs.map(pack => button(pack.name, pack.count, filters.pack === pack.name, { pack: pack.name }))
     );
   }
 
-  filter(change) {
+  setFilters(change) {
     Object.assign(this.filters, change);
     this.drawFilters();
-    this.look('tools');
+    this.selectView('tools');
     return this.refresh();
   }
 
-  find() {
-    if (this.view !== 'tools') this.look('tools');
+  onSearchInput() {
+    if (this.view !== 'tools') this.selectView('tools');
     this.element.classList.remove('otx-opened');
     return this.refresh();
   }
 
+  /** Search again. `searching` resolves when the list shows the result. */
   refresh() {
-    this.searching = this.searchNow();
+    this.searching = this.showMatches();
     return this.searching;
   }
 
-  async searchNow() {
+  async showMatches() {
     try {
-      const shown = await this.tools.show(this.search.value, this.filters);
+      const found = await this.tools.show(this.search.value, this.filters);
       const total = this.hello?.tools ?? 0;
-      fill(this.count, shown === total ? `${number(total)} ${total === 1 ? 'tool' : 'tools'}` : shown ? `${number(shown)} of ${number(total)}` : 'no tool');
-      this.isNone = shown === 0;
-      this.drawNone();
-      this.search.setAttribute('aria-activedescendant', this.tools.active);
+      fill(this.count, found === total ? counted(total, 'tool') : found ? `${number(found)} of ${number(total)}` : 'no tool');
+      this.drawNoMatches(found === 0);
+      this.search.setAttribute('aria-activedescendant', this.tools.activeId);
     } catch (error) {
-      show(fill(this.notice, error.message), true);
+      this.showNotice(error.message);
     }
   }
 
-  /** An empty list says why it is empty, and what to do. */
-  drawNone() {
+  /** Say why the list is empty, and offer to search all tools. */
+  drawNoMatches(isNone) {
+    this.isNone = isNone;
     const query = this.search.value.trim();
     const isFiltered = Object.values(this.filters).some(Boolean);
-    const said = query ? `No tool fits '${query}'${isFiltered ? ' here' : ''}.` : isFiltered ? 'No tool is left by these filters.' : 'There are no tools yet.';
-    const all = h('button.otx-small', { type: 'button', onclick: () => this.filter(NO_FILTER) }, 'Look in all tools');
-    show(fill(this.none, h('p', null, said), isFiltered ? all : null), this.view === 'tools' && this.isNone);
+    const message = query
+      ? `No tool matches '${query}'${isFiltered ? ' with these filters' : ''}.`
+      : isFiltered ? 'No tool matches these filters.' : 'There are no tools yet.';
+    const all = h('button.otx-small', { type: 'button', onclick: () => this.setFilters(NO_FILTERS) }, 'Search all tools');
+    show(fill(this.none, h('p', null, message), isFiltered ? all : null), this.view === 'tools' && isNone);
   }
 
-  choose(item) {
-    return this.open(item.name);
-  }
-
-  /** Show a tool; with `args` its form is filled. */
+  /** Show the page of a tool; with `args` its form is filled in. */
   async open(name, args = null, isFocused = true) {
-    show(this.empty, false);
-    show(this.detail.element, true);
-    this.element.classList.add('otx-opened');
-    await this.detail.open(name, args);
-    if (isFocused && this.detail.tool) this.detail.form.focus();
+    this.showPage();
+    await this.page.open(name, args);
+    if (isFocused && this.page.tool) this.page.form.focus();
   }
 
-  leave() {
+  showPage() {
+    show(this.intro, false);
+    show(this.page.element, true);
+    this.element.classList.add('otx-opened');
+  }
+
+  back() {
     this.element.classList.remove('otx-opened');
     this.search.focus();
   }
 
-  async star(name, isOn) {
+  async setFavourite(name, isOn) {
     const { favourites } = await this.transport.request('favourite', { name, isOn });
     this.hello.favourites = favourites;
     this.tools.favourites = new Set(favourites);
@@ -195,115 +240,134 @@ class Browser {
     await this.refresh();
   }
 
-  /** A call has got on or ended, in sight or not. */
-  told(run) {
-    this.detail.told(run);
-    if (run.result?.error?.reason === 'untrusted') this.refused();
-    if (run.result && this.view !== 'tools') this.look(this.view);
+  /** A call has made progress or finished, whether the page shows it or not. */
+  onCallChange(call) {
+    this.page.updateCall(call);
+    if (call.result?.error?.reason === 'untrusted') this.askTrustAgain();
+    if (call.result) this.onCallFinished();
   }
 
-  /** Look at a call: its arguments in the form, and how it stands. */
-  async show(run) {
-    await this.open(run.tool, run.args, false);
-    if (this.detail.tool?.name === run.tool) this.detail.look(run);
+  async onCallFinished() {
+    try {
+      this.tools.recent = (await this.transport.request('hello')).recent;
+      if (this.view !== 'tools') this.selectView(this.view);
+    } catch {
+      // The order of the list stays as it was.
+    }
   }
 
-  look(view) {
+  /** Show a call: its arguments in the form, and its progress or result. */
+  async showCall(call) {
+    await this.open(call.tool, call.args, false);
+    if (this.page.tool?.name === call.tool) this.page.showCall(call);
+  }
+
+  selectView(view) {
     this.view = view;
-    currentTab(this.views, tab => tab.dataset.kind === view);
+    selectTab(this.views, tab => tab.dataset.kind === view);
     show(this.tools.element, view === 'tools');
     show(this.none, view === 'tools' && this.isNone === true);
     show(this.side, view !== 'tools');
-    if (view === 'history') this.drawSide('history', row => this.call(row), 'No call yet: what you run is listed here.');
-    if (view === 'results') this.drawSide('results', row => this.stored(row), 'No stored result: large ones are kept here.');
+    if (view === 'history') this.drawSide('history', row => this.historyRow(row), 'No calls yet. Your calls appear here.');
+    if (view === 'results') this.drawSide('results', row => this.resultRow(row), 'No stored results yet. Large results appear here.');
   }
 
-  async drawSide(kind, draw, nothing) {
+  async drawSide(kind, draw, emptyText) {
     try {
       const { items } = await this.transport.request(kind);
-      if (this.view === kind) fill(this.side, items.length ? items.map(draw) : h('p.otx-quiet', null, nothing));
+      if (this.view === kind) fill(this.side, items.length ? items.map(draw) : h('p.otx-quiet', null, emptyText));
     } catch (error) {
       fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
     }
   }
 
-  call(row) {
+  historyRow(row) {
     const rerun = async () => {
-      show(sure, false);
+      show(confirm, false);
       await this.open(row.tool, row.args, false);
-      await this.detail.start();
+      await this.page.run();
     };
     const ask = () => {
-      show(sure, true);
-      sure.querySelector('button').focus();
+      show(confirm, true);
+      confirm.querySelector('button').focus();
     };
-    const leave = () => {
-      show(sure, false);
-      again?.focus();
+    const cancel = () => {
+      show(confirm, false);
+      rerunButton?.focus();
     };
-    const again = row.args ? h('button.otx-small', { type: 'button', 'aria-label': `Run ${row.tool} again`, onclick: row.readOnly ? rerun : ask }, 'Rerun') : null;
-    const sure = show(h('div.otx-sure', { role: 'alertdialog', 'aria-label': `Run ${row.tool} again?` }, h('span', null, `${row.tool} may change something. Run it again?`), h('button.otx-small', { type: 'button', onclick: leave }, 'Cancel'), h('button.otx-small', { type: 'button', onclick: rerun }, 'Run again')), false);
+    const button = (text, label, onclick) => h('button.otx-small', { type: 'button', 'aria-label': label, onclick }, text);
+    const rerunButton = row.args ? button('Rerun', `Run ${row.tool} again`, row.readOnly ? rerun : ask) : null;
+    const confirm = show(h(
+      'div.otx-sure',
+      { role: 'alertdialog', 'aria-label': `Run ${row.tool} again?` },
+      h('span', null, `${row.tool} may change something. Run it again?`),
+      button('Cancel', null, cancel),
+      button('Run again', null, rerun)
+    ), false);
     return h(
       'div.otx-past',
       null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, h(row.ok ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', null, row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-said', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
-      row.args ? h('button.otx-small', { type: 'button', 'aria-label': `Edit the call of ${row.tool}`, onclick: () => this.open(row.tool, row.args) }, 'Edit') : h('span.otx-quiet', { title: 'Its arguments were masked or cut in the log' }, 'masked'),
-      again,
-      sure
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-said', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
+      row.args ? button('Edit', `Edit the call of ${row.tool}`, () => this.open(row.tool, row.args)) : h('span.otx-quiet', { title: 'The log has its arguments masked or cut' }, 'masked'),
+      rerunButton,
+      confirm
     );
   }
 
-  stored(row) {
+  resultRow(row) {
     const open = async () => {
-      show(this.empty, false);
-      show(this.detail.element, true);
-      this.element.classList.add('otx-opened');
+      this.showPage();
       try {
-        this.detail.showResult(await this.transport.request('open', { handle: row.handle }));
+        this.page.showResult(await this.transport.request('open', { handle: row.handle }));
       } catch (error) {
-        show(fill(this.notice, error.message), true);
+        this.showNotice(error.message);
       }
     };
-    return h('div.otx-past', null, h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-said', null, `${row.when} · ${row.said}`)), h('button.otx-small', { type: 'button', 'aria-label': `Open the result of ${row.tool}`, onclick: open }, 'Open'));
+    return h(
+      'div.otx-past',
+      null,
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-said', null, `${row.when} · ${row.said}`)),
+      h('button.otx-small', { type: 'button', 'aria-label': `Open the result of ${row.tool}`, onclick: open }, 'Open')
+    );
   }
 
-  keys() {
+  toggleKeys() {
     show(this.help, this.help.hidden);
   }
 
-  key(event) {
+  onKey(event) {
     event.stopPropagation();
-    const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target !== this.search;
-    const inSearch = event.target === this.search;
-    const act = this.action(event, isTyping, inSearch);
-    if (!act) return;
+    const action = this.actionFor(event);
+    if (!action) return;
     event.preventDefault();
-    act();
+    action();
   }
 
-  action(event, isTyping, inSearch) {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return () => this.detail.start();
+  actionFor(event) {
+    const inSearch = event.target === this.search;
+    const inOtherField = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && !inSearch;
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return () => this.page.run();
     if (event.key === 'Escape') return () => this.escape(inSearch);
     if (inSearch || this.tools.element.contains(event.target)) {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
       if (step) return () => this.step(step);
       if (event.key === 'Enter') return () => this.openChosen();
     }
-    if (isTyping || (inSearch && this.search.value) || event.ctrlKey || event.metaKey || event.altKey) return null;
+    if (inOtherField || (inSearch && this.search.value) || event.ctrlKey || event.metaKey || event.altKey) return null;
     if (event.key === '/') return () => this.search.focus();
-    if (event.key === '?') return () => this.keys();
+    if (event.key === '?') return () => this.toggleKeys();
     return null;
   }
 
-  /** Open the chosen tool; what was typed just now is searched first. */
+  /** Open the chosen tool, once the list shows the result for what was typed. */
   async openChosen() {
     await this.searching;
-    this.tools.open();
+    this.tools.openChosen();
   }
 
   step(by) {
-    this.tools.step(by);
-    this.search.setAttribute('aria-activedescendant', this.tools.active);
+    this.tools.choose(this.tools.chosen + by);
+    this.search.setAttribute('aria-activedescendant', this.tools.activeId);
   }
 
   escape(inSearch) {
@@ -313,32 +377,132 @@ class Browser {
     }
     if (inSearch && this.search.value) {
       this.search.value = '';
-      this.find();
+      this.onSearchInput();
     }
-    this.leave();
+    this.back();
   }
 
-  /** Say when nobody answers: the kernel is busy, and what is asked waits its turn. */
-  watch() {
-    if (this.transport.gone) return;
-    const isSlow = this.transport.waited > SLOW_MS;
-    if (isSlow) show(fill(this.notice, 'The kernel is busy; it will answer when it is free.'), true);
-    else if (this.wasSlow) show(this.notice, false);
-    this.wasSlow = isSlow;
+  /** Tell the user while the kernel is busy and requests wait. */
+  showBusy() {
+    if (this.transport.closed) return;
+    const isBusy = this.transport.longestWaitMs > SLOW_MS;
+    if (isBusy) this.showNotice('The kernel is busy; it will answer when it is free.');
+    else if (this.wasBusy) show(this.notice, false);
+    this.wasBusy = isBusy;
   }
 
-  lost(reason) {
-    show(fill(this.notice, reason), true);
+  onClosed(reason) {
+    this.showNotice(reason);
     this.element.classList.add('otx-lost');
-    this.runs.lose();
+    this.calls.failRunning();
   }
 
   close() {
-    clearInterval(this.watching);
-    this.letFocusGo();
-    for (const undo of this.undo) undo();
-    this.runs.close();
-    this.detail.close();
+    clearInterval(this.busyTimer);
+    this.releaseFocus();
+    for (const unsubscribe of this.subscriptions) unsubscribe();
+    this.calls.close();
+    this.page.close();
     this.tools.close();
+  }
+}
+
+/**
+ * The tools for a query and some filters, and the chosen one. Up to 2,000 tools are searched here. Beyond that the kernel
+ * does not send them (`isPartial`), and `search(query, filters)` asks it.
+ */
+class ToolList {
+  constructor({ search, onOpen, onFavourite, onDrag }) {
+    Object.assign(this, { search, onOpen, onFavourite, onDrag, all: [], items: [], index: null, query: '', chosen: -1, searches: 0, favourites: new Set(), recent: [], id: uniqueId('tools') });
+    this.list = new VirtualList({
+      rowHeight: ROW_HEIGHT,
+      label: 'Tools',
+      fetch: async (offset, limit) => this.items.slice(offset, offset + limit),
+      draw: (item, at) => this.row(item, at)
+    });
+    this.element = this.list.element;
+    this.element.setAttribute('role', 'listbox');
+    this.element.id = this.id;
+    this.element.tabIndex = -1;
+  }
+
+  load({ items, isPartial }, { favourites, recent }) {
+    this.all = items;
+    this.index = isPartial ? null : new SearchIndex(items);
+    this.favourites = new Set(favourites);
+    this.recent = recent;
+  }
+
+  /** Show the tools that match, and return how many there are. With a query the first tool is chosen. */
+  async show(query, filters) {
+    const turn = (this.searches += 1);
+    const chosenName = this.items[this.chosen]?.name;
+    const items = this.index ? this.matches(query, filters) : await this.search(query, filters);
+    if (turn !== this.searches) return this.items.length;
+    Object.assign(this, { query, items });
+    this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
+    this.list.reset(items.length, items);
+    if (this.chosen > 0) this.list.scrollTo(this.chosen, true);
+    return items.length;
+  }
+
+  /** With a query, by rank; without one, favourites first, then recently used tools, then the rest. */
+  matches(query, filters) {
+    const isMatch = item =>
+      (!filters.pack || item.pack === filters.pack) &&
+      (!filters.source || item.source === filters.source) &&
+      (!filters.tag || item.tags.includes(filters.tag)) &&
+      (!filters.isFavourite || this.favourites.has(item.name));
+    if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
+    const places = new Map(this.recent.map((name, at) => [name, at]));
+    const placeOf = ({ name }) => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
+    return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+
+  row(item, at) {
+    const isFavourite = this.favourites.has(item.name);
+    // The star in a row is for the mouse; the tool's page has a button that the keyboard reaches.
+    const star = h(isFavourite ? 'span.otx-star.otx-on' : 'span.otx-star', {
+      'aria-hidden': 'true', title: isFavourite ? 'Remove from favourites' : 'Make it a favourite',
+      onclick: event => {
+        event.stopPropagation();
+        this.onFavourite(item.name, !isFavourite);
+      }
+    }, isFavourite ? '★' : '☆');
+    const onclick = () => {
+      this.choose(at);
+      this.openChosen();
+    };
+    const drag = this.onDrag ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
+    const name = h('div.otx-tool-name', null, highlighted(item.name, matchingSpans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null);
+    return h(
+      at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
+      { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },
+      h('div.otx-tool-text', null, name, h('div.otx-tool-said', null, item.summary)),
+      star
+    );
+  }
+
+  /** Choose the tool with this number and scroll to it. */
+  choose(at) {
+    if (!this.items.length) return;
+    this.chosen = Math.max(0, Math.min(this.items.length - 1, at));
+    const { top, visible } = this.list;
+    if (this.chosen < top || this.chosen > top + visible - 2) this.list.scrollTo(Math.max(0, this.chosen - Math.floor(visible / 2)));
+    else this.list.update();
+  }
+
+  openChosen() {
+    const item = this.items[this.chosen];
+    if (item) this.onOpen(item);
+  }
+
+  /** The id of the chosen row, for `aria-activedescendant`. */
+  get activeId() {
+    return this.chosen < 0 ? '' : `${this.id}-${this.chosen}`;
+  }
+
+  close() {
+    this.list.close();
   }
 }

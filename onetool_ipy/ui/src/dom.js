@@ -1,5 +1,5 @@
-// Small ways to make elements. Text from tools goes in as text nodes and attribute values, never as markup: there is no
-// way here to hand over HTML.
+// Creates elements, and the keyboard behaviour that screens share: tabs, focus, debounced input, the clipboard. Text from
+// tools becomes text nodes and attribute values. No function here accepts HTML.
 
 /** Make an element: `h('button.otx-run', {onclick: f, disabled: true}, 'Run')`. */
 export function h(tag, props, ...children) {
@@ -19,42 +19,38 @@ export function svg(name, props, ...children) {
   return element;
 }
 
-/** Replace what an element holds. */
+/** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren();
   append(element, children);
   return element;
 }
 
-/** Show or hide without moving anything else. */
+/** Show or hide an element. */
 export function show(element, isShown) {
   element.hidden = !isShown;
   return element;
 }
 
-/** A text with some of its letters marked; spans are [start, end] in code points, in order. */
-export function marked(text, spans) {
-  const letters = [...text];
+/** A text with some of its letters in `<mark>`; spans are [start, end] in order. */
+export function highlighted(text, spans) {
   const parts = [];
   let at = 0;
   for (const [start, end] of spans) {
-    parts.push(letters.slice(at, start).join(''), h('mark', null, letters.slice(start, end).join('')));
+    parts.push(text.slice(at, start), h('mark', null, text.slice(start, end)));
     at = end;
   }
-  return [...parts, letters.slice(at).join('')];
+  return [...parts, text.slice(at)];
 }
 
-/** Call a function once things have been quiet for so many milliseconds. `.now()` does not wait, `.stop()` drops it. */
-export function debounced(wait, fn) {
+/** Call `fn` after `wait` milliseconds without another call. `.now()` calls it at once, `.cancel()` drops it. */
+export function debounce(wait, fn) {
   let timer = null;
   const call = (...args) => {
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      timer = null;
-      fn(...args);
-    }, wait);
+    timer = setTimeout(fn, wait, ...args);
   };
-  call.stop = () => clearTimeout(timer);
+  call.cancel = () => clearTimeout(timer);
   call.now = (...args) => {
     clearTimeout(timer);
     return fn(...args);
@@ -63,15 +59,15 @@ export function debounced(wait, fn) {
 }
 
 /**
- * Keep the focus inside when what had it goes away: else the next key would go to the notebook, which deletes cells by
- * single letters. Someone who clicks elsewhere takes the focus along. Gives back what ends that.
+ * Keep the focus inside `root` when the focused element is removed. Otherwise the next key would reach the notebook,
+ * where single letters delete cells. A click elsewhere still moves the focus. Returns the function that stops this.
  */
 export function keepFocus(root) {
   let isOutside = true;
-  const pressed = event => {
+  const onPointerDown = event => {
     isOutside = !root.contains(event.target);
   };
-  const left = event => {
+  const onFocusOut = event => {
     if (event.relatedTarget || isOutside) return;
     queueMicrotask(() => requestAnimationFrame(() => {
       const { activeElement } = document;
@@ -79,26 +75,26 @@ export function keepFocus(root) {
       if (isLost && !isOutside && root.isConnected && document.hasFocus()) root.focus({ preventScroll: true });
     }));
   };
-  const entered = () => {
+  const onFocusIn = () => {
     isOutside = false;
   };
-  document.addEventListener('pointerdown', pressed, true);
-  root.addEventListener('focusin', entered);
-  root.addEventListener('focusout', left);
+  document.addEventListener('pointerdown', onPointerDown, true);
+  root.addEventListener('focusin', onFocusIn);
+  root.addEventListener('focusout', onFocusOut);
   root.tabIndex = -1;
-  return () => document.removeEventListener('pointerdown', pressed, true);
+  return () => document.removeEventListener('pointerdown', onPointerDown, true);
 }
 
-/** Show which of some tabs is the current one: only that one is reached by Tab, the others from there. */
-export function currentTab(tabs, isCurrent) {
+/** Select one of the tabs. Only the selected tab is in the tab order; arrow keys reach the others. */
+export function selectTab(tabs, isSelected) {
   for (const tab of tabs.children) {
-    tab.setAttribute('aria-selected', String(isCurrent(tab)));
-    tab.tabIndex = isCurrent(tab) ? 0 : -1;
+    tab.setAttribute('aria-selected', String(isSelected(tab)));
+    tab.tabIndex = isSelected(tab) ? 0 : -1;
   }
 }
 
-/** Let arrow keys, Home and End go from tab to tab. */
-export function tabKeys(tabs) {
+/** Make arrow keys, Home and End move between the tabs. */
+export function addTabKeys(tabs) {
   tabs.addEventListener('keydown', event => {
     const all = [...tabs.children];
     const at = all.indexOf(document.activeElement);
@@ -112,10 +108,26 @@ export function tabKeys(tabs) {
   return tabs;
 }
 
-/** An id that no other element of the page has. */
-export function uid(stem) {
-  uid.last = (uid.last ?? 0) + 1;
-  return `otx-${stem}-${uid.last}-${Math.floor(Math.random() * 1e9).toString(36)}`;
+/** Copy a text to the clipboard; resolves with false if the browser forbids it. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = h('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const isCopied = document.execCommand('copy');
+    area.remove();
+    return isCopied;
+  }
+}
+
+/** An id that is unique in the page. */
+export function uniqueId(stem) {
+  uniqueId.last = (uniqueId.last ?? 0) + 1;
+  return `otx-${stem}-${uniqueId.last}-${Math.floor(Math.random() * 1e9).toString(36)}`;
 }
 
 function set(element, key, value) {

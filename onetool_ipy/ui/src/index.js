@@ -1,39 +1,41 @@
-// The face of the module. `render` is what anywidget calls; the side panel uses the parts themselves.
+// The entry of the module. anywidget calls `render`; the side panel imports the parts.
 import { createBrowser } from './browser.js';
-import { h, keepFocus } from './dom.js';
+import { addTabKeys, fill, h, keepFocus, selectTab, show } from './dom.js';
+import { createForm } from './form.js';
 import { Transport } from './transport.js';
+import { needsTrust, trustForm } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, createBrowser, createUsage, createViewer };
+export { Transport, addTabKeys, createBrowser, createForm, fill, h, needsTrust, selectTab, show, trustForm };
 
-const GONE = 'The kernel was restarted: run the cell again to go on.';
+const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 
-/** Draw the view that a widget asks for, once a kernel answers: without one, the picture beside it is what one sees. */
+/** Draw the widget's view once the kernel answers. Without a kernel the static picture beside it stays visible. */
 function render({ model, el }) {
   const transport = new Transport(message => model.send(message));
   const receive = message => transport.receive(message);
   model.on('msg:custom', receive);
-  const stopWatching = watch(model, () => transport.lose(GONE));
-  let isOver = false;
+  const stopWatching = watchKernel(model, () => transport.close(RESTARTED));
+  let isClosed = false;
   let view = null;
   const draw = ({ view: kind, options, picture }) => {
-    if (isOver) return;
-    hide(picture);
-    view = open(transport, kind, options);
+    if (isClosed) return;
+    hidePicture(picture);
+    view = openView(transport, kind, options);
     el.append(view.element);
   };
   transport.request('first').then(draw, () => {});
   return () => {
-    isOver = true;
+    isClosed = true;
     model.off('msg:custom', receive);
     stopWatching();
     view?.close();
   };
 }
 
-/** Hide the static picture of this view by its id, wherever a front end has put it. */
-function hide(picture) {
+/** Hide the static picture of this view by its id, wherever the front end has put it. */
+function hidePicture(picture) {
   if (!picture || document.getElementById(`${picture}-style`)) return;
   const style = document.createElement('style');
   style.id = `${picture}-style`;
@@ -41,41 +43,38 @@ function hide(picture) {
   document.head.append(style);
 }
 
-function open(transport, kind, options) {
+function openView(transport, kind, options) {
   if (kind === 'usage') return createUsage(transport, options);
-  if (kind === 'result') return viewerOf(transport, options);
+  if (kind === 'result') return openViewer(transport, options);
   const browser = createBrowser(transport);
   if (options.tool) browser.open(options.tool, options.args ?? null, false);
   return browser;
 }
 
-function viewerOf(transport, options) {
+function openViewer(transport, options) {
   const viewer = createViewer(transport.request);
   const notice = h('div.otx-notice', { role: 'alert', hidden: true });
   const element = h('div.otx.otx-alone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element);
   element.addEventListener('keydown', event => event.stopPropagation());
-  const letFocusGo = keepFocus(element);
-  const say = message => {
-    notice.textContent = message;
-    notice.hidden = false;
-  };
-  transport.request('open', options).then(viewer.show, error => say(error.message));
-  const undo = transport.on('lost', event => say(event.reason));
-  return { element, close: () => (undo(), letFocusGo(), viewer.close()) };
+  const releaseFocus = keepFocus(element);
+  const showNotice = message => show(fill(notice, message), true);
+  transport.request('open', options).then(viewer.show, error => showNotice(error.message));
+  const unsubscribe = transport.on('closed', event => showNotice(event.reason));
+  return { element, close: () => (unsubscribe(), releaseFocus(), viewer.close()) };
 }
 
-/** Hear of the kernel's end, as JupyterLab's manager of widgets tells it. */
-function watch(model, onGone) {
+/** Call `onGone` when the kernel restarts or dies, as JupyterLab's widget manager reports it. */
+function watchKernel(model, onGone) {
   const session = model.widget_manager?.context?.sessionContext;
-  const changed = (_sender, status) => {
+  const onStatus = (_sender, status) => {
     if (/restarting|dead|terminating/.test(String(status))) onGone();
   };
-  session?.statusChanged?.connect(changed);
-  const closed = () => onGone();
-  model.on('destroy', closed);
+  const onDestroy = () => onGone();
+  session?.statusChanged?.connect(onStatus);
+  model.on('destroy', onDestroy);
   return () => {
-    session?.statusChanged?.disconnect(changed);
-    model.off('destroy', closed);
+    session?.statusChanged?.disconnect(onStatus);
+    model.off('destroy', onDestroy);
   };
 }
 

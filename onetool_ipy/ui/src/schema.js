@@ -1,34 +1,34 @@
-// What a JSON Schema asks for, as the form sees it. Only what a form needs: the checking itself is Python's, by the same
-// checker as `%tool`.
+// Reads a JSON Schema into the nodes that the form draws. It checks no values: the kernel does, with the checker of
+// `%tool`.
 
-const DEEP = 6;
+const MAX_DEPTH = 6;
 const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
 
-/** What a form can show of a schema: `{kind, schema, ...}`. `any` becomes a JSON field. */
-export function read(schema, root, depth = 0) {
-  const found = resolved(schema, root);
-  if (found === null || depth > DEEP) return { kind: 'any', schema: isObject(schema) ? schema : {} };
+/** The node of a schema: `{kind, schema, ...}`. A schema that the form cannot show has the kind `any`: a JSON field. */
+export function nodeOf(schema, root, depth = 0) {
+  const found = resolve(schema, root);
+  if (found === null || depth > MAX_DEPTH) return { kind: 'any', schema: isObject(schema) ? schema : {} };
   if ('const' in found) return { kind: 'enum', schema: found, choices: [found.const] };
   if (Array.isArray(found.enum)) return { kind: 'enum', schema: found, choices: found.enum };
   const branches = branchesOf(found);
   if (branches) return union(found, branches, root, depth);
-  return plain(found, found.type ?? guessed(found), root, depth);
+  return plain(found, found.type ?? guessType(found), root, depth);
 }
 
-/** The arguments of a tool, required ones first, as `{name, isRequired, node}`. What has a default need not be given. */
+/** The arguments of a tool as `{name, isRequired, node}`, required ones first. An argument with a default is optional. */
 export function fieldsOf(schema, root, depth = 0) {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const fields = Object.entries(properties).map(([name, part]) => ({
     name,
-    isRequired: required.has(name) && !('default' in (resolved(part, root) ?? {})),
-    node: read(part, root, depth + 1)
+    isRequired: required.has(name) && !('default' in (resolve(part, root) ?? {})),
+    node: nodeOf(part, root, depth + 1)
   }));
   return [...fields.filter(field => field.isRequired), ...fields.filter(field => !field.isRequired)];
 }
 
-/** A few words on what is wanted: `integer, 1 to 10`. */
-export function typeText(node) {
+/** A short label for the expected type: `integer, 1 to 10`. */
+export function typeLabel(node) {
   const { schema } = node;
   if (node.kind === 'enum') return node.choices.length === 1 ? 'fixed' : `one of ${node.choices.length}`;
   if (node.kind === 'union') return node.branches.map(branch => branch.label).join(' or ');
@@ -39,8 +39,8 @@ export function typeText(node) {
   return `${name}${bounds}${format}`;
 }
 
-/** Whether a text argument wants more than a line. */
-export function isLong(name, schema) {
+/** Whether a text argument gets a box instead of a line. */
+export function isMultiline(name, schema) {
   if (typeof schema.maxLength === 'number' && schema.maxLength <= 200) return false;
   return schema.contentMediaType !== undefined || /^(body|code|content|html|markdown|message|prompt|sql|text|thought)$/i.test(name);
 }
@@ -49,27 +49,27 @@ export function isObject(value) {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A schema with its `$ref` followed inside the document, and simple `allOf` put together; null where that fails. */
-function resolved(schema, root, seen = new Set()) {
+/** A schema with its local `$ref` followed and simple `allOf` merged; null if that is not possible. */
+function resolve(schema, root, seen = new Set()) {
   if (schema === true || schema === undefined) return {};
   if (!isObject(schema)) return null;
   if (typeof schema.$ref === 'string') {
     if (seen.has(schema.$ref)) return null;
     seen.add(schema.$ref);
-    const target = pointed(root, schema.$ref);
+    const target = lookup(root, schema.$ref);
     const { $ref: _, ...beside } = schema;
-    const base = target === undefined ? null : resolved(target, root, seen);
+    const base = target === undefined ? null : resolve(target, root, seen);
     return base === null ? null : { ...base, ...beside };
   }
   if (Array.isArray(schema.allOf)) {
     const { allOf, ...rest } = schema;
-    const parts = allOf.map(part => resolved(part, root, new Set(seen)));
-    return parts.includes(null) ? null : parts.reduce(merged, rest);
+    const parts = allOf.map(part => resolve(part, root, new Set(seen)));
+    return parts.includes(null) ? null : parts.reduce(merge, rest);
   }
   return schema;
 }
 
-function pointed(root, ref) {
+function lookup(root, ref) {
   if (ref === '#') return root;
   if (!ref.startsWith('#/')) return undefined;
   let at = root;
@@ -81,7 +81,7 @@ function pointed(root, ref) {
   return at;
 }
 
-function merged(a, b) {
+function merge(a, b) {
   const properties = a.properties || b.properties ? { properties: { ...a.properties, ...b.properties } } : {};
   const required = a.required || b.required ? { required: [...(a.required ?? []), ...(b.required ?? [])] } : {};
   return { ...a, ...b, ...properties, ...required };
@@ -91,7 +91,7 @@ function branchesOf(schema) {
   const given = schema.anyOf ?? schema.oneOf;
   if (Array.isArray(given) && given.length) {
     const { anyOf: _, oneOf: __, description, title, default: ___, ...shared } = schema;
-    return given.map(part => (isObject(part) && Object.keys(shared).length && !part.$ref ? merged(shared, part) : part));
+    return given.map(part => (isObject(part) && Object.keys(shared).length && !part.$ref ? merge(shared, part) : part));
   }
   if (Array.isArray(schema.type) && schema.type.length > 1) {
     return schema.type.map(type => ({ ...schema, type }));
@@ -101,15 +101,15 @@ function branchesOf(schema) {
 
 function union(schema, parts, root, depth) {
   const branches = parts.map(part => {
-    const node = read(part, root, depth + 1);
+    const node = nodeOf(part, root, depth + 1);
     return { node, label: labelOf(part, node, root) };
   });
   const real = branches.filter(branch => branch.node.kind !== 'null');
-  // `X or null` is an X that may be left out: one editor, and a word to say null.
+  // `X or null` gets the editor of X, which also accepts null.
   if (real.length === 1 && branches.length === 2) {
     const { description, default: preset } = schema;
-    const said = { ...(description === undefined ? {} : { description }), ...(preset === undefined ? {} : { default: preset }) };
-    return { ...real[0].node, schema: { ...real[0].node.schema, ...said }, isNullable: true };
+    const annotations = { ...(description === undefined ? {} : { description }), ...(preset === undefined ? {} : { default: preset }) };
+    return { ...real[0].node, schema: { ...real[0].node.schema, ...annotations }, isNullable: true };
   }
   const labels = new Map();
   for (const branch of branches) {
@@ -121,7 +121,7 @@ function union(schema, parts, root, depth) {
 }
 
 function labelOf(part, node, root) {
-  const found = resolved(part, root) ?? {};
+  const found = resolve(part, root) ?? {};
   if (typeof found.title === 'string' && found.title) return found.title;
   const named = Object.entries(isObject(found.properties) ? found.properties : {}).find(
     ([, each]) => isObject(each) && ('const' in each || (Array.isArray(each.enum) && each.enum.length === 1))
@@ -132,7 +132,7 @@ function labelOf(part, node, root) {
   return node.kind === 'any' ? 'JSON' : node.kind;
 }
 
-function guessed(schema) {
+function guessType(schema) {
   if (isObject(schema.properties)) return 'object';
   if (schema.items !== undefined || schema.prefixItems !== undefined) return 'array';
   return undefined;
@@ -149,13 +149,13 @@ function plain(schema, type, root, depth) {
 function list(schema, root, depth) {
   if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return { kind: 'any', schema };
   if (schema.items === undefined || schema.items === true) return { kind: 'list', schema, items: { kind: 'any', schema: {} } };
-  return { kind: 'list', schema, items: read(schema.items, root, depth + 1) };
+  return { kind: 'list', schema, items: nodeOf(schema.items, root, depth + 1) };
 }
 
 function object(schema, root, depth) {
   const fields = fieldsOf(schema, root, depth);
   const more = schema.additionalProperties;
   if (fields.length) return { kind: 'object', schema, fields };
-  if (isObject(more)) return { kind: 'map', schema, values: read(more, root, depth + 1) };
+  if (isObject(more)) return { kind: 'map', schema, values: nodeOf(more, root, depth + 1) };
   return { kind: 'any', schema };
 }

@@ -1,10 +1,10 @@
-// Requests with ids over any channel that carries messages: a widget's comm, a kernel's comm, a test's double.
+// Requests and replies, matched by id, over any channel that carries messages: a widget's comm, a kernel's comm, a test.
 //
 //   request   {id, kind, payload}            ->   {id, value} or {id, error: {message, ...}}
-//   event     {event: 'job', job, status, ...}, unasked
+//   event     {event: 'job', job, status, ...}, sent by the kernel on its own
 
-/** An answer that says no, in the words of the other side. */
-export class Refused extends Error {
+/** The kernel refused a request, or the connection closed. */
+export class RequestError extends Error {
   constructor({ message, ...details }) {
     super(message);
     this.details = details;
@@ -12,57 +12,61 @@ export class Refused extends Error {
 }
 
 export class Transport {
-  /** `send(message)` gives a message to the channel; hand what comes back to `receive`. */
+  /** `send(message)` puts a message on the channel. Pass every message that arrives to `receive`. */
   constructor(send) {
     this.send = send;
-    this.waiting = new Map();
+    this.pending = new Map();
     this.listeners = new Map();
-    this.last = 0;
-    this.mine = Math.random().toString(36).slice(2); // two views of one widget hear the same answers
-    this.gone = null;
-    this.request = (kind, payload = {}) => this.ask(kind, payload);
+    this.count = 0;
+    this.prefix = Math.random().toString(36).slice(2); // two views of one widget receive each other's replies
+    this.closed = null;
+    this.request = this.request.bind(this);
   }
 
-  ask(kind, payload) {
-    if (this.gone) return Promise.reject(new Refused({ message: this.gone }));
-    const id = `${this.mine}-${(this.last += 1)}`;
+  /** Resolve with the kernel's reply, or reject with a RequestError. */
+  request(kind, payload = {}) {
+    if (this.closed) return Promise.reject(new RequestError({ message: this.closed }));
+    const id = `${this.prefix}-${(this.count += 1)}`;
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject, since: Date.now() });
+      this.pending.set(id, { resolve, reject, sentAt: Date.now() });
       this.send({ id, kind, payload });
     });
   }
 
   receive(message) {
     if (message.event) {
-      for (const listener of this.listeners.get(message.event) ?? []) listener(message);
+      this.emit(message);
       return;
     }
-    const asked = this.waiting.get(message.id);
-    if (!asked) return;
-    this.waiting.delete(message.id);
-    if (message.error) asked.reject(new Refused(message.error));
-    else asked.resolve(message.value);
+    const request = this.pending.get(message.id);
+    if (!request) return;
+    this.pending.delete(message.id);
+    if (message.error) request.reject(new RequestError(message.error));
+    else request.resolve(message.value);
   }
 
-  /** Hear of an event; gives back what ends that. */
+  /** Listen for an event; returns the function that stops listening. */
   on(event, listener) {
     if (!this.listeners.has(event)) this.listeners.set(event, new Set());
     this.listeners.get(event).add(listener);
     return () => this.listeners.get(event).delete(listener);
   }
 
-  /** How long the oldest request has waited, in milliseconds. */
-  get waited() {
-    let since = Date.now();
-    for (const asked of this.waiting.values()) since = Math.min(since, asked.since);
-    return Date.now() - since;
+  emit(message) {
+    for (const listener of this.listeners.get(message.event) ?? []) listener(message);
   }
 
-  /** The other side is gone: every request, waiting or new, says so. */
-  lose(reason) {
-    this.gone = reason;
-    for (const asked of this.waiting.values()) asked.reject(new Refused({ message: reason }));
-    this.waiting.clear();
-    for (const listener of this.listeners.get('lost') ?? []) listener({ event: 'lost', reason });
+  /** How long the oldest pending request has waited, in milliseconds. */
+  get longestWaitMs() {
+    const now = Date.now();
+    return Math.max(0, ...Array.from(this.pending.values(), request => now - request.sentAt));
+  }
+
+  /** The kernel is gone: reject every request, pending and future, with this reason. Emits `closed`. */
+  close(reason) {
+    this.closed = reason;
+    for (const request of this.pending.values()) request.reject(new RequestError({ message: reason }));
+    this.pending.clear();
+    this.emit({ event: 'closed', reason });
   }
 }

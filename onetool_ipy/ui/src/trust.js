@@ -1,15 +1,16 @@
-// The question of trust as a form: what of a project would run, and two buttons. Everything in it is a stranger's text.
+// The form that asks the user to trust a project or a server: what would run, and two buttons. Its content comes from the
+// project's files and is shown as text.
 import { h } from './dom.js';
 
-const MOST = 20;
+const MAX_ITEMS = 20;
 
-/** Whether someone has to be asked: of the whole project, or of servers that are new or have changed. */
+/** Whether the user must be asked: about the whole project, or about servers that are new or have changed. */
 export function needsTrust(trust) {
   if (!trust) return false;
   return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.servers ?? []).length > 0);
 }
 
-/** The form. `found` is what would run; with `server` it is about that one server. Gives `{element, buttons}`. */
+/** Returns `{element, buttons}`. `found` is what would run; with `server` the form is about that server alone. */
 export function trustForm(found, { server = '', onYes, onNo }) {
   const yes = h('button.otx-run', { type: 'button', onclick: onYes }, server ? 'Trust this server' : 'Trust this project');
   const no = h('button.otx-small', { type: 'button', onclick: onNo }, 'Not now');
@@ -21,7 +22,7 @@ export function trustForm(found, { server = '', onYes, onNo }) {
 function titleOf(found, server) {
   if (!server) return 'This project is not trusted yet.';
   const isChanged = found.servers.some(each => each.name === server && each.changes.length);
-  return isChanged ? `The server ${server} has changed since you said yes to it.` : `The server ${server} is new.`;
+  return isChanged ? `The server ${server} has changed since you trusted it.` : `The server ${server} is new.`;
 }
 
 function linesOf(found, server) {
@@ -33,7 +34,7 @@ function linesOf(found, server) {
     found.httpTools ? h('li', null, `${found.httpTools} HTTP ${found.httpTools === 1 ? 'tool' : 'tools'} to `, h('code', null, cut(found.hosts, 'hosts').join(', ') || 'no host')) : null,
     found.snippets.length ? h('li', null, 'Snippets: ', h('code', null, cut(found.snippets.map(name => `$${name}`), 'snippets').join(', '))) : null
   ].filter(Boolean);
-  return lines.length ? lines : h('li', null, 'Nothing of it runs by itself.');
+  return lines.length ? lines : h('li', null, 'Nothing in it runs by itself.');
 }
 
 function serverLine({ name, runs, variables, secrets, changes }) {
@@ -49,5 +50,5 @@ function serverLine({ name, runs, variables, secrets, changes }) {
 }
 
 function cut(items, what) {
-  return items.length <= MOST ? items : [...items.slice(0, MOST), `… and ${items.length - MOST} more ${what}`];
+  return items.length <= MAX_ITEMS ? items : [...items.slice(0, MAX_ITEMS), `… and ${items.length - MAX_ITEMS} more ${what}`];
 }

@@ -1,36 +1,37 @@
-// The result viewer: text by lines, table, tree, image. Only the window in sight is asked for; sorting, filtering and
-// finding are done over everything, in Python.
-import { currentTab, debounced, fill, h, show, tabKeys } from './dom.js';
-import { Windowed } from './windowed.js';
+// The result viewer: text, table, tree, image. It requests only the visible part of a result. Sorting, filtering and
+// finding run in the kernel, over the whole result.
+import { addTabKeys, copyText, debounce, fill, h, selectTab, show } from './dom.js';
+import { byteSize, counted, duration, number, outcomeChip, outcomeOf } from './format.js';
+import { VirtualList } from './virtualList.js';
 
-const LINE = 18;
-const ROW = 24;
+const LINE_HEIGHT = 18;
+const ROW_HEIGHT = 24;
 const TITLES = { text: 'Raw', table: 'Table', tree: 'Tree', image: 'Image' };
 
-/** `{element, show(result), close()}`; `request` is the transport's. */
+/** Returns `{element, show(result), close()}`; `request` is the transport's. */
 export function createViewer(request, { onAssigned = () => {} } = {}) {
   const head = h('div.otx-result-head');
-  const tabs = tabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Ways to look at the result' }));
+  const tabs = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Result formats' }));
   const body = h('div.otx-result-body');
   const element = h('section.otx-viewer', { 'aria-label': 'Result' }, head, tabs, body);
   let pane = null;
 
   function open(result, kind) {
     pane?.close?.();
-    const make = { text: TextPane, table: TablePane, tree: TreePane, image: ImagePane }[kind];
-    currentTab(tabs, tab => tab.dataset.kind === kind);
-    pane = new make(request, result);
+    const Pane = { text: TextPane, table: TablePane, tree: TreePane, image: ImagePane }[kind];
+    selectTab(tabs, tab => tab.dataset.kind === kind);
+    pane = new Pane(request, result);
     fill(body, pane.element);
     pane.start?.();
   }
 
-  function display(result) {
-    fill(head, summary(result), result.handle ? assigner(request, result, onAssigned) : null);
+  function showResult(result) {
+    fill(head, summary(result), result.handle ? assignForm(request, result, onAssigned) : null);
     if (!result.ok) {
       pane?.close?.();
       pane = null;
       show(fill(tabs), false);
-      fill(body, failure(result.error));
+      fill(body, errorBox(result.error));
       return;
     }
     const kinds = result.kinds ?? ['text'];
@@ -38,55 +39,46 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
     open(result, kinds[0]);
   }
 
-  return { element, show: display, close: () => pane?.close?.() };
+  return { element, show: showResult, close: () => pane?.close?.() };
 }
 
 function summary(result) {
   const facts = [];
-  const state = stateOf(result);
-  if (result.ms !== undefined && state !== 'cancelled') facts.push(duration(result.ms));
+  const outcome = outcomeOf(result);
+  if (result.ms !== undefined && outcome !== 'cancelled') facts.push(duration(result.ms));
   if (result.rows !== undefined) facts.push(counted(result.rows, 'row'));
   else if (result.lines !== undefined && result.kinds?.[0] !== 'image') facts.push(counted(result.lines, 'line'));
-  if (result.bytes !== undefined && result.bytes !== null) facts.push(size(result.bytes));
+  if (result.bytes !== undefined && result.bytes !== null) facts.push(byteSize(result.bytes));
   if (result.note) facts.push(result.note);
   return h(
     'div.otx-summary',
     { role: 'status' },
-    stateChip(state),
+    outcomeChip(outcome),
     result.tool ? h('code', null, result.tool) : null,
     facts.map(fact => h('span.otx-quiet', null, fact)),
     result.handle ? h('span.otx-quiet', { title: 'The handle: ot.result(handle=...)' }, result.handle) : null
   );
 }
 
-/** How a call ended, in a word: what someone stopped has not failed. */
-export function stateOf({ ok, error }) {
-  return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';
-}
-
-export function stateChip(state) {
-  return h({ ok: 'span.otx-chip.otx-ok', failed: 'span.otx-chip.otx-bad' }[state] ?? 'span.otx-chip', null, state);
-}
-
-function failure(error) {
+function errorBox(error) {
   if (error.reason === 'cancelled') return h('p.otx-quiet', null, error.message);
   const reason = error.reason ? ` (${error.reason})` : '';
   return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
 }
 
-function assigner(request, result, onAssigned) {
+function assignForm(request, result, onAssigned) {
   const name = h('input.otx-input.otx-short', { type: 'text', placeholder: 'variable', 'aria-label': 'Name of the variable', spellcheck: 'false' });
-  const said = h('code.otx-quiet', { role: 'status' });
+  const status = h('code.otx-quiet', { role: 'status' });
   const assign = async () => {
     try {
       const answer = await request('assign', { handle: result.handle, call: result.call, variable: name.value.trim() });
-      fill(said, answer.code);
+      fill(status, answer.code);
       onAssigned(answer);
     } catch (error) {
-      fill(said, error.message);
+      fill(status, error.message);
     }
   };
-  const form = h('form.otx-assign', null, name, h('button.otx-small', { type: 'submit', title: 'Give the result a name in the notebook' }, 'Assign'), said);
+  const form = h('form.otx-assign', null, name, h('button.otx-small', { type: 'submit', title: 'Assign the result to a notebook variable' }, 'Assign'), status);
   form.addEventListener('submit', event => {
     event.preventDefault();
     assign();
@@ -96,19 +88,19 @@ function assigner(request, result, onAssigned) {
 
 class TextPane {
   constructor(request, result) {
-    Object.assign(this, { request, result, hits: new Set() });
-    this.list = new Windowed({
-      rowHeight: LINE,
+    Object.assign(this, { request, result });
+    this.list = new VirtualList({
+      rowHeight: LINE_HEIGHT,
       label: 'Lines of the result',
-      fetch: async (offset, limit) => (await request('page', { ...whose(result), offset: offset + 1, limit })).lines,
+      fetch: async (offset, limit) => (await request('page', { ...keyOf(result), offset: offset + 1, limit })).lines,
       draw: (line, at) => this.line(line, at),
-      onMove: from => this.moved(from)
+      onScroll: from => this.showPosition(from)
     });
-    this.place = h('input.otx-input.otx-short', { type: 'text', inputmode: 'numeric', 'aria-label': 'Go to line', title: 'Go to line', value: '1' });
-    this.place.addEventListener('change', () => this.list.go(Number.parseInt(this.place.value.replaceAll(/\D/g, ''), 10) - 1 || 0));
-    this.list.element.style.flexBasis = `${Math.min(result.lines, 99) * LINE + 16}px`;
-    this.finder = new Finder(request, result, line => this.found(line));
-    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-quiet', null, 'line ', this.place, ` of ${number(result.lines)}`)), this.list.element);
+    this.lineInput = h('input.otx-input.otx-short', { type: 'text', inputmode: 'numeric', 'aria-label': 'Go to line', title: 'Go to line', value: '1' });
+    this.lineInput.addEventListener('change', () => this.list.scrollTo(Number.parseInt(this.lineInput.value.replaceAll(/\D/g, ''), 10) - 1 || 0));
+    this.list.element.style.flexBasis = `${Math.min(result.lines, 99) * LINE_HEIGHT + 16}px`;
+    this.finder = new Finder(request, result, line => this.showLine(line));
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-quiet', null, 'line ', this.lineInput, ` of ${number(result.lines)}`)), this.list.element);
   }
 
   start() {
@@ -119,13 +111,13 @@ class TextPane {
     return h(this.current === at ? 'div.otx-line.otx-current' : 'div.otx-line', null, h('span.otx-number', { 'aria-hidden': 'true' }, at + 1), h('span.otx-text', null, text));
   }
 
-  moved(from) {
-    if (document.activeElement !== this.place) this.place.value = String(from + 1);
+  showPosition(from) {
+    if (document.activeElement !== this.lineInput) this.lineInput.value = String(from + 1);
   }
 
-  found(line) {
+  showLine(line) {
     this.current = line - 1;
-    return this.list.go(line - 1, true);
+    return this.list.scrollTo(line - 1, true);
   }
 
   close() {
@@ -133,33 +125,33 @@ class TextPane {
   }
 }
 
-/** Find in a text: regular expression or fuzzy, with a count, next and previous. */
+/** Find in a text, by regular expression or fuzzily, with a count and buttons for next and previous. */
 class Finder {
   constructor(request, result, onHit) {
-    Object.assign(this, { request, result, onHit, hits: [], at: -1, turn: 0 });
+    Object.assign(this, { request, result, onHit, hits: [], at: -1, searches: 0 });
     this.input = h('input.otx-input', { type: 'search', placeholder: 'Find', 'aria-label': 'Find in the result', spellcheck: 'false' });
     this.fuzzy = h('input', { type: 'checkbox' });
     this.count = h('span.otx-quiet.otx-count', { role: 'status' });
-    const search = debounced(200, () => this.search());
+    const search = debounce(200, () => this.search());
     this.input.addEventListener('input', search);
     this.fuzzy.addEventListener('change', () => search.now());
     this.input.addEventListener('keydown', event => {
       if (event.key !== 'Enter') return;
       event.preventDefault();
-      if (this.asked === this.question()) this.step(event.shiftKey ? -1 : 1);
+      if (this.searched === this.query()) this.step(event.shiftKey ? -1 : 1);
       else search.now();
     });
     const button = (label, title, step) => h('button.otx-small', { type: 'button', title, 'aria-label': title, onclick: () => this.step(step) }, label);
-    this.element = h('div.otx-find', { role: 'search' }, this.input, h('label.otx-quiet', { title: 'Also what is nearly so' }, this.fuzzy, ' fuzzy'), button('↑', 'Previous', -1), button('↓', 'Next', 1), this.count);
+    this.element = h('div.otx-find', { role: 'search' }, this.input, h('label.otx-quiet', { title: 'Also find near matches' }, this.fuzzy, ' fuzzy'), button('↑', 'Previous', -1), button('↓', 'Next', 1), this.count);
   }
 
-  question() {
+  query() {
     return JSON.stringify([this.input.value, this.fuzzy.checked]);
   }
 
   async search() {
-    const turn = (this.turn += 1);
-    this.asked = this.question();
+    const turn = (this.searches += 1);
+    this.searched = this.query();
     this.hits = [];
     this.at = -1;
     if (!this.input.value) {
@@ -168,14 +160,14 @@ class Finder {
     }
     fill(this.count, '…');
     try {
-      const answer = await this.request('find', { ...whose(this.result), pattern: this.input.value, isFuzzy: this.fuzzy.checked });
-      if (turn !== this.turn) return;
+      const answer = await this.request('find', { ...keyOf(this.result), pattern: this.input.value, isFuzzy: this.fuzzy.checked });
+      if (turn !== this.searches) return;
       this.hits = answer.hits;
       this.answer = answer;
       if (this.hits.length) await this.step(1);
-      else fill(this.count, 'no hit');
+      else fill(this.count, 'no match');
     } catch (error) {
-      if (turn === this.turn) fill(this.count, error.message);
+      if (turn === this.searches) fill(this.count, error.message);
     }
   }
 
@@ -190,15 +182,15 @@ class Finder {
 
 class TablePane {
   constructor(request, result) {
-    Object.assign(this, { request, result, sort: null, filter: '', turn: 0 });
+    Object.assign(this, { request, result, sort: null, filter: '', loads: 0 });
     this.head = h('div.otx-table-head', { role: 'row' });
     this.count = h('span.otx-quiet', { role: 'status' });
-    this.list = new Windowed({ rowHeight: ROW, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
+    this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
     this.list.element.setAttribute('role', 'table');
     this.list.spacer.prepend(this.head);
-    this.list.element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW + 42}px`;
+    this.list.element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW_HEIGHT + 42}px`;
     const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
-    filter.addEventListener('input', debounced(200, () => {
+    filter.addEventListener('input', debounce(200, () => {
       this.filter = filter.value;
       this.restart();
     }));
@@ -209,16 +201,16 @@ class TablePane {
     return this.restart();
   }
 
-  question(offset, limit) {
-    return { ...whose(this.result), offset, limit, sort: this.sort, filter: this.filter };
+  query(offset, limit) {
+    return { ...keyOf(this.result), offset, limit, sort: this.sort, filter: this.filter };
   }
 
   async restart() {
-    const turn = (this.turn += 1);
+    const turn = (this.loads += 1);
     fill(this.count, 'reading …');
     try {
-      const answer = await this.request('table', this.question(0, 200));
-      if (turn !== this.turn) return;
+      const answer = await this.request('table', this.query(0, 200));
+      if (turn !== this.loads) return;
       this.columns = answer.columns;
       const widths = widthsOf(answer.columns, answer.rows);
       this.widths = widths.map((width, at) => Math.max(width, this.widths?.[at] ?? 0)); // columns only grow
@@ -227,19 +219,19 @@ class TablePane {
       this.list.element.setAttribute('aria-rowcount', String(answer.total + 1));
       this.list.reset(answer.total, answer.rows);
     } catch (error) {
-      if (turn === this.turn) fill(this.count, error.message);
+      if (turn === this.loads) fill(this.count, error.message);
     }
   }
 
   async fetch(offset, limit) {
-    return (await this.request('table', this.question(offset, limit))).rows;
+    return (await this.request('table', this.query(offset, limit))).rows;
   }
 
   drawHead() {
     const cells = this.columns.map((column, at) => {
-      const way = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
-      const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[way];
-      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': way, style: widthOf(this.widths[at]) }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
+      const direction = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
+      const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[direction];
+      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': direction, style: widthOf(this.widths[at]) }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
     });
     fill(this.head, h('div.otx-cell.otx-number', { role: 'columnheader' }, '#'), cells);
   }
@@ -263,9 +255,9 @@ class TablePane {
 class TreePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
-    this.said = h('span.otx-quiet', { role: 'status' });
+    this.status = h('span.otx-quiet', { role: 'status' });
     this.root = h('ul.otx-tree', { role: 'tree', 'aria-label': 'Result as a tree' });
-    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.said), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Tree' }, this.root));
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.status), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Tree' }, this.root));
   }
 
   start() {
@@ -274,7 +266,7 @@ class TreePane {
 
   async children(list, path, offset) {
     try {
-      const answer = await this.request('tree', { ...whose(this.result), path, offset, limit: 100 });
+      const answer = await this.request('tree', { ...keyOf(this.result), path, offset, limit: 100 });
       list.querySelector(':scope > .otx-more')?.remove();
       for (const child of answer.children) list.append(this.node(child, [...path, child.key]));
       const next = offset + answer.children.length;
@@ -283,7 +275,7 @@ class TreePane {
         list.append(h('li.otx-more', { role: 'none' }, more));
       }
     } catch (error) {
-      fill(this.said, error.message);
+      fill(this.status, error.message);
     }
   }
 
@@ -310,7 +302,7 @@ class TreePane {
 
   async copy(path) {
     const text = path.map(part => (typeof part === 'number' ? `[${part}]` : `[${JSON.stringify(part)}]`)).join('');
-    fill(this.said, (await copied(text)) ? `copied ${text}` : text);
+    fill(this.status, (await copyText(text)) ? `copied ${text}` : text);
   }
 }
 
@@ -322,7 +314,7 @@ class ImagePane {
 
   async start() {
     try {
-      const { mime, base64 } = await this.request('image', whose(this.result));
+      const { mime, base64 } = await this.request('image', keyOf(this.result));
       fill(this.element, h('img', { src: `data:${mime};base64,${base64}`, alt: `Image given by ${this.result.tool ?? 'the tool'}` }));
     } catch (error) {
       fill(this.element, error.message);
@@ -330,43 +322,12 @@ class ImagePane {
   }
 }
 
-/** Put a text on the clipboard; false where the browser does not let us. */
-export async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = h('textarea', { style: 'position:fixed;opacity:0', 'aria-hidden': 'true' });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const isDone = document.execCommand('copy');
-    area.remove();
-    return isDone;
-  }
-}
-
-export function number(n) {
-  return Number(n).toLocaleString('en-US');
-}
-
-function counted(n, what) {
-  return `${number(n)} ${what}${n === 1 ? '' : 's'}`;
-}
-
-export function duration(ms) {
-  return ms < 1000 ? `${Math.max(1, Math.round(ms))} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-}
-
-function size(bytes) {
-  return bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-function whose(result) {
+/** Names the result in a request. */
+function keyOf(result) {
   return { handle: result.handle, call: result.call };
 }
 
-/** Room for so many letters between the cell's edges. */
+/** The width of a cell with this many letters. */
 function widthOf(letters) {
   return `width:calc(${letters}ch + 14px)`;
 }

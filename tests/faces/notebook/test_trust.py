@@ -123,7 +123,7 @@ def test_a_changed_server_asks_for_itself_and_shows_the_difference(clone: Clone,
     running = notebook.start_execute("%tool server test srv", allow_stdin=True)
     notebook.answer_input("y")
     outcome = running.wait()
-    assert "has changed since you said yes to it" in outcome.text
+    assert "has changed since you trusted it" in outcome.text
     assert "first" in outcome.text
     assert "second" in outcome.text
     assert "mine.py" not in outcome.text

@@ -13,11 +13,9 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from onetool_ipy import open_toolbox, tool
-from onetool_ipy.base.search import Index
-from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.tool import ToolResult
 from onetool_ipy.faces.notebook.display import keep
-from onetool_ipy.faces.widgets.requests import Desk
+from onetool_ipy.faces.widgets.requests import MOST_SENT, Desk
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S
 
@@ -96,54 +94,27 @@ def adopt(side: Side, fn: Any) -> None:
     side.box.adopt(fn)
 
 
-def test_hello_counts_packs_and_an_empty_search_lists_every_tool(side: Side) -> None:
+def test_hello_and_entries_tell_what_there_is(side: Side) -> None:
     hello = side.ask("hello")
     assert {"name": "time", "count": 1} in hello["packs"]
-    listed = side.ask("search", query="", limit=500)
-    assert listed["total"] == len(listed["items"]) == hello["tools"]
-    read = next(item for item in listed["items"] if item["name"] == "fs.read_file")
-    assert read == {"name": "fs.read_file", "summary": read["summary"], "disabled": False, "spans": []}
-    assert "file" in read["summary"]
+    entries = side.ask("entries")
+    assert entries["isPartial"] is False
+    assert len(entries["items"]) == hello["tools"]
+    read = next(item for item in entries["items"] if item["name"] == "fs.read_file")
+    assert read["arguments"] == ["path", "maxBytes"]
 
 
-def test_search_gives_one_page_of_thousands_of_tools(side: Side) -> None:
-    count = side.ask("hello")["tools"]
-    for number in range(3_000):
+def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
+    for number in range(MOST_SENT):
         side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(
             name=f"many.tool_{number}", origin="cell"
         )
     side.box.registry.rebuild()
+    assert side.ask("entries") == {"items": [], "isPartial": True}
     found = side.ask("search", query="many.tool_1234", filters={}, limit=5)
     assert found["items"][0]["name"] == "many.tool_1234"
-    assert len(found["items"]) == 5
-    pages = [side.ask("search", query="", offset=offset, limit=1000) for offset in (0, 1000, 2000, 3000)]
-    assert [page["total"] for page in pages] == [count + 3_000] * 4
-    names = [item["name"] for page in pages for item in page["items"]]
-    assert sorted(names) == sorted(spec.name for spec in side.box.registry.known())
     narrowed = side.ask("search", query="", filters={"pack": "fs"}, limit=50)
-    assert {item["name"].partition(".")[0] for item in narrowed["items"]} == {"fs"}
-    assert narrowed["total"] == len(narrowed["items"])
-    inside = side.ask("search", query="read", filters={"pack": "fs"}, limit=50)
-    assert inside["items"][0]["name"] == "fs.read_file"
-
-
-@pytest.mark.parametrize("query", ["read", "fs.raed_file", "READ FILE", "tim", "current"])
-def test_search_ranks_as_help_does_and_marks_the_letters_that_match(side: Side, query: str) -> None:
-    hits = Index(entry_of(spec) for spec in side.box.registry.known()).search(query)
-    found = side.ask("search", query=query, filters={}, limit=20)["items"]
-    assert [item["name"] for item in found] == [hit.item.name for hit in hits]
-    assert [item["spans"] for item in found] == [[list(span) for span in hit.spans] for hit in hits]
-
-
-def test_without_a_query_favourites_then_recent_tools_come_first(side: Side) -> None:
-    side.run("tools.echo", message="first")
-    side.run("time.now")
-    side.ask("favourite", name="fs.list_dir", isOn=True)
-    names = [item["name"] for item in side.ask("search", query="", limit=500)["items"]]
-    assert names[:3] == ["fs.list_dir", "time.now", "tools.echo"]
-    assert names[3:] == sorted(names[3:])
-    starred = side.ask("search", query="", filters={"isFavourite": True})
-    assert [item["name"] for item in starred["items"]] == ["fs.list_dir"]
+    assert {item["pack"] for item in narrowed["items"]} == {"fs"}
 
 
 def test_checking_is_that_of_the_tool_line(side: Side) -> None:

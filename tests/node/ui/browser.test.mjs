@@ -1,4 +1,4 @@
-// The browser by itself: finding, choosing, running, cancelling, history, the keys, and a kernel that went away.
+// The tool browser without a kernel: search, tool page, calls, history, keyboard, and a kernel that stops.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { press, transportOf, type, ui, until } from './page.mjs';
@@ -6,26 +6,16 @@ import { press, transportOf, type, ui, until } from './page.mjs';
 const { createBrowser } = await ui('browser');
 
 const TOOLS = [
-  ['brave.search', 'Search the web.', ['web']],
-  ['fs.read_file', 'Read a text file.', []],
-  ['nb.slow', 'Count slowly.', []]
-].map(([name, summary, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary, disabled: false, spans: [] }));
-
-/** What the kernel finds: without a query what was used lately comes first. */
-function searched(tools, stars = []) {
-  return ({ query, filters, offset, limit }) => {
-    const fits = each => each.name.includes(query) && ['pack', 'source'].every(key => !filters[key] || each[key] === filters[key]);
-    const place = each => (stars.includes(each.name) ? 0 : each.name === 'nb.slow' ? 1 : 2);
-    const items = tools.filter(fits).sort((a, b) => place(a) - place(b));
-    return { items: items.slice(offset, offset + limit).map(each => (query ? { ...each, spans: [[each.name.indexOf(query), each.name.indexOf(query) + query.length]] } : each)), total: items.length };
-  };
-}
+  ['brave.search', 'Search the web.', ['query', 'count'], ['web']],
+  ['fs.read_file', 'Read a text file.', ['path'], []],
+  ['nb.slow', 'Count slowly.', ['n'], []]
+].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, disabled: false }));
 
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
-    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars] }),
-    search: searched(TOOLS, stars),
+    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
+    entries: () => ({ items: TOOLS, isPartial: false }),
     tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
@@ -44,19 +34,18 @@ async function open(more = {}) {
   await until(() => names(browser).length > 0);
   return { browser, transport, asked, search: browser.element.querySelector('.otx-search') };
 }
-const names = browser => Array.from({ length: browser.tools.total }, (_, at) => browser.tools.list.known(at)?.name);
+const names = browser => browser.tools.items.map(item => item.name);
 const $ = (browser, selector) => browser.element.querySelector(selector);
 
-test('the tools come as the kernel ranks them, with the matched letters marked; an empty list says so', async () => {
+test('what was used lately comes first; a typo finds its tool; matched letters are marked', async () => {
   const { browser, search } = await open();
   assert.equal(names(browser)[0], 'nb.slow');
-  type(search, 'search');
+  type(search, 'brave.serach');
   await until(() => names(browser)[0] === 'brave.search');
-  assert.equal($(browser, '.otx-tool mark').textContent, 'search');
   type(search, 'xyzzy');
   await until(() => names(browser).length === 0);
   assert.match($(browser, '.otx-total').textContent, /no tool/);
-  assert.equal($(browser, '.otx-none').textContent, "No tool fits 'xyzzy'.");
+  assert.equal($(browser, '.otx-none').textContent, "No tool matches 'xyzzy'.");
   $(browser, '[data-kind="history"]').click();
   assert.ok($(browser, '.otx-none').hidden);
   type(search, '');
@@ -72,7 +61,7 @@ test('filters hold together with the search', async () => {
   assert.deepEqual(names(browser), ['fs.read_file']);
   type(search, 'search');
   await until(() => names(browser).length === 0);
-  assert.match($(browser, '.otx-none').textContent, /No tool fits 'search' here\./);
+  assert.match($(browser, '.otx-none').textContent, /No tool matches 'search' with these filters\./);
   $(browser, '.otx-none button').click();
   await until(() => names(browser).includes('brave.search'));
   browser.close();
@@ -80,7 +69,7 @@ test('filters hold together with the search', async () => {
 
 test('tools of another source are found by it', async () => {
   const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
-  const { browser } = await open({ search: searched([...TOOLS, other]), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [] }) });
+  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
   const select = $(browser, 'select[aria-label="Source"]');
   assert.ok(!select.hidden);
   type(select, 'mcp');
@@ -100,7 +89,7 @@ test('find, open, fill, run by keyboard alone; the result is shown', async () =>
   await until(() => document.activeElement === $(browser, '.otx-form input'));
   type(document.activeElement, '3');
   press(document.activeElement, 'Enter', { ctrlKey: true });
-  await until(() => browser.runs.all[0]?.id === 'j1');
+  await until(() => browser.calls.all[0]?.id === 'j1');
   transport.receive({ event: 'job', job: 'j1', status: 'running', progress: { done: 1, total: 3, text: 'counting' } });
   await until(() => /1 of 3/.test($(browser, '.otx-progress').textContent));
   transport.receive({ event: 'job', job: 'other', status: 'done', result: { ok: true, lines: 1, preview: ['not mine'], kinds: ['text'] } });
@@ -116,7 +105,7 @@ test('wrong arguments are said at their field and nothing runs', async () => {
   const { browser, asked } = await open();
   await browser.open('nb.slow');
   type($(browser, '.otx-form input'), 'three');
-  await browser.detail.start();
+  await browser.page.run();
   assert.match($(browser, '.otx-form .otx-error:not([hidden])').textContent, /not an integer/);
   assert.equal(asked.filter(message => message.kind === 'run').length, 0);
   browser.close();
@@ -125,7 +114,7 @@ test('wrong arguments are said at their field and nothing runs', async () => {
 test('cancel asks for it, and what was stopped is not called failed', async () => {
   const { browser, transport, asked } = await open();
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.start();
+  await browser.page.run();
   [...browser.element.querySelectorAll('button')].find(each => each.textContent === 'Cancel').click();
   await until(() => asked.some(message => message.kind === 'cancel'));
   transport.receive({ event: 'job', job: 'j1', status: 'cancelled', result: { ok: false, error: { code: 'execution_error', reason: 'cancelled', message: 'The job was cancelled.' } } });
@@ -141,13 +130,13 @@ test('what is missing is said at its field once Run is pressed, and not before; 
   await browser.open('nb.slow');
   type(browser.element.querySelector('.otx-form input'), '1');
   type(browser.element.querySelector('.otx-form input'), '');
-  await browser.detail.checkNow();
+  await browser.page.check();
   assert.equal(browser.element.querySelector('.otx-form .otx-error:not([hidden])'), null);
-  await browser.detail.start();
-  assert.equal($(browser, '.otx-field > .otx-error').textContent, 'It is needed.');
+  await browser.page.run();
+  assert.equal($(browser, '.otx-field > .otx-error').textContent, 'This field is required.');
   assert.equal(document.activeElement, $(browser, '.otx-form input'));
   $(browser, '[role=tab][data-kind="json"]').click();
-  await browser.detail.start();
+  await browser.page.run();
   assert.match($(browser, '.otx-json + .otx-error').textContent, /missing argument 'n'/);
   assert.equal(document.activeElement, $(browser, '.otx-json'));
   assert.ok(!asked.some(message => message.kind === 'run'));
@@ -174,7 +163,7 @@ test('an end that comes before the answer to run is not lost', async () => {
   let settle;
   const { browser, transport } = await open({ run: () => new Promise(resolve => (settle = resolve)) });
   await browser.open('nb.slow', { n: 3 });
-  const running = browser.detail.start();
+  const running = browser.page.run();
   await until(() => settle);
   transport.receive({ event: 'job', job: 'j9', status: 'done', result: { ok: true, lines: 1, preview: ['early'], kinds: ['text'] } });
   settle({ job: 'j9' });
@@ -187,13 +176,13 @@ test('several calls run at once; those out of sight have a line, and come back w
   let last = 0;
   const { browser, transport, asked } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.start();
-  await until(() => browser.runs.all[0].id === 'j1');
-  await browser.detail.start();
+  await browser.page.run();
+  await until(() => browser.calls.all[0].id === 'j1');
+  await browser.page.run();
   assert.equal(asked.filter(message => message.kind === 'run').length, 1, 'a second press starts nothing');
   await browser.open('brave.search', { n: 5 });
-  await browser.detail.start();
-  await until(() => browser.runs.all[1]?.id === 'j2');
+  await browser.page.run();
+  await until(() => browser.calls.all[1]?.id === 'j2');
   const lines = () => [...browser.element.querySelectorAll('.otx-run-line')].map(each => each.textContent);
   assert.equal(lines().length, 1);
   assert.match(lines()[0], /nb\.slow/);
@@ -213,10 +202,10 @@ test('another call of the same tool may run beside the first; what was typed is 
   let last = 0;
   const { browser } = await open({ run: () => ({ job: `k${(last += 1)}` }) });
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.start();
+  await browser.page.run();
   type($(browser, '.otx-form input'), '4');
-  await browser.detail.start();
-  await until(() => browser.runs.running.length === 2);
+  await browser.page.run();
+  await until(() => browser.calls.running.length === 2);
   await browser.open('brave.search');
   await browser.open('nb.slow');
   assert.equal($(browser, '.otx-form input').value, '4');
@@ -242,7 +231,7 @@ test('form, JSON and code are in step', async () => {
 test('a call that may change something is run again only after a second press', async () => {
   const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '', args: { n: 7 }, readOnly: false }] }) });
   const ran = () => asked.filter(message => message.kind === 'run').length;
-  browser.look('history');
+  browser.selectView('history');
   await until(() => $(browser, '[aria-label="Run nb.slow again"]'));
   const sure = $(browser, '.otx-sure');
   assert.ok(sure.hidden);
@@ -262,7 +251,7 @@ test('a call that may change something is run again only after a second press', 
 
 test('history can be edited and run again; what was masked cannot', async () => {
   const { browser, asked } = await open();
-  browser.look('history');
+  browser.selectView('history');
   await until(() => browser.element.querySelectorAll('.otx-past').length === 2);
   $(browser, '[aria-label="Edit the call of nb.slow"]').click();
   await until(() => $(browser, '.otx-form input')?.value === '7');
@@ -274,7 +263,7 @@ test('history can be edited and run again; what was masked cannot', async () => 
 
 test('stored results open in the viewer', async () => {
   const { browser } = await open();
-  browser.look('results');
+  browser.selectView('results');
   await until(() => $(browser, '[aria-label="Open the result of nb.slow"]'));
   $(browser, '[aria-label="Open the result of nb.slow"]').click();
   await until(() => /h1/.test($(browser, '.otx-summary')?.textContent ?? ''));
@@ -283,7 +272,7 @@ test('stored results open in the viewer', async () => {
 
 test('a favourite is kept and comes first', async () => {
   const { browser } = await open();
-  await browser.star('fs.read_file', true);
+  await browser.setFavourite('fs.read_file', true);
   assert.equal(names(browser)[0], 'fs.read_file');
   browser.close();
 });
@@ -302,22 +291,23 @@ test('keys typed inside never reach the notebook, and the help is no dialog', as
 test('a kernel that went away is said, and a run under way ends', async () => {
   const { browser, transport } = await open();
   await browser.open('nb.slow', { n: 3 });
-  await browser.detail.start();
-  transport.lose('The kernel was restarted: run the cell again to go on.');
+  await browser.page.run();
+  transport.close('The kernel was restarted. Run the cell again to continue.');
   assert.match($(browser, '.otx-notice').textContent, /restarted/);
-  assert.match($(browser, '.otx-failure').textContent, /went away/);
+  assert.match($(browser, '.otx-failure').textContent, /kernel stopped/);
   await assert.rejects(transport.request('hello'), /restarted/);
   browser.close();
 });
 
-test('of 10,000 tools only the pages in sight are asked for', async () => {
-  const many = Array.from({ length: 10_000 }, (_, at) => ({ ...TOOLS[0], name: `many.tool_${at}` }));
-  const { browser, asked } = await open({ search: searched(many) });
-  const pages = () => asked.filter(message => message.kind === 'search').map(message => message.payload);
-  assert.ok(pages().every(page => page.limit <= 50));
-  browser.tools.choose(9000, false);
-  await until(() => names(browser)[9000] === 'many.tool_9000');
-  assert.deepEqual(pages().at(-1), { query: '', filters: pages()[0].filters, offset: 9000, limit: 50 });
-  assert.ok(pages().length <= 4);
+test('with more than 2,000 tools the kernel searches, and Enter waits for its answer', async () => {
+  const { browser, search, asked } = await open({
+    entries: () => ({ items: [], isPartial: true }),
+    search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, total: 1 })
+  });
+  type(search, 'anything');
+  press(search, 'Enter');
+  await until(() => browser.page.tool?.name === TOOLS[0].name);
+  assert.deepEqual(names(browser), [TOOLS[0].name]);
+  assert.deepEqual(asked.findLast(message => message.kind === 'search').payload.query, 'anything');
   browser.close();
 });

@@ -187,7 +187,7 @@ test('what is missing is said at its field, by the kind of the error and not by 
     { pointer: '/at', message: '"x" is a required property', keyword: 'required' }
   ]);
   const said = [...form.element.querySelectorAll('.otx-error:not([hidden])')].map(each => [each.parentElement.querySelector('.otx-name').textContent, each.textContent]);
-  assert.deepEqual(said, [['name', 'It is needed.'], ['x', 'It is needed.']]);
+  assert.deepEqual(said, [['name', 'This field is required.'], ['x', 'This field is required.']]);
 });
 
 test('an argument with a default need not be given, also where the schema lists it as required', () => {
@@ -240,7 +240,7 @@ test('a field that takes no text takes a variable too, and the names there are o
   let asked = 0;
   const form = createForm({ type: 'object', properties: { rows: { type: 'array', items: { type: 'string' } }, on: { type: 'boolean' }, n: { type: 'integer' } } }, { variables: async () => (asked += 1, [{ name: 'df', kind: 'DataFrame' }]) });
   document.body.replaceChildren(form.element);
-  form.element.querySelector('[aria-label="rows: take a notebook variable"]').click();
+  form.element.querySelector('[aria-label="rows: use a notebook variable"]').click();
   type(form.element.querySelector('[aria-label="rows, a notebook variable"]'), '=df.name');
   assert.deepEqual(form.value(), { rows: '=df.name' });
   form.set({ on: '=flag', rows: ['a'] });

@@ -1,4 +1,4 @@
-// A page for the tests of the ui module, and a desk that answers as Python would.
+// A page for the tests of the ui module, and a transport whose replies a test provides.
 import { JSDOM } from 'jsdom';
 
 const dom = new JSDOM('<!doctype html><body></body>', { pretendToBeVisual: true });
@@ -9,7 +9,7 @@ for (const name of ['window', 'document', 'Node', 'HTMLElement', 'KeyboardEvent'
 const source = new URL('../../../onetool_ipy/ui/src/', import.meta.url);
 export const ui = async name => import(new URL(`${name}.js`, source));
 
-/** A transport whose other side is an object of functions: kind -> answer. */
+/** A transport that is answered by an object of functions: kind -> reply. */
 export async function transportOf(answers) {
   const { Transport } = await ui('transport');
   const asked = [];
@@ -17,7 +17,7 @@ export async function transportOf(answers) {
     asked.push(message);
     const answer = answers[message.kind];
     try {
-      if (!answer) throw new Error(`nobody answers ${message.kind}`);
+      if (!answer) throw new Error(`no reply for ${message.kind}`);
       transport.receive({ id: message.id, value: await answer(message.payload) });
     } catch (error) {
       transport.receive({ id: message.id, error: { message: error.message } });
@@ -26,8 +26,8 @@ export async function transportOf(answers) {
   return { transport, asked };
 }
 
-/** Let promises and timers settle until something holds. */
-export async function until(holds, what = 'it never came') {
+/** Wait until a condition holds. */
+export async function until(holds, what = 'the condition never held') {
   for (let n = 0; n < 400; n += 1) {
     if (holds()) return;
     await new Promise(resolve => setTimeout(resolve, 5));

@@ -1,10 +1,9 @@
-// The result viewer: only windows are asked for; sort, filter and find go to Python; trees open lazily.
+// The result viewer: it requests only the visible rows; the kernel sorts, filters and finds; trees open lazily.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { transportOf, type, ui, until } from './page.mjs';
 
 const { createViewer } = await ui('viewer');
-const { Windowed } = await ui('windowed');
 
 async function open(result, answers) {
   const { transport, asked } = await transportOf(answers);
@@ -94,14 +93,4 @@ test('assign says the code that does the same', async () => {
   $('.otx-assign').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
   await until(() => /rows = 1/.test($('.otx-assign').textContent));
   viewer.close();
-});
-
-test('a window of rows never holds more than is in sight', async () => {
-  const list = new Windowed({ rowHeight: 20, label: 'x', fetch: async (offset, limit) => Array.from({ length: limit }, (_, i) => offset + i), draw: row => { const element = document.createElement('div'); element.textContent = row; return element; } });
-  document.body.replaceChildren(list.element);
-  Object.defineProperty(list.element, 'clientHeight', { value: 200 });
-  await list.reset(5_000_000);
-  await list.go(4_000_000);
-  assert.ok(list.body.children.length <= 11);
-  list.close();
 });

@@ -1,29 +1,29 @@
-/** The REST API of our server extension: always this server, with its base URL and token, for one project. */
+/** A client of onetool_ipy's REST API on this Jupyter server, for one project. Uses the server's base URL and token. */
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-const NO_API = 'This server does not have the REST API of onetool_ipy: install onetool-ipy where JupyterLab runs, and restart it.';
+const NO_API = 'This Jupyter server does not have the REST API of onetool_ipy. Install onetool-ipy where JupyterLab runs, and restart it.';
 
-const NO_ANSWER = 'The Jupyter server does not answer: see whether it still runs.';
+const NO_RESPONSE = 'The Jupyter server does not respond. Check that it is still running.';
 
-/** What is wrong with one part of what was sent, by its JSON pointer; '' is all of it. */
-export interface IFault {
+/** An error in one part of a request, by its JSON pointer; '' is the whole request. */
+export interface IFieldError {
   pointer: string;
   message: string;
-  /** Where a secret would go to a host that did not get it before: its name, and that host. */
+  /** If a secret would go to a new host: the name of the secret, and that host. */
   secret?: string;
   host?: string;
 }
 
-/** An answer that says no; `details` hold what is wrong with each field. */
+/** The server refused a request; `details` holds the error of each field. */
 export class RestError extends Error {
   constructor(
     message: string,
     readonly status: number,
     readonly code: string,
-    readonly details: IFault[],
+    readonly details: IFieldError[],
     readonly reason = ''
   ) {
     super(message);
@@ -68,13 +68,13 @@ export interface IImported {
   notes?: string[];
 }
 
-export class Rest {
+export class RestClient {
   constructor(
     private readonly settings: ServerConnection.ISettings,
     readonly project: string
   ) {}
 
-  /** The version of the package in the server. */
+  /** The version of onetool_ipy that the server runs. */
   async version(): Promise<string> {
     const { info } = await this.send<{ info: { version: string } }>('GET', 'openapi.json');
     return info.version;
@@ -101,47 +101,47 @@ export class Rest {
   }
 
   putTool(bundleID: string, slug: string, version: string, body: Record<string, unknown>): Promise<ITool> {
-    return asking(words => this.send('PUT', tool(bundleID, slug, version), body, { checkSecrets: 'true', ...(words.length ? { confirmSecrets: words.join(',') } : {}) }));
+    return confirmingSecrets(confirmed => this.send('PUT', toolPath(bundleID, slug, version), body, { checkSecrets: 'true', ...(confirmed.length ? { confirmSecrets: confirmed.join(',') } : {}) }));
   }
 
   switchTool(each: ITool, isEnabled: boolean): Promise<ITool> {
-    return this.send('PATCH', tool(each.bundleID, each.slug, each.version), { isEnabled });
+    return this.send('PATCH', toolPath(each.bundleID, each.slug, each.version), { isEnabled });
   }
 
   deleteTool(each: ITool): Promise<void> {
-    return this.send('DELETE', tool(each.bundleID, each.slug, each.version));
+    return this.send('DELETE', toolPath(each.bundleID, each.slug, each.version));
   }
 
   test(draft: Record<string, unknown>, args: Record<string, unknown>): Promise<any> {
-    return asking(confirmSecrets => this.send('POST', 'tools/test', { tool: draft, args, confirmSecrets }));
+    return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/test', { tool: draft, args, confirmSecrets }));
   }
 
   importOpenapi(document: unknown, slug: string): Promise<IImported> {
-    return asking(confirmSecrets => this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug }, confirmSecrets }));
+    return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug }, confirmSecrets }));
   }
 
   async send<T>(method: string, path: string, body?: unknown, query: Record<string, string> = {}): Promise<T> {
-    const asked = { ...query, ...(this.project ? { project: this.project } : {}) };
-    const url = URLExt.join(this.settings.baseUrl, 'onetool', path) + URLExt.objectToQueryString(asked);
+    const parameters = { ...query, ...(this.project ? { project: this.project } : {}) };
+    const url = URLExt.join(this.settings.baseUrl, 'onetool', path) + URLExt.objectToQueryString(parameters);
     const init: RequestInit = { method };
     if (body !== undefined) {
       init.body = JSON.stringify(body);
     }
     const response = await ServerConnection.makeRequest(url, init, this.settings).catch(error => {
-      throw error instanceof ServerConnection.NetworkError ? new RestError(NO_ANSWER, 0, '', []) : error;
+      throw error instanceof ServerConnection.NetworkError ? new RestError(NO_RESPONSE, 0, '', []) : error;
     });
     if (response.status === 204) {
       return undefined as T;
     }
-    const answer = await response.json().catch(() => null);
-    if (response.ok && answer?.ok !== false) {
-      return answer as T;
+    const reply = await response.json().catch(() => null);
+    if (response.ok && reply?.ok !== false) {
+      return reply as T;
     }
-    if (answer === null && response.status === 404) {
+    if (reply === null && response.status === 404) {
       throw new RestError(NO_API, 404, '', []);
     }
-    const error = answer?.error ?? {};
-    throw new RestError(error.message ?? `The server answered ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : [], error.reason ?? '');
+    const error = reply?.error ?? {};
+    throw new RestError(error.message ?? `The server responded with status ${response.status}.`, response.status, error.code ?? '', Array.isArray(error.details) ? error.details : [], error.reason ?? '');
   }
 
   private async _all<T>(path: string, query: Record<string, string>): Promise<T[]> {
@@ -156,8 +156,8 @@ export class Rest {
   }
 }
 
-/** Send; where a secret would go to a host that did not get it before, ask first, and send again with the yes. */
-async function asking<T>(send: (confirmSecrets: string[]) => Promise<T>): Promise<T> {
+/** Send a request. If it would send a secret to a new host, ask the user, and send it again with the confirmation. */
+async function confirmingSecrets<T>(send: (confirmSecrets: string[]) => Promise<T>): Promise<T> {
   try {
     return await send([]);
   } catch (error) {
@@ -174,6 +174,6 @@ async function asking<T>(send: (confirmSecrets: string[]) => Promise<T>): Promis
   }
 }
 
-function tool(bundleID: string, slug: string, version: string): string {
+function toolPath(bundleID: string, slug: string, version: string): string {
   return `tools/bundles/${bundleID}/tools/${encodeURIComponent(slug)}/version/${encodeURIComponent(version)}`;
 }

@@ -1,12 +1,10 @@
 /**
- * Create an HTTP tool, or edit one as a new version, with a live test: the request as it would go
- * out and the answer, both masked by the server.
+ * The form that creates an HTTP tool, or edits one as a new version, with a live test. The test shows the request and the
+ * response; the server masks the secrets in both.
  */
 
-import type { IBundle, IFault, ITool, Rest } from './rest';
-import { RestError } from './rest';
-import { fill, h } from './ui/dom.js';
-import { createForm, type IForm } from './ui/form.js';
+import { type IBundle, type IFieldError, type ITool, type RestClient, RestError } from './restClient';
+import { createForm, fill, h, type IForm } from './ui/index.js';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD'];
 
@@ -18,30 +16,30 @@ interface IOptions {
   onClosed: () => void;
 }
 
-/** The form's own schema: it is the ui module's form that shows it. */
+/** The JSON Schema of this form. */
 function schemaOf(isNew: boolean): Record<string, unknown> {
   return {
     type: 'object',
     required: ['bundle', 'tool', 'version', 'url'],
     properties: {
-      bundle: { type: 'string', description: isNew ? 'The bundle it belongs to; a new one is made where there is none.' : 'The bundle it belongs to.', examples: ['my-api'] },
+      bundle: { type: 'string', description: isNew ? 'Bundle name; created if it does not exist.' : 'Bundle name.', examples: ['my-api'] },
       tool: { type: 'string', description: 'Letters, digits and dashes.', examples: ['get-user'] },
       version: { type: 'string', examples: ['v1'] },
-      url: { type: 'string', description: 'With ${name} for each argument, such as https://api.example.com/users/${id}.' },
+      url: { type: 'string', description: 'Use ${name} for each argument, for example https://api.example.com/users/${id}.' },
       method: { enum: METHODS, default: 'GET' },
       description: { type: 'string' },
-      arguments: { type: 'object', description: 'The JSON Schema of the arguments; made from the ${names} where it is left empty.' },
+      arguments: { type: 'object', description: 'JSON Schema of the arguments. If empty, it is made from the ${names}.' },
       query: { type: 'object', additionalProperties: { type: 'string' } },
       headers: { type: 'object', additionalProperties: { type: 'string' } },
       body: { description: 'JSON, with "${name}" where an argument goes.' },
-      auth: { description: 'For example {"type": "bearer", "value": "${MY_API_KEY}"}: secrets by name, never their values.' },
-      selector: { type: 'string', description: 'What to take of the answer (JMESPath).' },
+      auth: { description: 'For example {"type": "bearer", "value": "${MY_API_KEY}"}. Give the name of a secret, never its value.' },
+      selector: { type: 'string', description: 'Part of the response to keep (JMESPath).' },
       tags: { type: 'array', items: { type: 'string' } }
     }
   };
 }
 
-/** Which field of the form each part of a record comes from. */
+/** The field of the form for each part of a tool record. */
 const FIELDS: [string, string][] = [
   ['/slug', '/tool'],
   ['/displayName', '/tool'],
@@ -58,9 +56,9 @@ const FIELDS: [string, string][] = [
   ['/http/response/selector', '/selector']
 ];
 
-export class ToolForm {
+export class HttpToolForm {
   constructor(
-    private readonly rest: Rest,
+    private readonly rest: RestClient,
     private readonly options: IOptions
   ) {
     this._form = createForm(schemaOf(!options.tool), { onChange: () => this._changed(), onSubmit: () => void this._save() });
@@ -87,13 +85,13 @@ export class ToolForm {
     this._form.focus();
   }
 
-  /** The arguments to try it with follow what is written; a field that was changed is no longer called wrong. */
+  /** Keep the test arguments in step with the form, and drop the errors of fields that were changed. */
   private _changed(): void {
     const now = this._form.value();
-    const left = this._faults.filter(({ pointer, was }) => was === textAt(now, pointer));
-    if (left.length < this._faults.length) {
-      this._faults = left;
-      this._form.showErrors(left);
+    const remaining = this._errors.filter(({ pointer, was }) => was === textAt(now, pointer));
+    if (remaining.length < this._errors.length) {
+      this._errors = remaining;
+      this._form.showErrors(remaining);
     }
     const schema = JSON.stringify(this._record().argSchema);
     if (schema !== this._schema) {
@@ -106,7 +104,7 @@ export class ToolForm {
   private _record(): Record<string, any> {
     const given: Record<string, any> = this._form.value();
     const known = this.options.tool;
-    // What the form does not show is carried over: time limits, body kinds, success codes, limits, output schema.
+    // Keep what the form does not show: time limits, body kinds, success codes, limits, output schema.
     const { query: _q, headers: _h, body: _b, auth: _a, ...others } = known?.http?.request ?? {};
     const request: Record<string, unknown> = { ...others, method: given.method ?? 'GET', urlTemplate: given.url ?? '' };
     for (const key of ['query', 'headers', 'body', 'auth']) {
@@ -134,7 +132,7 @@ export class ToolForm {
 
   private async _test(): Promise<void> {
     fill(this._tested, '…');
-    this._show([]);
+    this._showErrors([]);
     this._argForm?.showErrors([]);
     const given: Record<string, any> = this._form.value();
     try {
@@ -145,11 +143,11 @@ export class ToolForm {
       fill(this._tested, h(isOk ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', { role: 'status' }, isOk ? 'ok' : 'failed'), part('Request', request), part('Response', response), part('Result', result));
     } catch (error) {
       fill(this._tested);
-      this._refused(error as Error, given);
+      this._showRefusal(error as Error, given);
     }
   }
 
-  /** Save what stands there now: what is typed meanwhile is not in it, and a second press does nothing. */
+  /** Save the form as it is now. Later input is not saved, and a second press does nothing. */
   private async _save(): Promise<void> {
     if (this._saveButton.getAttribute('aria-disabled') === 'true') {
       return;
@@ -157,7 +155,7 @@ export class ToolForm {
     const given: Record<string, any> = this._form.value();
     const missing = ['bundle', 'tool', 'version', 'url'].filter(name => !given[name]);
     if (missing.length) {
-      this._show(missing.map(name => ({ pointer: `/${name}`, message: 'It is needed.' })));
+      this._showErrors(missing.map(name => ({ pointer: `/${name}`, message: 'This field is required.' })));
       this._form.focusError();
       return;
     }
@@ -181,52 +179,52 @@ export class ToolForm {
       return true;
     } catch (error) {
       if (!known) {
-        await this.rest.deleteBundle(bundle.bundleID).catch(() => undefined); // nothing is left of what was refused
+        await this.rest.deleteBundle(bundle.bundleID).catch(() => undefined); // leave nothing behind
       }
-      this._refused(error as Error, given);
+      this._showRefusal(error as Error, given);
       return false;
     }
   }
 
-  /** A bundle of this name; null where there can be none, and then all that is wrong is shown at once. */
+  /** Create the bundle. If it cannot be created, show all errors at once, those of the tool too, and return null. */
   private async _newBundle(given: Record<string, any>, record: Record<string, any>): Promise<IBundle | null> {
     const slug = given.bundle;
     try {
       return await this.rest.putBundle(newId(), { slug, displayName: slug, description: '', isEnabled: true });
     } catch (error) {
-      const own = faultsOf(error as Error).map(({ message }) => ({ pointer: '/bundle', message }));
-      // In a bundle that is not there nothing is made, but what is wrong with the tool is told before that.
+      const own = errorsOf(error as Error).map(({ message }) => ({ pointer: '/bundle', message }));
+      // The tool cannot be saved without its bundle, but the server reports its errors first.
       const others = await this.rest.putTool(newId(), given.tool, given.version, record).then(
         () => [],
-        (refusal: Error) => (refusal instanceof RestError && refusal.status === 400 ? faultsOf(refusal) : [])
+        (refusal: Error) => (refusal instanceof RestError && refusal.status === 400 ? errorsOf(refusal) : [])
       );
-      this._show([...own, ...others.map(inForm)], given);
+      this._showErrors([...own, ...others.map(atFormField)], given);
       this._form.focusError();
       return null;
     }
   }
 
-  /** Show what is refused where it belongs. */
-  private _refused(error: Error, given: Record<string, unknown>): void {
+  /** Show the errors of a refused request at their fields. */
+  private _showRefusal(error: Error, given: Record<string, unknown>): void {
     const isTaken = error instanceof RestError && error.code === 'conflict' && error.reason !== 'secret_host';
-    const faults = faultsOf(error).map(({ pointer, message }) => ({ pointer: pointer || (isTaken ? '/version' : ''), message }));
+    const errors = errorsOf(error).map(({ pointer, message }) => ({ pointer: pointer || (isTaken ? '/version' : ''), message }));
     if (error instanceof RestError && error.code === 'invalid_args') {
-      this._refusedArgs(faults);
+      this._showArgumentErrors(errors);
       return;
     }
-    this._show(faults.map(inForm), given);
+    this._showErrors(errors.map(atFormField), given);
     this._form.focusError();
   }
 
-  private _refusedArgs(faults: IFault[]): void {
-    this._argForm?.showErrors(faults);
+  private _showArgumentErrors(errors: IFieldError[]): void {
+    this._argForm?.showErrors(errors);
     this._argForm?.focusError();
   }
 
-  /** Show what is wrong, and with which values: it is no longer said of others. */
-  private _show(faults: IFault[], given = this._form.value()): void {
-    this._faults = faults.map(fault => ({ ...fault, was: textAt(given, fault.pointer) }));
-    this._form.showErrors(this._faults);
+  /** Show errors, each until the value of its field changes. */
+  private _showErrors(errors: IFieldError[], given = this._form.value()): void {
+    this._errors = errors.map(error => ({ ...error, was: textAt(given, error.pointer) }));
+    this._form.showErrors(this._errors);
   }
 
   private readonly _form: IForm;
@@ -234,23 +232,23 @@ export class ToolForm {
   private readonly _tested: HTMLElement;
   private readonly _saveButton: HTMLElement;
   private _argForm: IForm | null = null;
-  private _faults: (IFault & { was: string })[] = [];
+  private _errors: (IFieldError & { was: string })[] = [];
   private _schema = '';
 }
 
-/** What is wrong, part by part; one fault of the whole where that is not said. */
-function faultsOf(error: Error): IFault[] {
+/** The errors of the fields; if the server names none, one error of the whole form. */
+function errorsOf(error: Error): IFieldError[] {
   return error instanceof RestError && error.details.length ? error.details : [{ pointer: '', message: error.message }];
 }
 
-/** A fault of a record, or of a draft that is tried out, at the field that it comes from. */
-function inForm({ pointer, message }: IFault): IFault {
+/** An error of a record or a draft, at its field of the form. */
+function atFormField({ pointer, message }: IFieldError): IFieldError {
   const inside = pointer.replace(/^\/tool(?=\/|$)/, '');
   const found = FIELDS.find(([part]) => inside === part || inside.startsWith(`${part}/`));
   return { pointer: found ? found[1] + inside.slice(found[0].length) : inside, message };
 }
 
-/** What a field holds, to see whether it is still the same; for the whole form '' stands for everything. */
+/** The value of a field as text, to see whether it has changed; of the whole form for the pointer ''. */
 function textAt(values: Record<string, unknown>, pointer: string): string {
   const [, name] = pointer.split('/');
   return JSON.stringify(name === undefined ? values : (values[name] ?? null));
@@ -277,13 +275,13 @@ function valuesOf(bundle: IBundle, tool: ITool): Record<string, unknown> {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined && value !== null));
 }
 
-/** Every `${name}` in lower case as a text argument; names in capitals are secrets. */
+/** Every `${name}` becomes a text argument; names in capitals are secrets. */
 function schemaFor(text: string): Record<string, unknown> {
   const names = [...new Set([...text.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(match => match[1]))].filter(name => name !== name.toUpperCase());
   return { type: 'object', properties: Object.fromEntries(names.map(name => [name, { type: 'string' }])), required: names };
 }
 
-/** A UUIDv7, as the store wants it. */
+/** A new UUIDv7. */
 function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   let time = Date.now();

@@ -1,4 +1,4 @@
-// The widget itself, as anywidget draws it: the static picture goes, in any front end.
+// The widget as anywidget renders it: the static picture is hidden, in any front end.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ui, until } from './page.mjs';
@@ -8,8 +8,8 @@ const { default: widget } = await ui('index');
 const TRUST = { how: 'no project', isTrusted: false, wouldRun: { servers: [] } };
 const ANSWERS = {
   first: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
-  hello: { tools: 0, packs: [], sources: [], tags: [], favourites: [], trust: TRUST },
-  search: { items: [], total: 0 }
+  hello: { tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [], trust: TRUST },
+  entries: { items: [], isPartial: false }
 };
 
 /** A model whose kernel answers, or does not. */

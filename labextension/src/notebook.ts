@@ -1,0 +1,179 @@
+/**
+ * The tools of one open notebook: the connection to its kernel, the tool browser on it, the bundles of its project, and
+ * the calls that go into its cells. Created when the notebook first comes to the front and kept while it is open, so that
+ * the user finds everything as before when coming back to it.
+ */
+
+import { PathExt } from '@jupyterlab/coreutils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import { BundlesView } from './bundles';
+import { type IKernelReport, KernelConnection } from './kernelConnection';
+import { RestClient } from './restClient';
+import { createBrowser, fill, h, type IBrowser, type Transport } from './ui/index.js';
+
+/** The type of a dragged tool, beside plain text. */
+const DRAG_TYPE = 'application/x-onetool-tool';
+const SIGNATURE_TIMEOUT_MS = 400;
+
+export class NotebookTools {
+  constructor(
+    readonly notebook: NotebookPanel,
+    private readonly server: ServerConnection.ISettings
+  ) {
+    this.tools = h('div.onetool-Panel-notebook');
+    this.connection = new KernelConnection(notebook.sessionContext);
+    this.connection.changed.connect(this._onConnectionChange, this);
+    this._stopDrops = acceptDrops(notebook, tool => void this.insertTool(tool));
+  }
+
+  readonly connection: KernelConnection;
+  readonly tools: HTMLElement;
+
+  /** Emitted when the panel must be redrawn. */
+  readonly changed = new Signal<this, void>(this);
+
+  get browser(): IBrowser | null {
+    return this._browser;
+  }
+
+  /** The bundles of the kernel's project, or of the notebook's folder until the kernel reports its project. */
+  get bundles(): BundlesView {
+    const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
+    if (this._bundles?.project !== project) {
+      this._bundles?.close();
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh() });
+    }
+    return this._bundles;
+  }
+
+  /** Insert a call of a tool into the notebook. */
+  async insertTool(tool: string, isRun = false): Promise<void> {
+    await this.insert(await callLine(this.connection, tool), isRun);
+  }
+
+  async insert(code: string, isRun = false): Promise<void> {
+    await insertCode(this.notebook, code);
+    this.notebook.activate();
+    if (isRun) {
+      await NotebookActions.run(this.notebook.content, this.notebook.sessionContext);
+    } else {
+      this.notebook.content.mode = 'edit';
+    }
+  }
+
+  close(): void {
+    this._stopDrops();
+    this._closeBrowser();
+    this._bundles?.close();
+    this.connection.dispose();
+    Signal.clearData(this);
+  }
+
+  private _onConnectionChange({ state, transport, report }: KernelConnection): void {
+    if (state === 'connected' && transport && this._browserTransport !== transport) {
+      this._openBrowser(transport);
+    } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
+      void this._browser?.load();
+    } else if (state === 'missing' || state === 'none' || state === 'other') {
+      this._closeBrowser();
+    }
+    this._fingerprint = report ? fingerprintOf(report) : '';
+    this.changed.emit();
+  }
+
+  private _openBrowser(transport: Transport): void {
+    this._closeBrowser();
+    this._browserTransport = transport;
+    this._browser = createBrowser(transport, {
+      isSmall: true,
+      onInsert: (code, isRun) => void this.insert(code.tool, isRun),
+      onTrust: () => void this.connection.refresh(),
+      onDrag: (name, event) => {
+        event.dataTransfer?.setData(DRAG_TYPE, name);
+        event.dataTransfer?.setData('text/plain', `%tool ${name}`);
+      }
+    });
+    fill(this.tools, this._browser.element);
+  }
+
+  private _closeBrowser(): void {
+    this._browser?.close();
+    this._browser = null;
+    this._browserTransport = null;
+    fill(this.tools);
+  }
+
+  private _browser: IBrowser | null = null;
+  private _browserTransport: Transport | null = null;
+  private _bundles: BundlesView | null = null;
+  private _fingerprint = '';
+  private readonly _stopDrops: () => void;
+}
+
+/** Changes when the browser must load its tools again. */
+function fingerprintOf(report: IKernelReport): string {
+  return JSON.stringify([report.mark, report.trust]);
+}
+
+/** The line that calls a tool, with its required arguments to fill in; without them if the kernel does not answer in time. */
+async function callLine(connection: KernelConnection, tool: string): Promise<string> {
+  const line = `%tool ${tool}`;
+  const { transport } = connection;
+  if (!transport) {
+    return line;
+  }
+  const timeout = new Promise<null>(resolve => window.setTimeout(() => resolve(null), SIGNATURE_TIMEOUT_MS));
+  const found = await Promise.race([transport.request('tool', { name: tool }).catch(() => null), timeout]);
+  const required: string[] = found?.parameters?.required ?? [];
+  return [line, ...required.map(name => `${name}=`)].join(' ');
+}
+
+/** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
+async function insertCode(panel: NotebookPanel, code: string): Promise<void> {
+  await panel.context.ready; // a cell inserted earlier is lost silently
+  const notebook = panel.content;
+  const current = notebook.activeCell;
+  const isFree = current?.model.type === 'code' && current.model.sharedModel.getSource().trim() === '';
+  if (!isFree) {
+    NotebookActions.insertBelow(notebook);
+    if (notebook.activeCell?.model.type !== 'code') {
+      NotebookActions.changeCellType(notebook, 'code');
+    }
+  }
+  notebook.deselectAll();
+  const cell = notebook.activeCell;
+  cell?.model.sharedModel.setSource(code);
+  cell?.editor?.setCursorPosition({ line: code.split('\n').length - 1, column: code.split('\n').pop()?.length ?? 0 });
+}
+
+/** Accept tools that are dropped on a notebook. Returns the function that stops this. */
+function acceptDrops(panel: NotebookPanel, onDrop: (tool: string) => void): () => void {
+  const { node } = panel.content;
+  const isOurs = (event: DragEvent): boolean => event.dataTransfer?.types.includes(DRAG_TYPE) ?? false;
+  const over = (event: DragEvent): void => {
+    if (isOurs(event)) {
+      event.preventDefault();
+      event.stopPropagation();
+      event.dataTransfer!.dropEffect = 'copy';
+    }
+  };
+  const drop = (event: DragEvent): void => {
+    if (!isOurs(event)) {
+      return;
+    }
+    over(event);
+    const at = panel.content.widgets.findIndex(cell => cell.node.contains(event.target as Node));
+    panel.content.activeCellIndex = at < 0 ? panel.content.widgets.length - 1 : at;
+    onDrop(event.dataTransfer!.getData(DRAG_TYPE));
+  };
+  node.addEventListener('dragover', over, true);
+  node.addEventListener('drop', drop, true);
+  return () => {
+    node.removeEventListener('dragover', over, true);
+    node.removeEventListener('drop', drop, true);
+  };
+}

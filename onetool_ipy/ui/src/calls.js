@@ -1,0 +1,126 @@
+// The calls started from this screen: their progress and their results. Several run at once. The calls that are not on
+// the open tool page are listed, with a button to cancel or dismiss each.
+import { fill, h, show } from './dom.js';
+import { duration, number, outcomeChip, outcomeOf } from './format.js';
+
+const MAX_FINISHED = 5;
+
+/** `onChange(call)` is called at every change, `onOpen(call)` when the user opens a call from the list. */
+export class Calls {
+  constructor(transport, { onChange, onOpen }) {
+    Object.assign(this, { transport, onChange, onOpen, all: [], earlyEvents: [], shown: null });
+    this.element = show(h('div.otx-runs', { role: 'group', 'aria-label': 'Other calls' }), false);
+    this.stopListening = transport.on('job', event => this.onEvent(event));
+    this.timer = setInterval(() => this.updateProgress(), 200);
+  }
+
+  /** Start a call and return it at once. */
+  start(tool, args) {
+    const call = { id: null, tool, args, startedAt: Date.now(), progress: null, result: null, isCancelling: false };
+    this.all.push(call);
+    this.draw();
+    this.send(call);
+    return call;
+  }
+
+  async send(call) {
+    try {
+      const { job } = await this.transport.request('run', { name: call.tool, args: call.args });
+      call.id = job;
+      if (call.isCancelling) this.cancel(call);
+      for (const event of this.earlyEvents.filter(each => each.job === job)) this.update(call, event);
+    } catch (error) {
+      this.finish(call, { ok: false, tool: call.tool, error: { code: 'execution_error', message: error.message } });
+    }
+    if (this.all.every(each => each.id !== null || each.result)) this.earlyEvents = [];
+  }
+
+  onEvent(event) {
+    const call = this.all.find(each => each.id === event.job);
+    if (call) this.update(call, event);
+    // A call can finish before the reply that carries its id.
+    else if (this.all.some(each => each.id === null && !each.result)) this.earlyEvents.push(event);
+  }
+
+  update(call, event) {
+    if (call.result) return;
+    if (event.progress) call.progress = event.progress;
+    if (event.result) this.finish(call, event.result);
+    else this.onChange(call);
+  }
+
+  finish(call, result) {
+    call.result = result;
+    this.onChange(call);
+    this.draw();
+  }
+
+  async cancel(call) {
+    call.isCancelling = true;
+    this.onChange(call);
+    if (call.id) await this.transport.request('cancel', { job: call.id }).catch(() => {});
+  }
+
+  /** The kernel is gone: fail every call that is still running. */
+  failRunning() {
+    const message = 'The kernel stopped while the tool was running.';
+    for (const call of this.running) {
+      this.finish(call, { ok: false, tool: call.tool, error: { code: 'execution_error', reason: 'unavailable', message } });
+    }
+  }
+
+  /** Name the call that the tool page shows; it needs no line of its own. */
+  setShown(call) {
+    this.shown = call;
+    this.draw();
+  }
+
+  latest(tool) {
+    return this.all.findLast(call => call.tool === tool) ?? null;
+  }
+
+  get running() {
+    return this.all.filter(call => !call.result);
+  }
+
+  draw() {
+    if (this.shown?.result) this.shown.isSeen = true;
+    const finished = this.all.filter(call => call.result && !call.isSeen && call !== this.shown);
+    const lines = [...this.running.filter(call => call !== this.shown), ...finished.slice(-MAX_FINISHED)];
+    show(fill(this.element, lines.map(call => this.line(call))), lines.length > 0);
+  }
+
+  line(call) {
+    const chip = outcomeChip(call.result ? outcomeOf(call.result) : 'runs');
+    call.progressElement = h('span.otx-quiet.otx-run-words', null, call.result ? '' : progressText(call));
+    const open = h('button.otx-small.otx-run-open', { type: 'button', title: 'Show this call', onclick: () => this.onOpen(call) }, call.tool);
+    const button = call.result
+      ? h('button.otx-small', { type: 'button', title: 'Dismiss', 'aria-label': `Dismiss the call of ${call.tool}`, onclick: () => this.dismiss(call) }, '×')
+      : h('button.otx-small', { type: 'button', 'aria-label': `Cancel the call of ${call.tool}`, onclick: () => this.cancel(call) }, 'Cancel');
+    return h('div.otx-run-line', null, chip, open, call.progressElement, button);
+  }
+
+  dismiss(call) {
+    call.isSeen = true;
+    this.draw();
+  }
+
+  updateProgress() {
+    for (const call of this.running) {
+      if (call === this.shown) this.onChange(call);
+      else if (call.progressElement) fill(call.progressElement, progressText(call));
+    }
+  }
+
+  close() {
+    this.stopListening();
+    clearInterval(this.timer);
+  }
+}
+
+/** `3 of 10 · counting · 2.1 s` */
+export function progressText(call) {
+  const { done, total, text } = call.progress ?? {};
+  const steps = total ? `${number(done)} of ${number(total)}` : done ? number(done) : null;
+  return [call.isCancelling ? 'stopping …' : null, steps, text, duration(Date.now() - call.startedAt)].filter(Boolean).join(' · ');
+}

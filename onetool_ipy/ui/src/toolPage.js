@@ -1,0 +1,289 @@
+// The page of one tool: its documentation, its arguments (as a form, as JSON, as code), Run with progress and Cancel, and
+// the result. Arguments typed for a tool, and its latest call, are still there when the user comes back to it.
+import { addTabKeys, copyText, debounce, fill, h, selectTab, show } from './dom.js';
+import { progressText } from './calls.js';
+import { createForm, withoutArgumentName } from './form.js';
+import { counted, duration, number } from './format.js';
+import { isObject } from './schema.js';
+import { createViewer } from './viewer.js';
+
+const TABS = [['form', 'Form'], ['json', 'JSON'], ['code', 'Code']];
+const SHOW_PROGRESS_MS = 300;
+
+export class ToolPage {
+  constructor(transport, calls, { onFavourite, onInsert = null }) {
+    Object.assign(this, { transport, calls, onFavourite, onInsert, tool: null, args: {}, call: null, drafts: new Map(), openings: 0 });
+    this.viewer = createViewer(transport.request);
+    this.element = h('div.otx-detail', { role: 'region', 'aria-label': 'Tool' });
+    this.checkSoon = debounce(150, () => this.check());
+  }
+
+  /** Show a tool; with `args` its form is filled in. */
+  async open(name, args = null) {
+    const opening = (this.openings += 1);
+    let tool;
+    try {
+      tool = await this.transport.request('tool', { name });
+    } catch (error) {
+      if (opening === this.openings) fill(this.element, h('div.otx-failure', { role: 'alert' }, error.message));
+      return;
+    }
+    if (opening !== this.openings || (this.isDrawn(tool) && args === null)) return;
+    this.tool = tool;
+    this.isJsonValid = true;
+    this.isSubmitted = false;
+    this.args = args ?? this.drafts.get(name) ?? {};
+    this.draw();
+    this.form.set(this.args);
+    this.showCall(args === null ? this.calls.latest(name) : null);
+    this.check();
+  }
+
+  /** Whether the page already shows this tool as it is now: then it is not redrawn while the user types. */
+  isDrawn(tool) {
+    const { name, signature, description, parameters, disabled } = tool;
+    const drawn = JSON.stringify([name, signature, description, parameters, disabled]);
+    const isSame = drawn === this.drawn && this.form.element.isConnected;
+    this.drawn = drawn;
+    return isSame;
+  }
+
+  /** Show the progress or the result of a call, or of none. */
+  showCall(call) {
+    this.call = call;
+    this.calls.setShown(call);
+    show(this.resultBox, false);
+    this.updateCall(call);
+  }
+
+  /** A call has made progress or finished. */
+  updateCall(call) {
+    if (call !== this.call || !this.tool) return;
+    const isRunning = call !== null && !call.result;
+    if (!isRunning && document.activeElement === this.cancelButton) this.runButton.focus();
+    show(this.cancelButton, isRunning);
+    this.drawProgress(isRunning ? call : null);
+    this.updateRunButton();
+    if (call?.result) {
+      show(this.resultBox, true);
+      this.viewer.show(call.result);
+      this.scrollToResult();
+      this.updateUsage();
+    }
+  }
+
+  async updateUsage() {
+    const { tool, usage } = this;
+    const { usage: current } = await this.transport.request('tool', { name: tool.name }).catch(() => tool);
+    fill(usage, usageText(current));
+  }
+
+  /** Scroll this page, never the notebook, so that the result is visible below the Run button. */
+  scrollToResult() {
+    const page = this.element.parentElement;
+    if (!page || this.resultBox.getBoundingClientRect().top < page.getBoundingClientRect().bottom - 160) return;
+    page.scrollTop += this.actions.getBoundingClientRect().bottom - page.getBoundingClientRect().top - 60;
+  }
+
+  /** While a call runs, Run does not start the same call again; a call with other arguments may run beside it. */
+  updateRunButton() {
+    const isRunning = this.call !== null && !this.call.result;
+    this.isRepeat = isRunning && JSON.stringify(this.call.args) === JSON.stringify(this.args);
+    this.runButton.setAttribute('aria-disabled', String(this.isRepeat)); // `disabled` would lose the focus
+  }
+
+  drawProgress(call) {
+    if (!call || Date.now() - call.startedAt < SHOW_PROGRESS_MS) {
+      fill(this.progress);
+      return;
+    }
+    const { done, total } = call.progress ?? {};
+    let bar = this.progress.querySelector('progress');
+    if (!bar) fill(this.progress, (bar = h('progress', { 'aria-label': 'Progress' })), h('span'));
+    if (total) {
+      bar.max = total;
+      bar.value = done;
+    } else bar.removeAttribute('value');
+    fill(this.progress.querySelector('span'), progressText(call));
+  }
+
+  draw() {
+    const { tool } = this;
+    this.form = createForm(tool.parameters, {
+      onChange: args => this.onFormChange(args),
+      onSubmit: () => this.run(),
+      variables: async () => (await this.transport.request('variables')).items
+    });
+    this.json = h('textarea.otx-input.otx-json', { rows: 10, spellcheck: 'false', 'aria-label': 'Arguments as JSON', oninput: () => this.onJsonInput() });
+    this.jsonError = h('div.otx-error', { role: 'alert', hidden: true });
+    this.code = h('div.otx-code');
+    this.panes = { form: this.form.element, json: h('div', null, this.json, this.jsonError), code: this.code };
+    this.tabs = addTabKeys(h(
+      'div.otx-tabs',
+      { role: 'tablist', 'aria-label': 'Argument formats' },
+      TABS.map(([kind, title]) => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.selectPane(kind) }, title))
+    ));
+    this.runButton = h('button.otx-run', { type: 'button', title: 'Ctrl-Enter', onclick: () => this.run() }, 'Run');
+    this.cancelButton = h('button.otx-small', { type: 'button', hidden: true, onclick: () => this.calls.cancel(this.call) }, 'Cancel');
+    const insertButton = (title, isRun, text) => h('button.otx-small', { type: 'button', title, onclick: () => this.insert(isRun) }, text);
+    const insertButtons = this.onInsert
+      ? [insertButton('Insert the call into the notebook', false, 'Insert'), insertButton('Insert the call into the notebook and run it', true, 'Insert and run')]
+      : null;
+    this.progress = h('div.otx-progress', { role: 'status', 'aria-live': 'polite' });
+    this.resultBox = show(h('div.otx-result', null, this.viewer.element), false);
+    this.actions = h('div.otx-actions', null, this.runButton, this.cancelButton, insertButtons, this.progress);
+    fill(this.element, this.title(), this.documentation(), this.tabs, Object.values(this.panes), this.actions, this.resultBox);
+    this.selectPane('form');
+    for (const button of [this.runButton, insertButtons?.[1]]) if (button) show(button, !tool.disabled);
+  }
+
+  title() {
+    const { tool } = this;
+    const star = h(tool.isFavourite ? 'button.otx-star.otx-on' : 'button.otx-star', {
+      type: 'button', title: 'Favourite', 'aria-label': `${tool.name}: favourite`, 'aria-pressed': String(tool.isFavourite),
+      onclick: async () => {
+        tool.isFavourite = !tool.isFavourite;
+        star.setAttribute('aria-pressed', String(tool.isFavourite));
+        star.classList.toggle('otx-on', tool.isFavourite);
+        fill(star, tool.isFavourite ? '★' : '☆');
+        await this.onFavourite(tool.name, tool.isFavourite);
+      }
+    }, tool.isFavourite ? '★' : '☆');
+    const chips = [tool.source, tool.readOnly ? 'read-only' : null, ...tool.tags].filter(Boolean);
+    return h('div.otx-title', null, h('h3', null, tool.name), star, chips.map(chip => h('span.otx-chip', null, chip)));
+  }
+
+  documentation() {
+    const { tool } = this;
+    this.usage = h('p.otx-quiet', null, usageText(tool.usage));
+    const more = [
+      tool.returns ? h('p', null, h('strong', null, 'Returns '), tool.returns) : null,
+      tool.example ? h('pre', null, tool.example) : null,
+      tool.where ? h('p.otx-quiet', null, tool.where) : null
+    ].filter(Boolean);
+    return h(
+      'div.otx-words',
+      null,
+      h('code.otx-signature', null, tool.signature),
+      tool.disabled ? h('div.otx-failure', { role: 'alert' }, `Switched off: ${tool.disabled}`) : null,
+      h('p', null, tool.description),
+      more.length ? h('details', null, h('summary', null, 'More'), more) : null,
+      this.usage
+    );
+  }
+
+  selectPane(kind) {
+    for (const [name, pane] of Object.entries(this.panes)) show(pane, name === kind);
+    selectTab(this.tabs, tab => tab.dataset.kind === kind);
+    if (kind === 'json' && this.isJsonValid) this.json.value = JSON.stringify(this.args, null, 2);
+  }
+
+  onFormChange(args) {
+    this.setArgs(args);
+    show(this.jsonError, false);
+    this.checkSoon();
+  }
+
+  setArgs(args) {
+    this.args = args;
+    this.isJsonValid = true;
+    this.drafts.set(this.tool.name, args);
+    this.updateRunButton();
+  }
+
+  onJsonInput() {
+    try {
+      const args = JSON.parse(this.json.value || '{}');
+      if (!isObject(args)) throw new Error('The arguments must be an object: {"name": value}.');
+      this.setArgs(args);
+      this.form.set(args);
+      show(this.jsonError, false);
+      this.checkSoon();
+    } catch (error) {
+      this.isJsonValid = false;
+      show(fill(this.jsonError, error.message), true);
+    }
+  }
+
+  /** Show each error at its field, and all of them below the JSON. */
+  showErrors(errors) {
+    this.form.showErrors(errors);
+    const lines = errors.map(({ pointer, message }) => h('div', null, pointer ? `${pointer}: ${withoutArgumentName(message)}` : message));
+    if (this.isJsonValid) show(fill(this.jsonError, lines), lines.length > 0);
+  }
+
+  /** Ask the kernel for errors and for the call as code. Missing arguments are not reported before the first Run. */
+  async check() {
+    const turn = (this.checks = (this.checks ?? 0) + 1);
+    const { tool, args } = this;
+    try {
+      const answer = await this.transport.request('check', { name: tool.name, args });
+      if (turn !== this.checks || tool !== this.tool) return answer;
+      this.showErrors(answer.errors.filter(error => this.isSubmitted || error.keyword !== 'required'));
+      this.drawCode(answer.code);
+      return answer;
+    } catch (error) {
+      if (turn === this.checks) this.showErrors([{ pointer: '', message: error.message }]);
+      return null;
+    }
+  }
+
+  drawCode(code) {
+    const kinds = [['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']].filter(([kind]) => code[kind]);
+    fill(this.code, kinds.map(([kind, title]) => {
+      const status = h('span.otx-quiet', { role: 'status' });
+      const copy = async () => fill(status, (await copyText(code[kind])) ? 'copied' : 'not copied: select the text and copy it');
+      const button = h('button.otx-small', { type: 'button', 'aria-label': `Copy as ${title}`, onclick: copy }, 'Copy');
+      return h('div.otx-snippet', { data: { kind } }, h('div.otx-bar', null, h('strong', null, title), button, status), h('pre', { tabindex: '0' }, code[kind]));
+    }));
+  }
+
+  async run() {
+    if (!this.tool || this.tool.disabled || this.isRepeat) return;
+    if (!this.isJsonValid) {
+      this.selectPane('json');
+      return;
+    }
+    this.checkSoon.cancel();
+    this.isSubmitted = true;
+    const { tool, args } = this;
+    const answer = await this.check();
+    if (!answer || tool !== this.tool || this.isRepeat) return;
+    if (answer.errors.length) {
+      if (!this.panes.code.hidden) this.selectPane('form');
+      if (this.panes.json.hidden) this.form.focusError();
+      else this.json.focus();
+      return;
+    }
+    this.showCall(this.calls.start(tool.name, args));
+  }
+
+  /** Insert the call into the notebook; with `isRun` it is inserted only if its arguments are valid, and run. */
+  async insert(isRun) {
+    this.isSubmitted = this.isSubmitted || isRun;
+    const answer = await this.check();
+    if (!answer) return;
+    if (isRun && answer.errors.length) this.form.focusError();
+    else this.onInsert(answer.code, isRun);
+  }
+
+  /** Show a stored result. */
+  showResult(result) {
+    const isBelowTool = this.tool && this.resultBox.isConnected;
+    if (isBelowTool) this.showCall(null);
+    if (isBelowTool) show(this.resultBox, true);
+    else fill(this.element, this.viewer.element);
+    this.viewer.show(result);
+    if (isBelowTool) this.scrollToResult();
+  }
+
+  close() {
+    this.checkSoon.cancel();
+    this.viewer.close();
+  }
+}
+
+function usageText(usage) {
+  if (!usage?.calls) return 'not called yet';
+  return `${counted(usage.calls, 'call')}, ${number(usage.failures)} failed, ${duration(usage.avgMs ?? 0)} on average`;
+}

@@ -1,0 +1,122 @@
+// A list of any length that keeps only its visible rows in the page. It fetches rows by the page and caches some pages.
+import { h } from './dom.js';
+
+const PAGE_SIZE = 200;
+const MAX_PAGES = 20;
+const MAX_HEIGHT = 8_000_000; // pixels; browsers cannot lay out much more
+
+/**
+ * `fetch(offset, limit)` returns rows (offset from 0); `draw(row, number)` returns an element of
+ * `rowHeight` pixels; `onScroll(first, end)` receives the visible range.
+ */
+export class VirtualList {
+  constructor({ rowHeight, fetch, draw, label, onScroll = () => {} }) {
+    Object.assign(this, { rowHeight, fetch, draw, onScroll });
+    this.total = 0;
+    this.height = 0;
+    this.pages = new Map();
+    this.generation = 0;
+    this.body = h('div.otx-window-body');
+    this.spacer = h('div.otx-spacer', null, this.body);
+    const redraw = () => this.update().catch(() => {}); // rows that cannot be loaded stay '…'
+    this.element = h('div.otx-window', { tabindex: '0', role: 'group', 'aria-label': label, onscroll: redraw }, this.spacer);
+    this.element.addEventListener('keydown', event => this.onKey(event));
+    this.resizes = typeof ResizeObserver === 'undefined' ? null : new ResizeObserver(redraw);
+    this.resizes?.observe(this.element);
+  }
+
+  /** Show another list of `total` rows; `first` holds the rows from the start that are already loaded. */
+  reset(total, first = []) {
+    this.total = total;
+    this.generation += 1;
+    this.pages.clear();
+    for (let at = 0; at * PAGE_SIZE < first.length; at += 1) {
+      const rows = first.slice(at * PAGE_SIZE, (at + 1) * PAGE_SIZE);
+      if (rows.length === PAGE_SIZE || (at * PAGE_SIZE) + rows.length === total) this.pages.set(at, rows);
+    }
+    this.height = Math.min(total * this.rowHeight, MAX_HEIGHT);
+    this.scrolledTo = undefined;
+    this.spacer.style.height = `${this.height}px`;
+    this.element.scrollTop = 0;
+    return this.update();
+  }
+
+  /** The number of the first visible row, from 0. */
+  get top() {
+    const hidden = this.height - this.element.clientHeight;
+    if (this.total * this.rowHeight <= MAX_HEIGHT || hidden <= 0) return Math.floor(this.element.scrollTop / this.rowHeight);
+    if (this.scrolledTo !== undefined && Math.abs(this.element.scrollTop - this.scrolledTo.scroll) < 1) return this.scrolledTo.row;
+    return Math.round((this.element.scrollTop / hidden) * Math.max(0, this.total - this.visible));
+  }
+
+  get visible() {
+    return Math.max(1, Math.ceil(this.element.clientHeight / this.rowHeight));
+  }
+
+  /** Scroll to a row (from 0). */
+  scrollTo(row, isCentred = false) {
+    const wanted = Math.max(0, Math.min(this.total - 1, row - (isCentred ? Math.floor(this.visible / 3) : 0)));
+    if (this.total * this.rowHeight <= MAX_HEIGHT) this.element.scrollTop = wanted * this.rowHeight;
+    else {
+      const hidden = this.height - this.element.clientHeight;
+      this.element.scrollTop = hidden * (wanted / Math.max(1, this.total - this.visible));
+      this.scrolledTo = { scroll: this.element.scrollTop, row: Math.min(wanted, Math.max(0, this.total - this.visible)) };
+    }
+    return this.update();
+  }
+
+  async update() {
+    const generation = this.generation;
+    const from = Math.min(this.top, Math.max(0, this.total - 1));
+    const to = Math.min(this.total, from + this.visible + 1);
+    this.onScroll(from, to);
+    this.drawRows(from, to);
+    const missing = [];
+    for (let at = Math.floor(from / PAGE_SIZE); at * PAGE_SIZE < to; at += 1) if (!this.pages.has(at)) missing.push(at);
+    if (!missing.length) return;
+    await Promise.all(missing.map(at => this.loadPage(at, generation)));
+    if (generation === this.generation) this.drawRows(this.top, Math.min(this.total, this.top + this.visible + 1));
+  }
+
+  async loadPage(at, generation) {
+    this.pages.set(at, null);
+    try {
+      const rows = await this.fetch(at * PAGE_SIZE, PAGE_SIZE);
+      if (generation !== this.generation) return;
+      this.pages.delete(at);
+      this.pages.set(at, rows);
+      while (this.pages.size > MAX_PAGES) this.pages.delete(this.pages.keys().next().value);
+    } catch (error) {
+      if (generation === this.generation) this.pages.delete(at);
+      throw error;
+    }
+  }
+
+  drawRows(from, to) {
+    const rows = [];
+    for (let row = from; row < to; row += 1) {
+      const data = this.pages.get(Math.floor(row / PAGE_SIZE))?.[row % PAGE_SIZE];
+      const element = data === undefined ? h('div.otx-wait', null, '…') : this.draw(data, row);
+      element.style.height = `${this.rowHeight}px`;
+      rows.push(element);
+    }
+    const isScaled = this.total * this.rowHeight > MAX_HEIGHT;
+    this.body.style.transform = `translateY(${isScaled ? this.element.scrollTop : from * this.rowHeight}px)`;
+    this.body.replaceChildren(...rows);
+  }
+
+  onKey(event) {
+    const jump = { PageDown: this.visible - 1, PageUp: 1 - this.visible, ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.target !== this.element) return;
+    if (jump) this.scrollTo(this.top + jump);
+    else if (event.key === 'Home') this.scrollTo(0);
+    else if (event.key === 'End') this.scrollTo(this.total - 1);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  close() {
+    this.resizes?.disconnect();
+  }
+}
