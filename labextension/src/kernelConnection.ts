@@ -108,7 +108,7 @@ export class KernelConnection {
   /** Request the report again. */
   async refresh(): Promise<void> {
     const transport = this._transport;
-    if (this._state !== 'connected' || !transport) {
+    if (!transport) {
       return;
     }
     try {
@@ -274,7 +274,8 @@ export class KernelConnection {
     } else {
       this._running.delete(msg_id);
       this._wasBusy = false;
-      void (this._state === 'missing' ? this._findComm() : this.refresh());
+      // With a transport, also before its first report: that may have been made while the cell ran.
+      void (this._state === 'missing' && !this._transport ? this._findComm() : this.refresh());
     }
     this._setBusy(this._running.size > 0);
   }

@@ -1,6 +1,6 @@
 // The calls started from this screen: their progress and their results. Several run at once. The calls that are not on
 // the open tool page are listed, with a button to cancel or dismiss each.
-import { fill, h, show } from './dom.js';
+import { fill, h, reconcile, show } from './dom.js';
 import { duration, number, outcomeChip, outcomeOf } from './format.js';
 
 const MAX_FINISHED = 5;
@@ -87,17 +87,22 @@ export class Calls {
     if (this.shown?.result) this.shown.isSeen = true;
     const finished = this.all.filter(call => call.result && !call.isSeen && call !== this.shown);
     const lines = [...this.running.filter(call => call !== this.shown), ...finished.slice(-MAX_FINISHED)];
-    show(fill(this.element, lines.map(call => this.line(call))), lines.length > 0);
+    reconcile(this.element, lines.map(call => this.line(call)));
+    show(this.element, lines.length > 0);
   }
 
+  /** The line of a call; a new one when the call finishes. */
   line(call) {
+    if (call.line && call.lineResult === call.result) return call.line;
+    call.lineResult = call.result;
     const chip = outcomeChip(call.result ? outcomeOf(call.result) : 'runs');
     call.progressElement = h('span.otx-quiet.otx-run-words', null, call.result ? '' : progressText(call));
     const open = h('button.otx-small.otx-run-open', { type: 'button', title: 'Show this call', onclick: () => this.onOpen(call) }, call.tool);
     const button = call.result
       ? h('button.otx-small', { type: 'button', title: 'Dismiss', 'aria-label': `Dismiss the call of ${call.tool}`, onclick: () => this.dismiss(call) }, '×')
       : h('button.otx-small', { type: 'button', 'aria-label': `Cancel the call of ${call.tool}`, onclick: () => this.cancel(call) }, 'Cancel');
-    return h('div.otx-run-line', null, chip, open, call.progressElement, button);
+    call.line = h('div.otx-run-line', null, chip, open, call.progressElement, button);
+    return call.line;
   }
 
   dismiss(call) {

@@ -26,6 +26,15 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** Make `elements` the children of a list. Elements that stay are not moved, so they keep the focus. */
+export function reconcile(list, elements) {
+  const kept = new Set(elements);
+  for (const child of [...list.children]) if (!kept.has(child)) child.remove();
+  elements.forEach((element, at) => {
+    if (list.children[at] !== element) list.insertBefore(element, list.children[at] ?? null);
+  });
+}
+
 /** Show or hide an element. */
 export function show(element, isShown) {
   element.hidden = !isShown;

@@ -198,6 +198,22 @@ test('several calls run at once; those out of sight have a line, and come back w
   browser.close();
 });
 
+test('a call that starts or ends leaves the focus on the line of another', async () => {
+  let last = 0;
+  const { browser, transport } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
+  for (const n of [1, 2, 3]) {
+    await browser.open('nb.slow', { n });
+    await browser.page.run();
+  }
+  await until(() => browser.calls.all.every(call => call.id));
+  const cancel = browser.element.querySelectorAll('[aria-label="Cancel the call of nb.slow"]')[1];
+  cancel.focus();
+  transport.receive({ event: 'job', job: 'j1', status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['1'], kinds: ['text'] } });
+  await until(() => browser.element.querySelector('.otx-run-line .otx-ok'));
+  assert.equal(document.activeElement, cancel);
+  browser.close();
+});
+
 test('another call of the same tool may run beside the first; what was typed is kept', async () => {
   let last = 0;
   const { browser } = await open({ run: () => ({ job: `k${(last += 1)}` }) });
