@@ -1,6 +1,6 @@
-// The search of the tool list, in the page: the JavaScript twin of onetool_ipy/core/match.py and vocabulary.py. The same
-// entries and the same query give the same order as `ot.help`; a test compares the two over 700 queries. Used for up to
-// 2,000 tools; beyond that the kernel searches.
+// The search of the tool list, in the page: the JavaScript twin of onetool_ipy/base/search.py. The same entries and the
+// same query give the same order as `ot.help`; a test compares the two over 700 queries. Used for up to 2,000 tools;
+// beyond that the kernel searches.
 //
 // Why it is written by hand, measured with 2,000 tools in JupyterLab: a keystroke takes 9 ms here and 42 ms when the
 // kernel searches (best of six rounds, busy machine), and it works while the kernel is busy. Of MiniSearch's answers 72 %
