@@ -129,7 +129,7 @@ def test_readme_is_readable_and_its_pictures_are_small() -> None:
 
 
 def test_nothing_one_may_start_from_is_left_out() -> None:
-    """Scripts, the entry point group, notebooks, pages, rooms of the package."""
+    """Scripts, the entry point group, notebooks and pages."""
     text = README.read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for script in project["scripts"]:
@@ -140,17 +140,6 @@ def test_nothing_one_may_start_from_is_left_out() -> None:
         assert notebook.name in text, "the README names every notebook"
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()}" in text
-    house = text[text.index("## How it is built") :]
-    package = ROOT / "onetool_ipy"
-    rooms = [path for path in package.iterdir() if path.is_dir() and path.name not in ("__pycache__", "labextension")]
-    for path in rooms:
-        assert f"\n  {path.name}/ " in house
-    for path in package.glob("[a-z]*.py"):
-        assert path.name in house
-    for path in rooms:
-        for inner in path.iterdir():
-            if inner.is_dir() and list(inner.glob("*.py")) and inner.name not in ("__pycache__", "commands"):
-                assert f"{inner.name}/" in house, f"{path.name}/{inner.name} is not in the picture of the house"
 
 
 def test_the_tour_names_every_notebook() -> None:

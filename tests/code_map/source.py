@@ -113,9 +113,12 @@ def _name(folder: Path, path: Path) -> str:
 
 def _read(folder: Path, path: Path, known: set[str]) -> Module:
     text = path.read_text(encoding="utf-8")
+    name = _name(folder, path)
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
     tree = ast.parse(text)
+    found = list(_statements(tree))
     return Module(
-        name=_name(folder, path),
+        name=name,
         path=path,
         lines=len(text.splitlines()),
         classes=tuple(
@@ -125,35 +128,31 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
         ),
         functions=tuple(
             (node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1)
-            for node in ast.walk(tree)
+            for node, _, _ in found
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ),
-        imports=tuple(_imports(tree, _name(folder, path), path.stem == "__init__", known)),
+        imports=tuple(
+            Import(module, node.lineno, is_late and not is_for_types, is_for_types)
+            for node, is_late, is_for_types in found
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for target in _targets(node, package)
+            if (module := _module_of(target, known))
+        ),
     )
 
 
-def _imports(tree: ast.Module, name: str, is_package: bool, known: set[str]) -> Iterator[Import]:
-    late = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    package = name if is_package else name.rpartition(".")[0]
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+def _statements(
+    parent: ast.AST, is_late: bool = False, is_for_types: bool = False
+) -> Iterator[tuple[ast.stmt, bool, bool]]:
+    """Every statement below a node, whether a function holds it, and whether only type checkers read it."""
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.expr):
             continue
-        is_for_types = id(node) in for_types
-        for target in _targets(node, package):
-            module = _module_of(target, known)
-            if module:
-                yield Import(module, node.lineno, id(node) in late and not is_for_types, is_for_types)
+        if isinstance(node, ast.stmt):
+            yield node, is_late, is_for_types
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_guard = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        yield from _statements(node, is_late or is_function, is_for_types or is_guard)
 
 
 def _module_of(target: str, known: set[str]) -> str:
