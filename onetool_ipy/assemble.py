@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import TRUST_IT, Unavailable, Untrusted
-from onetool_ipy.config import Config, load_config
+from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
 from onetool_ipy.core.executor import Executor

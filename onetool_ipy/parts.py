@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.records import once
-from onetool_ipy.config import Config
+from onetool_ipy.config.load import Config
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background, ForkLock, GivenUp, Workers
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, Untrusted, UsageProblem
-from onetool_ipy.config import Config
+from onetool_ipy.config.load import Config
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import CallIds, Executor, acall_watched, call_watched

@@ -42,17 +42,17 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.settings import (
-    Ask,
+    AskSettings,
     Definition,
-    Fs,
-    Http,
+    FsSettings,
+    HttpSettings,
     Model,
     Models,
-    Output,
+    OutputSettings,
     Provider,
     Settings,
-    Stats,
-    Timeouts,
+    StatsSettings,
+    TimeoutSettings,
     Topic,
 )
 from onetool_ipy.config.yaml_text import Document, Packed, quoted
@@ -64,13 +64,13 @@ __all__ = [
     "SERVER_KEYS",
     "SNIPPET_KEYS",
     "BadTemplate",
-    "File",
+    "ConfigFile",
     "Get",
+    "InvalidValue",
     "Kind",
-    "Look",
-    "Notes",
+    "LoadProblems",
     "UnknownName",
-    "Wrong",
+    "ValueReader",
     "boolean",
     "check_prompts",
     "check_server",
@@ -99,7 +99,7 @@ _NO = frozenset(("false", "no", "off"))
 _HOST = r"(?:(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
 
 
-class Wrong(ValueError):
+class InvalidValue(ValueError):
     """Why a value does not fit; `hint` says what to write instead."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
@@ -110,9 +110,9 @@ class Wrong(ValueError):
 def text(value: Any) -> str:
     """Text that is not empty."""
     if not isinstance(value, str):
-        raise Wrong("is not text", "Put it in quotes." if _is_number(value) else "")
+        raise InvalidValue("is not text", "Put it in quotes." if _is_number(value) else "")
     if not value.strip():
-        raise Wrong("is empty")
+        raise InvalidValue("is empty")
     return value
 
 
@@ -122,14 +122,14 @@ def scalar_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise Wrong("is not text")
+    raise InvalidValue("is not text")
 
 
 def header(value: Any) -> str:
     """The value of an HTTP header: one line of Latin-1."""
     found = scalar_text(value)
     if not found.isprintable() or any(ord(c) > 255 for c in found):
-        raise Wrong("is not a header's value", "Use one line of plain letters.")
+        raise InvalidValue("is not a header's value", "Use one line of plain letters.")
     return found
 
 
@@ -137,7 +137,7 @@ def variable(value: Any) -> str:
     """The name of an environment variable."""
     found = text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", found):
-        raise Wrong("is not the name of an environment variable", "Write only the name, such as HTTP_PROXY.")
+        raise InvalidValue("is not the name of an environment variable", "Write only the name, such as HTTP_PROXY.")
     return found
 
 
@@ -146,10 +146,10 @@ def texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (text(value),)
     if not isinstance(value, list):
-        raise Wrong("is not a list of texts")
+        raise InvalidValue("is not a list of texts")
     for item in value:
         if not isinstance(item, str) or not item.strip():
-            raise Wrong("is not a list of texts")
+            raise InvalidValue("is not a list of texts")
     return tuple(value)
 
 
@@ -160,7 +160,7 @@ def boolean(value: Any) -> bool:
     word = value.lower() if isinstance(value, str) else ""
     if word in _YES or word in _NO:
         return word in _YES
-    raise Wrong("is not true or false")
+    raise InvalidValue("is not true or false")
 
 
 def number(*, least: float = 0, most: float = 1e15, above: bool = False) -> Kind:
@@ -169,7 +169,7 @@ def number(*, least: float = 0, most: float = 1e15, above: bool = False) -> Kind
     def check(value: Any) -> float:
         found = _from_text(value, float)
         if not _is_number(found):
-            raise Wrong("is not a number")
+            raise InvalidValue("is not a number")
         return _ranged(found, least, most, above)
 
     return check
@@ -181,7 +181,7 @@ def whole(*, least: int = 0, most: int = 10**15) -> Kind:
     def check(value: Any) -> int:
         found = _from_text(value, int)
         if not _is_number(found) or found != int(found):
-            raise Wrong("is not a whole number")
+            raise InvalidValue("is not a whole number")
         return int(_ranged(found, least, most, above=False))
 
     return check
@@ -196,7 +196,7 @@ def choice(*words: str) -> Kind:
         from onetool_ipy.base.search import did_you_mean
 
         near = did_you_mean(value, words) if isinstance(value, str) else ""
-        raise Wrong(f"is not one of {', '.join(words)}", near)
+        raise InvalidValue(f"is not one of {', '.join(words)}", near)
 
     return check
 
@@ -206,7 +206,7 @@ def host(value: Any) -> str:
     found = text(value)
     match = re.fullmatch(_HOST, found)
     if match is None or int(match["port"] or 0) > 65535:
-        raise Wrong("is not a host", "Write only the host, such as api.example.com or *.example.org:8443.")
+        raise InvalidValue("is not a host", "Write only the host, such as api.example.com or *.example.org:8443.")
     return found.lower()
 
 
@@ -225,16 +225,16 @@ def _from_text(value: Any, make: Callable[[str], Any]) -> Any:
 
 def _ranged(value: float, least: float, most: float, above: bool) -> float:
     if not value >= least or (above and value == least):
-        raise Wrong(f"is too small; it must be {'more than' if above else 'at least'} {least:g}")
+        raise InvalidValue(f"is too small; it must be {'more than' if above else 'at least'} {least:g}")
     if value > most:
-        raise Wrong(f"is too large; it may be at most {most:g}")
+        raise InvalidValue(f"is too large; it may be at most {most:g}")
     return value
 
 
 _MOST = 200
 
 
-class Notes:
+class LoadProblems:
     """Collects problems in the order they are found."""
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
@@ -248,10 +248,10 @@ class Notes:
             self.errors.append(problem)
 
 
-class File:
+class ConfigFile:
     """One parsed file: its values, where each stands, and a way to complain about one."""
 
-    def __init__(self, shown: str, document: Document, notes: Notes, *, strict: bool) -> None:
+    def __init__(self, shown: str, document: Document, notes: LoadProblems, *, strict: bool) -> None:
         self.shown, self.data, self.lines = shown, document.data, document.lines
         self._notes, self._strict = notes, strict
         self._noted = 0
@@ -346,10 +346,10 @@ Get = Callable[[str], str | None]
 _LEFT_OUT = object()
 
 
-class Look:
+class ValueReader:
     """Reads values of one file by dotted key; `get` gives the value of a `${NAME}`."""
 
-    def __init__(self, file: File, get: Get) -> None:
+    def __init__(self, file: ConfigFile, get: Get) -> None:
         self.file, self._get = file, get
         self._templates: dict[str, str] = {}
 
@@ -376,7 +376,7 @@ class Look:
             return None
         try:
             return kind(raw)
-        except Wrong as exc:
+        except InvalidValue as exc:
             self.file.complain(key, f"{self.shown(key, raw)} {exc.reason}.", exc.hint)
             return None
 
@@ -447,7 +447,7 @@ SNIPPET_KEYS = ("description", "params", "body")
 PARAM_KEYS = ("description", "default", "example", "type")
 
 
-def server(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+def server(look: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
     """An MCP server; `type` may be left out, `command` means stdio and `url` means http."""
     form = _Form(look, key, data)
     if not _is_server_name(name):
@@ -493,9 +493,9 @@ def server_as_written(name: str, raw: Any) -> dict[str, Any] | None:
 
 def check_server(name: str, data: Any, get: Get) -> dict[str, Any]:
     """A server that was typed, not read from a file: the checked entry, or InvalidConfig with every fault."""
-    notes = Notes()
-    file = File("servers", Document({}, {}, []), notes, strict=False)
-    look = Look(file, get)
+    notes = LoadProblems()
+    file = ConfigFile("servers", Document({}, {}, []), notes, strict=False)
+    look = ValueReader(file, get)
     filled, complete = look.filled(data, name)
     made = server(look, name, name, filled) if complete else None
     if made is None:
@@ -504,7 +504,7 @@ def check_server(name: str, data: Any, get: Get) -> dict[str, Any]:
     return made
 
 
-def model(look: Look, key: str, name: str, data: Mapping[str, Any]) -> Model | None:
+def model(look: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> Model | None:
     """A model and how to reach it."""
     form = _Form(look, key, data)
     form.only(MODEL_KEYS)
@@ -523,7 +523,7 @@ def model(look: Look, key: str, name: str, data: Mapping[str, Any]) -> Model | N
     return made if form.good else None
 
 
-def snippet(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+def snippet(look: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
     """A snippet: its body is text for Jinja2, judged when it is expanded."""
     form = _Form(look, key, data)
     if not name.isidentifier():
@@ -545,7 +545,7 @@ def snippet(look: Look, key: str, name: str, data: Mapping[str, Any]) -> dict[st
     return out if form.good else None
 
 
-def topic(look: Look, key: str, data: Any) -> Topic | None:
+def topic(look: ValueReader, key: str, data: Any) -> Topic | None:
     """Where messages of a topic go."""
     form = _Form(look, key, data)
     form.only(Topic.fields())
@@ -559,14 +559,14 @@ def _is_server_name(name: str) -> bool:
 
 def _json(value: Any) -> Any:
     if not values.is_json(value):
-        raise Wrong("is not JSON", "Put it in quotes.")
+        raise InvalidValue("is not JSON", "Put it in quotes.")
     return value
 
 
 def _url(value: Any) -> str:
     found = text(value).strip()
     if not found.lower().startswith(("http://", "https://")):
-        raise Wrong("is not an http:// or https:// address")
+        raise InvalidValue("is not an http:// or https:// address")
     return found
 
 
@@ -581,9 +581,9 @@ def _server_url(value: Any) -> str:
     except ValueError:
         host = ""
     if not host:
-        raise Wrong("is not an http:// or https:// address")
+        raise InvalidValue("is not an http:// or https:// address")
     if parts.scheme.lower() == "http" and not _is_loopback(host):
-        raise Wrong("is plain http to another machine", "Use https://; http:// is for 127.0.0.1 and localhost.")
+        raise InvalidValue("is plain http to another machine", "Use https://; http:// is for 127.0.0.1 and localhost.")
     return found
 
 
@@ -601,7 +601,7 @@ def _is_loopback(host: str) -> bool:
 class _Form:
     """One entry while it is read; `good` stays True as long as nothing is wrong with it."""
 
-    def __init__(self, look: Look, key: str, data: Any) -> None:
+    def __init__(self, look: ValueReader, key: str, data: Any) -> None:
         self.look, self.key, self.good = look, key, True
         self.data: Mapping[str, Any] = {}
         if isinstance(data, dict):
@@ -655,31 +655,31 @@ class _Form:
         return f"{self.key}.{name}" if name else self.key
 
 
-Section = TypeVar("Section", Http, Fs, Output, Stats, Ask, Timeouts)
-Build = Callable[[Look, str, str, Mapping[str, Any]], Any]
+Section = TypeVar("Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
+Build = Callable[[ValueReader, str, str, Mapping[str, Any]], Any]
 
 _SECONDS = number(above=True, most=7 * 86_400)
 _KINDS: Mapping[type, Mapping[str, Kind]] = {
-    Http: {
+    HttpSettings: {
         "allowed_hosts": texts,
         "timeout_s": _SECONDS,
         "max_response_bytes": whole(least=1),
         "allow_private": boolean,
     },
-    Fs: {"roots": texts},
-    Output: {
+    FsSettings: {"roots": texts},
+    OutputSettings: {
         "max_inline_bytes": whole(),
         "preview_lines": whole(),
         "result_ttl_s": number(above=True),
         "max_store_bytes": whole(),
     },
-    Stats: {
+    StatsSettings: {
         "enabled": boolean,
         "context_per_call": whole(),
         "time_overhead_per_call_ms": whole(),
         "chars_per_token": number(above=True),
     },
-    Ask: {
+    AskSettings: {
         "with_tools": boolean,
         "tool_allow": texts,
         "max_steps": whole(least=1, most=1000),
@@ -690,18 +690,20 @@ _KINDS: Mapping[type, Mapping[str, Kind]] = {
         "context_tokens": whole(least=1),
         "stream": boolean,
     },
-    Timeouts: {"local_s": _SECONDS, "mcp_s": _SECONDS},
+    TimeoutSettings: {"local_s": _SECONDS, "mcp_s": _SECONDS},
 }
 
 
-def check_settings(main: File | None, snippets: File | None, get: Get, *, untrusted: Path | None = None) -> Settings:
+def check_settings(
+    main: ConfigFile | None, snippets: ConfigFile | None, get: Get, *, untrusted: Path | None = None
+) -> Settings:
     """Build the Settings from onetool.yaml and snippets.yaml; `get` gives the value of a `${NAME}`.
 
     `untrusted` is the project's folder, where the user does not trust it.
     """
     settings = Settings()
     if main is not None:
-        look = Look(main, get)
+        look = ValueReader(main, get)
         settings = _settings(look) if untrusted is None else _restrained(look, untrusted)
     if snippets is None:
         return settings
@@ -716,9 +718,9 @@ def check_settings(main: File | None, snippets: File | None, get: Get, *, untrus
     return settings.replace(snippets=MappingProxyType(found))
 
 
-def check_prompts(file: File) -> Mapping[str, str]:
+def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     """The instructions by pack, from `packs:` of prompts.yaml."""
-    look = Look(file, lambda _name: None)
+    look = ValueReader(file, lambda _name: None)
     for key in file.data:
         if key != "packs":
             look.unknown(key, key, ("packs",))
@@ -726,7 +728,7 @@ def check_prompts(file: File) -> Mapping[str, str]:
     return MappingProxyType({name: found for name, found in checked.items() if found is not None})
 
 
-def _settings(look: Look) -> Settings:
+def _settings(look: ValueReader) -> Settings:
     return _plain_settings(look).replace(
         packs=_packs(look),
         servers=_entries(look, "servers", server, filled=True),
@@ -736,7 +738,7 @@ def _settings(look: Look) -> Settings:
     )
 
 
-def _plain_settings(look: Look) -> Settings:
+def _plain_settings(look: ValueReader) -> Settings:
     """The sections in which no `${NAME}` is filled."""
     data, default = look.file.data, Settings()
     known = (*Settings.fields(), "alias")
@@ -751,15 +753,15 @@ def _plain_settings(look: Look) -> Settings:
         aliases=_aliases(look),
         snippets=_entries(look, "snippets", snippet),
         topics=_topics(look),
-        fs=_section(look, "fs", Fs),
-        output=_section(look, "output", Output),
-        stats=_section(look, "stats", Stats),
-        ask=_section(look, "ask", Ask),
-        timeouts=_section(look, "timeouts", Timeouts),
+        fs=_section(look, "fs", FsSettings),
+        output=_section(look, "output", OutputSettings),
+        stats=_section(look, "stats", StatsSettings),
+        ask=_section(look, "ask", AskSettings),
+        timeouts=_section(look, "timeouts", TimeoutSettings),
     )
 
 
-def _restrained(look: Look, project: Path) -> Settings:
+def _restrained(look: ValueReader, project: Path) -> Settings:
     """The settings of a project that is not trusted: nothing is filled, and nothing reaches out of its folder.
 
     Its models, pack settings, hosts, approvals and `state_dir` do not count. Its servers are there to be shown.
@@ -789,7 +791,7 @@ def _is_inside(project: Path, path: Path) -> bool:
     return Path(os.path.realpath(project / path)).is_relative_to(os.path.realpath(project))
 
 
-def _version(look: Look) -> int:
+def _version(look: ValueReader) -> int:
     found = look.file.data.get("version", 1)
     if found != 1 or isinstance(found, bool):
         message = f"{quoted(found)} is not a version this release knows."
@@ -797,7 +799,7 @@ def _version(look: Look) -> int:
     return 1
 
 
-def _packs(look: Look) -> Mapping[str, Definition]:
+def _packs(look: ValueReader) -> Mapping[str, Definition]:
     """A pack's own settings, whatever they are; one that cannot be filled is missing from them."""
     out = {}
     for name, raw in look.mapping("packs").items():
@@ -809,7 +811,7 @@ def _packs(look: Look) -> Mapping[str, Definition]:
     return MappingProxyType(out)
 
 
-def _tools(file: File, items: list[Any]) -> tuple[Definition, ...]:
+def _tools(file: ConfigFile, items: list[Any]) -> tuple[Definition, ...]:
     """The definitions as written; what one must hold is judged where they become tools."""
     out = []
     for index, data in enumerate(items):
@@ -821,7 +823,7 @@ def _tools(file: File, items: list[Any]) -> tuple[Definition, ...]:
     return tuple(out)
 
 
-def _aliases(look: Look) -> Mapping[str, str]:
+def _aliases(look: ValueReader) -> Mapping[str, str]:
     out: dict[str, str] = {}
     for section in ("aliases", "alias"):
         for name, raw in look.mapping(section).items():
@@ -837,20 +839,20 @@ def _aliases(look: Look) -> Mapping[str, str]:
     return MappingProxyType(out)
 
 
-def _topics(look: Look) -> tuple[Topic, ...]:
+def _topics(look: ValueReader) -> tuple[Topic, ...]:
     keyed = ((f"topics[{i}]", data) for i, data in enumerate(look.items("topics")))
     found = (topic(look, key, data) for key, data in keyed if not look.file.has_fault_in(key))
     return tuple(t for t in found if t is not None)
 
 
-def _http(look: Look) -> Http:
-    found = _section(look, "http", Http, filled=True)
+def _http(look: ValueReader) -> HttpSettings:
+    found = _section(look, "http", HttpSettings, filled=True)
     keyed = ((f"http.allowed_hosts[{i}]", name) for i, name in enumerate(found.allowed_hosts))
     hosts = (look.value(key, name, host) for key, name in keyed)
     return found.replace(allowed_hosts=tuple(h for h in hosts if h is not None))
 
 
-def _models(look: Look) -> Models:
+def _models(look: ValueReader) -> Models:
     raw = {name: data for name, data in look.mapping("models").items() if name != "default"}
     default = look.value("models.default", look.mapping("models").get("default"), text)
     named: Mapping[str, Model] = _entries(look, "models", model, raw=raw, filled=True)
@@ -861,7 +863,7 @@ def _models(look: Look) -> Models:
     return Models(default if default in named else None, named)
 
 
-def _section(look: Look, key: str, make: type[Section], *, filled: bool = False) -> Section:
+def _section(look: ValueReader, key: str, make: type[Section], *, filled: bool = False) -> Section:
     """A section of single values; what is missing, empty or wrong is the default."""
     kinds = _KINDS[make]
     good: dict[str, Any] = {}
@@ -878,7 +880,7 @@ def _section(look: Look, key: str, make: type[Section], *, filled: bool = False)
 
 
 def _entries(
-    look: Look,
+    look: ValueReader,
     section: str,
     build: Build,
     *,
@@ -898,14 +900,14 @@ def _entries(
     return MappingProxyType(out)
 
 
-def _snippet_section(file: File) -> str:
+def _snippet_section(file: ConfigFile) -> str:
     """`snippets` where the names stand under it, empty where they stand at the top of the file."""
     inner = file.data.get("snippets")
     return "snippets" if isinstance(inner, dict) and not isinstance(inner.get("body"), str) else ""
 
 
-def _snippet_look(file: File, get: Get, section: str) -> Look:
-    look = Look(file, get)
+def _snippet_look(file: ConfigFile, get: Get, section: str) -> ValueReader:
+    look = ValueReader(file, get)
     known = ("snippets", "version")
     if section:
         _version(look)

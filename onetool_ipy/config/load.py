@@ -40,20 +40,19 @@ from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import Unreadable, make_private, read
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.records import Value
-from onetool_ipy.config.check import File, Notes, check_prompts, check_settings
-from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Owners, Paths, find, is_ours, state_folder
+from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
+from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, STATE_ENV, Owners, Paths, find_config, is_ours, state_folder
 from onetool_ipy.config.secrets_file import read_secrets
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.state import chosen_state, close_to_others, own_state, written_state_dir
 from onetool_ipy.config.trust import Trust, judge
-from onetool_ipy.config.yaml_text import Document, Fault, NotYaml, Packed
+from onetool_ipy.config.yaml_text import Document, NotYaml, Packed, YamlFault
 from onetool_ipy.core.tool import Problem
 
 __all__ = [
     "FORMAT",
     "Config",
     "Loaded",
-    "Notes",
     "cache_key",
     "fetch",
     "is_own",
@@ -76,7 +75,7 @@ def own_settings(home: Path) -> Settings:
     if not is_ours(str(folder)):
         return Settings()
     from onetool_ipy.base.files import Unreadable, read
-    from onetool_ipy.config.check import File, Notes, check_settings
+    from onetool_ipy.config.check import ConfigFile, LoadProblems, check_settings
     from onetool_ipy.config.yaml_text import NotYaml, parse
 
     try:
@@ -87,7 +86,7 @@ def own_settings(home: Path) -> Settings:
         return Settings()
     if document is None:
         return Settings()
-    return check_settings(File(CONFIG_NAME, document, Notes(()), strict=True), None, lambda name: None)  # noqa: ARG005
+    return check_settings(ConfigFile(CONFIG_NAME, document, LoadProblems(()), strict=True), None, lambda name: None)  # noqa: ARG005
 
 
 FORMAT = 2
@@ -176,7 +175,7 @@ def _document(raw: Any, tools: bytes) -> Document:
         raise TypeError("not a document")
     if isinstance(data.get("tools"), list):
         data["tools"] = [Packed(tools, *p) if isinstance(p, list) else p["item"] for p in data["tools"]]
-    return Document(data, lines, [Fault(*fault) for fault in faults])
+    return Document(data, lines, [YamlFault(*fault) for fault in faults])
 
 
 class Loaded(Value):
@@ -194,7 +193,7 @@ class Loaded(Value):
 
 
 def load_files(
-    paths: Paths, *, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool = True, home: Path
+    paths: Paths, *, env: Mapping[str, str], shown: str, notes: LoadProblems, is_trusted: bool = True, home: Path
 ) -> Loaded:
     """Read, parse and check the files; `shown` is the folder as messages name it.
 
@@ -209,7 +208,9 @@ def load_files(
             gc.enable()
 
 
-def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_trusted: bool, home: Path) -> Loaded:
+def _load(
+    paths: Paths, env: Mapping[str, str], shown: str, notes: LoadProblems, is_trusted: bool, home: Path
+) -> Loaded:
     contents = _contents(paths, shown, notes)
     key = cache_key(contents)
     follows = is_trusted and not env.get(STATE_ENV)
@@ -217,7 +218,7 @@ def _load(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes, is_tru
     documents = _documents(contents, key, paths, state, shown, notes)
     secrets, mark = _secrets(paths, env, shown, notes)
     files = {
-        role: File(_shown(paths, role, shown), document, notes, strict=role == "main")
+        role: ConfigFile(_shown(paths, role, shown), document, notes, strict=role == "main")
         for role, document in documents.items()
     }
     project = None if is_trusted else paths.project
@@ -246,7 +247,7 @@ def _shown(paths: Paths, role: str, folder: str) -> str:
     return folder + _places(paths)[role].name
 
 
-def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
+def _contents(paths: Paths, shown: str, notes: LoadProblems) -> dict[str, bytes]:
     out: dict[str, bytes] = {}
     owners = Owners(paths.onetool_dir)
     for role, place in _places(paths).items():
@@ -267,7 +268,7 @@ def _contents(paths: Paths, shown: str, notes: Notes) -> dict[str, bytes]:
 
 
 def _documents(
-    contents: Mapping[str, bytes], key: str, paths: Paths, state: Path | None, shown: str, notes: Notes
+    contents: Mapping[str, bytes], key: str, paths: Paths, state: Path | None, shown: str, notes: LoadProblems
 ) -> dict[str, Document]:
     """The parsed files, from the cache where it has exactly these; only what parsed as a whole is stored."""
     if not contents:
@@ -311,7 +312,7 @@ def _cache_place(paths: Paths, state: Path) -> Path:
     return state / "cache" / f"config-{name.hexdigest()[:12]}.{FORMAT}.json"
 
 
-def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: Notes) -> tuple[Secrets, str]:
+def _secrets(paths: Paths, env: Mapping[str, str], shown: str, notes: LoadProblems) -> tuple[Secrets, str]:
     place = paths.secrets_file
     if place is None:
         return Secrets({}, env), ""
@@ -379,7 +380,7 @@ def load_config(
     """
     home = Path(home or env.get("HOME") or os.path.expanduser("~"))
     cwd = Path(os.path.abspath(cwd))
-    found = find(path, env=env, cwd=cwd, home=home)
+    found = find_config(path, env=env, cwd=cwd, home=home)
     project = _project(found.onetool_dir, cwd)
     state, refused = own_state(state_folder(project, env=env, home=home), project, env=env, home=home)
     paths = Paths(cwd, project, found.onetool_dir, found.config_file, state)
@@ -398,7 +399,7 @@ def load_config(
             trust=trust,
         )
 
-    notes = Notes((*found.problems, *refused))
+    notes = LoadProblems((*found.problems, *refused))
     shown = _shown_folder(paths, home)
     loaded = load_files(paths, env=env, shown=shown, notes=notes, is_trusted=trust.is_given, home=home)
     settings = _without_approvals(loaded.settings, paths, home, shown, notes)
@@ -424,7 +425,7 @@ def load_config(
     )
 
 
-def _without_approvals(settings: Settings, paths: Paths, home: Path, shown: str, notes: Notes) -> Settings:
+def _without_approvals(settings: Settings, paths: Paths, home: Path, shown: str, notes: LoadProblems) -> Settings:
     """The settings without `ask.approve`, unless they are the user's own: a project does not answer for its reader."""
     if not settings.ask.approve or is_own(paths, home):
         return settings

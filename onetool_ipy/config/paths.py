@@ -32,12 +32,12 @@ __all__ = [
     "CONFIG_NAME",
     "FOLDER",
     "STATE_ENV",
-    "Fault",
-    "Found",
+    "ConfigLocation",
+    "OwnerFault",
     "Owners",
     "Paths",
     "expand_home",
-    "find",
+    "find_config",
     "is_ours",
     "project_key",
     "state_base",
@@ -48,7 +48,7 @@ __all__ = [
 _IS_POSIX = hasattr(os, "geteuid")
 
 
-class Fault(NamedTuple):
+class OwnerFault(NamedTuple):
     """Why a file or folder does not count, and what to do."""
 
     message: str
@@ -66,7 +66,7 @@ class Owners:
             except (OSError, ValueError):
                 return
 
-    def fault(self, found: os.stat_result, shown: str) -> Fault | None:
+    def fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
         """What is wrong with a file or folder, if anything; `shown` is its name in the command that mends it."""
         if not _IS_POSIX:
             return None
@@ -75,15 +75,15 @@ class Owners:
         is_sticky_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if found.st_mode & stat.S_IWOTH and not is_sticky_folder:
             hint = f"Look at what it holds, then run: chmod o-w {_quoted(shown)}"
-            return Fault("may be written by every user of this machine, so it does not count.", hint)
+            return OwnerFault("may be written by every user of this machine, so it does not count.", hint)
         return None
 
-    def owner_fault(self, found: os.stat_result, shown: str) -> Fault | None:
+    def owner_fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
         """What is wrong with who owns it; all that counts for a symbolic link."""
         if not _IS_POSIX or found.st_uid in self._uids:
             return None
         hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {_quoted(shown)}"
-        return Fault("belongs to another user, so it does not count.", hint)
+        return OwnerFault("belongs to another user, so it does not count.", hint)
 
 
 def _quoted(path: str) -> str:
@@ -115,7 +115,7 @@ class Paths(Value):
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
 
 
-class Found(Value):
+class ConfigLocation(Value):
     """What the search gave; `named` says that the user named the file, which then has to be there."""
 
     onetool_dir: Path | None
@@ -124,7 +124,7 @@ class Found(Value):
     problems: tuple[Problem, ...] = ()
 
 
-def find(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> Found:
+def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> ConfigLocation:
     """Search: explicit path, $ONETOOL_CONFIG, nearest `.onetool/onetool.yaml` upwards, the home directory's.
 
     A `.onetool/` without onetool.yaml counts where nothing else is found: its tools, prompts, snippets and secrets
@@ -140,9 +140,9 @@ def find(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Pa
         if not _usable(onetool_dir, problems):
             continue
         if os.path.lexists(os.path.join(onetool_dir, CONFIG_NAME)):
-            return Found(Path(onetool_dir), Path(onetool_dir, CONFIG_NAME), problems=tuple(problems))
+            return ConfigLocation(Path(onetool_dir), Path(onetool_dir, CONFIG_NAME), problems=tuple(problems))
         bare = bare or Path(onetool_dir)
-    return Found(bare, None, problems=tuple(problems))
+    return ConfigLocation(bare, None, problems=tuple(problems))
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
@@ -171,7 +171,7 @@ def is_ours(folder: str) -> bool:
     return stat.S_ISDIR(target.st_mode) and _fault(folder, link, target) is None
 
 
-def _fault(folder: str, link: os.stat_result, target: os.stat_result) -> Fault | None:
+def _fault(folder: str, link: os.stat_result, target: os.stat_result) -> OwnerFault | None:
     owners = Owners()
     if not stat.S_ISLNK(link.st_mode):
         return owners.fault(target, folder)
@@ -201,7 +201,7 @@ def project_key(project: Path) -> str:
     return f"{name[:40] or 'root'}-{digest}"
 
 
-def _named(path: Path, *, cwd: Path, home: Path) -> Found:
+def _named(path: Path, *, cwd: Path, home: Path) -> ConfigLocation:
     """Take the file, or the folder that holds `onetool.yaml` or `.onetool/onetool.yaml`."""
     file = Path(os.path.abspath(cwd / expand_home(path, home)))
     if os.path.isdir(file):
@@ -211,8 +211,8 @@ def _named(path: Path, *, cwd: Path, home: Path) -> Found:
     if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
         from onetool_ipy.core.tool import Problem
 
-        return Found(None, None, named=True, problems=(Problem(str(parent), *fault),))
-    return Found(parent, file, named=True)
+        return ConfigLocation(None, None, named=True, problems=(Problem(str(parent), *fault),))
+    return ConfigLocation(parent, file, named=True)
 
 
 def _upwards(start: str, home: str) -> Iterator[str]:

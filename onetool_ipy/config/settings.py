@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from onetool_ipy.config.yaml_text import Packed
 
 __all__ = [
-    "Ask",
+    "AskSettings",
     "Definition",
-    "Fs",
-    "Http",
+    "FsSettings",
+    "HttpSettings",
     "Model",
     "Models",
-    "Output",
+    "OutputSettings",
     "Provider",
     "Settings",
-    "Stats",
-    "Timeouts",
+    "StatsSettings",
+    "TimeoutSettings",
     "Topic",
 ]
 
@@ -80,7 +80,7 @@ class Topic(Value):
     file: str
 
 
-class Http(Value):
+class HttpSettings(Value):
     """What tools may reach over HTTP. An empty `allowed_hosts` allows nothing."""
 
     allowed_hosts: tuple[str, ...] = ()
@@ -89,16 +89,16 @@ class Http(Value):
     allow_private: bool = False
 
     def __repr__(self) -> str:
-        return f"Http({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
+        return f"HttpSettings({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
 
 
-class Fs(Value):
+class FsSettings(Value):
     """Folders the fs tools may see, relative to the project folder."""
 
     roots: tuple[str, ...] = (".",)
 
 
-class Output(Value):
+class OutputSettings(Value):
     """How much of a result is shown or sent, and how long and how much is stored."""
 
     max_inline_bytes: int = 50_000
@@ -107,7 +107,7 @@ class Output(Value):
     max_store_bytes: int = 1_073_741_824
 
 
-class Stats(Value):
+class StatsSettings(Value):
     """Whether usage is counted, and what the estimates of savings assume."""
 
     enabled: bool = True
@@ -141,7 +141,7 @@ class Models(Value):
     named: Mapping[str, Model] = _NONE
 
 
-class Ask(Value):
+class AskSettings(Value):
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
     The `max_` ones bound a single ask: requests with tools, calls, tokens read and written, seconds without the time
@@ -160,7 +160,7 @@ class Ask(Value):
     stream: bool = True
 
 
-class Timeouts(Value):
+class TimeoutSettings(Value):
     """Seconds: for local tools called by models, REST, MCP or the command line; for MCP servers."""
 
     local_s: float = 8
@@ -178,13 +178,13 @@ class Settings(Value):
     snippets: Mapping[str, Definition] = _NONE
     servers: Mapping[str, Definition] = _NONE
     topics: tuple[Topic, ...] = ()
-    http: Http = Http()
-    fs: Fs = Fs()
-    output: Output = Output()
-    stats: Stats = Stats()
+    http: HttpSettings = HttpSettings()
+    fs: FsSettings = FsSettings()
+    output: OutputSettings = OutputSettings()
+    stats: StatsSettings = StatsSettings()
     models: Models = Models()
-    ask: Ask = Ask()
-    timeouts: Timeouts = Timeouts()
+    ask: AskSettings = AskSettings()
+    timeouts: TimeoutSettings = TimeoutSettings()
     state_dir: str | None = None
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import make_private
 from onetool_ipy.base.records import Value
-from onetool_ipy.config.paths import Found, expand_home, project_key, state_base
+from onetool_ipy.config.paths import ConfigLocation, expand_home, project_key, state_base
 
 __all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "drawn_names", "judge", "pin_of"]
 
@@ -116,7 +116,7 @@ class TrustList:
         return sorted(Path(record[0]) for record in found if record is not None)
 
 
-def judge(found: Found, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
+def judge(found: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
     """How the project that the search found stands now."""
     if found.named:
         return Trust("named", project)

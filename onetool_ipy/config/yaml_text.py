@@ -17,10 +17,10 @@ from typing import Any
 
 from onetool_ipy.base.records import Value
 
-__all__ = ["MAX_DEPTH", "MAX_VALUES", "Document", "Fault", "NotYaml", "Packed", "parse", "quoted"]
+__all__ = ["MAX_DEPTH", "MAX_VALUES", "Document", "NotYaml", "Packed", "YamlFault", "parse", "quoted"]
 
 
-class Fault(Value):
+class YamlFault(Value):
     """Something wrong at a line; `key` is its dotted path, empty for the whole document."""
 
     line: int
@@ -34,7 +34,7 @@ class Document(Value):
 
     data: dict[str, Any]
     lines: dict[str, int]
-    faults: list[Fault]
+    faults: list[YamlFault]
 
 
 class Packed:
@@ -58,7 +58,7 @@ class NotYaml(Exception):
 
     def __init__(self, line: int, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.fault = Fault(line, "", message, hint)
+        self.fault = YamlFault(line, "", message, hint)
 
 
 def quoted(value: object) -> str:
@@ -212,7 +212,7 @@ class _Maker:
         self.known = dict(_WORDS)
         self.number_starts = _NUMBER_STARTS if numbers else frozenset[str]()
         self.lines: dict[str, int] = {}
-        self.faults: list[Fault] = []
+        self.faults: list[YamlFault] = []
 
     def document(self, root: Any) -> Document:
         if root.__class__ is self.scalar_node and root.tag == _IMPLICIT and _WORDS.get(root.value, root) is None:
@@ -250,14 +250,14 @@ class _Maker:
                 if name in out:
                     first = self.lines.get(path, line)
                     message = f"stands here twice; line {first} holds, this one is ignored."
-                    self.faults.append(Fault(line, path, message))
+                    self.faults.append(YamlFault(line, path, message))
                     continue
                 self.lines.setdefault(path, line)
                 out[name] = self.walk(value, path, depth + 1)
             except _Bad as exc:
                 shown = key_node.value if isinstance(key_node.value, str) else "?"
                 path = _longer(key, f".{shown}")
-                self.faults.append(Fault(_line(exc.node), path, exc.message, exc.hint))
+                self.faults.append(YamlFault(_line(exc.node), path, exc.message, exc.hint))
         return {**merged, **out} if merged else out
 
     def walk_sequence(self, node: Any, key: str, depth: int) -> list[Any]:
@@ -271,7 +271,7 @@ class _Maker:
             try:
                 out.append(make(item, depth + 1) if make else self.walk(item, path, depth + 1))
             except _Bad as exc:
-                self.faults.append(Fault(_line(exc.node), path, exc.message, exc.hint))
+                self.faults.append(YamlFault(_line(exc.node), path, exc.message, exc.hint))
                 out.append(None)
         return out
 

@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 
 from onetool_ipy.base.records import Value
-from onetool_ipy.config.settings import Http
+from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.hosts import Hosts, Place
 
 __all__ = ["IDEMPOTENT", "Retry", "Rules", "after_s", "is_passing"]
@@ -41,7 +41,7 @@ class Rules(Value):
         return self.allow_private or (self.hosts is not None and self.hosts.allow_private(place))
 
     @classmethod
-    def of(cls, http: Http) -> Rules:
+    def of(cls, http: HttpSettings) -> Rules:
         """The rules that the section `http` of the settings sets."""
         return cls(
             hosts=Hosts(http.allowed_hosts),

@@ -28,10 +28,10 @@ from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render,
 __all__ = [
     "MISSING",
     "Bare",
-    "Param",
     "ParamType",
     "Shortcuts",
     "Snippet",
+    "SnippetParam",
     "example_of",
     "expand",
     "faults_of",
@@ -82,7 +82,7 @@ class Bare(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class SnippetParam:
     """One parameter; it must be given where it has no default."""
 
     name: str
@@ -104,7 +104,7 @@ class Snippet:
     name: str
     body: str
     description: str = ""
-    params: tuple[Param, ...] = ()
+    params: tuple[SnippetParam, ...] = ()
     where: str = ""
 
     @property
@@ -181,7 +181,7 @@ def example_of(snippet: Snippet) -> tuple[str, str]:
     return line, expand(snippet, args)
 
 
-def _read_param(snippet: str, name: str, data: Any) -> Param:
+def _read_param(snippet: str, name: str, data: Any) -> SnippetParam:
     subject = f"The snippet '{snippet}', parameter '{name}'"
     if not name.isidentifier() or keyword.iskeyword(name):
         raise InvalidConfig(f"{subject}: not a name.", hint="Use letters, digits and '_'.")
@@ -193,7 +193,7 @@ def _read_param(snippet: str, name: str, data: Any) -> Param:
         raise InvalidConfig(f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}.")
     default = fields.get("default", MISSING)
     kind = _TYPES[declared] if declared else _type_of(default)
-    param = Param(
+    param = SnippetParam(
         name, kind, declared, str(fields.get("description") or "").strip(), default, fields.get("example", MISSING)
     )
     for label, value in (("default", param.default), ("example", param.example)):
@@ -230,7 +230,7 @@ def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
     return ready
 
 
-def _unknown(name: str, known: Mapping[str, Param]) -> str:
+def _unknown(name: str, known: Mapping[str, SnippetParam]) -> str:
     near = suggest(str(name), known, limit=1)
     return f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else "")
 
@@ -244,7 +244,7 @@ def _usage(snippet: Snippet) -> str:
     return "\n".join(lines)
 
 
-def _convert(param: Param, given: Any) -> Any:
+def _convert(param: SnippetParam, given: Any) -> Any:
     """The value a parameter takes for what was given, or MISSING where it takes no such thing."""
     kind = param.type
     if kind == "any":

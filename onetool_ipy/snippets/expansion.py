@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.snippets.scanner import Place, places
+from onetool_ipy.snippets.scanner import CodeContext, contexts_at
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -82,7 +82,7 @@ class Typed(str):
         return bool(self.value)
 
 
-def write(value: Any, place: Place, before: str, after: str) -> str:
+def write(value: Any, place: CodeContext, before: str, after: str) -> str:
     """The text for a value at a place, between what stands before and after it on its line."""
     if place.kind == "code":
         return _in_code(value, before, after)
@@ -193,7 +193,7 @@ def _in_code(value: Any, before: str, after: str) -> str:
     return text
 
 
-def _in_field(value: Any, place: Place, before: str, after: str) -> str:
+def _in_field(value: Any, place: CodeContext, before: str, after: str) -> str:
     """In the braces of an f-string: text only where its quotes can differ from all quotes around it."""
     text = _in_code(value, before, after)
     if "'" not in text and '"' not in text and "\\" not in text:
@@ -205,7 +205,7 @@ def _in_field(value: Any, place: Place, before: str, after: str) -> str:
     raise Unwritable("stands in the braces of an f-string; give it a variable of its own on a line before")
 
 
-def _in_string(text: str, place: Place) -> str:
+def _in_string(text: str, place: CodeContext) -> str:
     if "r" in place.prefix:
         text = _in_raw(text, place)
     else:
@@ -224,7 +224,7 @@ def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def _in_raw(text: str, place: Place) -> str:
+def _in_raw(text: str, place: CodeContext) -> str:
     if place.quote[0] in text:
         raise Unwritable(f"holds {place.quote[0]}, which the raw string around it cannot")
     if any(not c.isprintable() and not (c == "\n" and len(place.quote) == 3) for c in text):
@@ -449,7 +449,7 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
 
 def _fill(texts: list[str], values: list[Any]) -> str:
     """Write each value for its place, then make sure that every place is still what it was."""
-    found = places(_STAND_IN.join(texts), _offsets(texts))
+    found = contexts_at(_STAND_IN.join(texts), _offsets(texts))
     written: list[str] = []
     size = 0
     for i, (value, place) in enumerate(zip(values, found, strict=True)):
@@ -466,7 +466,7 @@ def _fill(texts: list[str], values: list[Any]) -> str:
     return "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
 
 
-def _verify(texts: list[str], written: list[str], values: list[Any], expected: list[Place]) -> None:
+def _verify(texts: list[str], written: list[str], values: list[Any], expected: list[CodeContext]) -> None:
     """The proof that no value broke out: where each begins and ends, the text around is what it was."""
     edges: list[int] = []
     at = 0
@@ -474,7 +474,7 @@ def _verify(texts: list[str], written: list[str], values: list[Any], expected: l
         edges += [at + len(text), at + len(text) + len(value)]
         at = edges[-1]
     whole = "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
-    for i, place in enumerate(places(whole, edges)):
+    for i, place in enumerate(contexts_at(whole, edges)):
         if place != expected[i // 2]:
             raise TemplateProblem(
                 f"{_shown(values[i // 2])} would change how the code around it is read.",

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["Place", "PlaceKind", "places"]
+__all__ = ["CodeContext", "ContextKind", "contexts_at"]
 
-PlaceKind = Literal["code", "string", "field", "spec", "comment", "magic", "torn"]
+ContextKind = Literal["code", "string", "field", "spec", "comment", "magic", "torn"]
 """`field` and `spec` are inside the braces of an f-string; `torn` is in the middle of a quote or an escape."""
 
 _NESTS = sys.version_info >= (3, 12)
@@ -47,19 +47,19 @@ _RUN = re.compile(r"""[^"'\\{}\n\r]+""")
 _NAMED_LETTER = re.compile(r"\\N\{[^}\n]*\}")
 
 
-class Place(NamedTuple):
+class CodeContext(NamedTuple):
     """What stands around a position; `prefix` (in lower case) and `quote` are those of the innermost string."""
 
-    kind: PlaceKind
+    kind: ContextKind
     prefix: str = ""
     quote: str = ""
     around: str = ""
     """The quotes of all strings it is in, outermost first."""
 
 
-def places(text: str, positions: Sequence[int]) -> list[Place]:
+def contexts_at(text: str, positions: Sequence[int]) -> list[CodeContext]:
     """The place of each position. Positions rise; the last may be the end of the text."""
-    found: list[Place] = []
+    found: list[CodeContext] = []
     scanner = _Scanner(text)
     for start, end, kind, is_solid in scanner.tokens():
         runs_on = kind in ("comment", "magic")  # a position at its very end is still in it
@@ -77,17 +77,17 @@ def places(text: str, positions: Sequence[int]) -> list[Place]:
 class _Frame(NamedTuple):
     """What is open: the code itself, a string, a field of an f-string, or its format spec."""
 
-    kind: PlaceKind
+    kind: ContextKind
     prefix: str = ""
     quote: str = ""
     around: str = ""
     brackets: int = 0
 
-    def place(self, kind: PlaceKind) -> Place:
-        return Place(kind, self.prefix, self.quote, self.around)
+    def place(self, kind: ContextKind) -> CodeContext:
+        return CodeContext(kind, self.prefix, self.quote, self.around)
 
 
-_Token = tuple[int, int, PlaceKind, bool]
+_Token = tuple[int, int, ContextKind, bool]
 """Start, end, the kind of its inside, and whether a position inside tears it."""
 
 
@@ -115,7 +115,7 @@ class _Scanner:
             yield pos, end, kind, is_solid
             pos = end
 
-    def _in_code(self, pos: int) -> tuple[int, PlaceKind, bool]:
+    def _in_code(self, pos: int) -> tuple[int, ContextKind, bool]:
         frame = self.before
         if self.is_line_start:
             self.is_line_start = False
@@ -140,7 +140,7 @@ class _Scanner:
             self._bracket(match[0])
         return match.end(), frame.kind, True
 
-    def _comment(self, match: re.Match[str]) -> tuple[int, PlaceKind, bool]:
+    def _comment(self, match: re.Match[str]) -> tuple[int, ContextKind, bool]:
         if self.before.kind == "field" and not _NESTS:  # no comments there: it runs to the end of the string
             return match.start() + 1, "field", False
         return match.end(), "comment", False
@@ -164,7 +164,7 @@ class _Scanner:
         elif frame.kind == "field" and char == "}":
             self.frames.pop()
 
-    def _in_string(self, pos: int) -> tuple[int, PlaceKind, bool]:
+    def _in_string(self, pos: int) -> tuple[int, ContextKind, bool]:
         frame = self.before
         kind = frame.kind
         run = _RUN.match(self.text, pos)
@@ -193,7 +193,7 @@ class _Scanner:
         is_before_brace = has_fields and self.text[pos + 1 : pos + 2] in ("{", "}")
         return pos + 1 if is_before_brace else min(pos + 2, len(self.text))
 
-    def _brace(self, pos: int, char: str) -> tuple[int, PlaceKind, bool]:
+    def _brace(self, pos: int, char: str) -> tuple[int, ContextKind, bool]:
         frame = self.before
         if frame.kind == "string" and self.text.startswith(char * 2, pos):
             return pos + 2, frame.kind, True

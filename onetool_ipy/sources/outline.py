@@ -19,7 +19,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.files import make_private
 from onetool_ipy.core.tool import Dep
 
-__all__ = ["FILE", "Fault", "Outline", "OutlineCache", "ToolOutline"]
+__all__ = ["FILE", "OutlineCache", "OutlineFault", "PackOutline", "ToolOutline"]
 
 
 class ToolOutline(NamedTuple):
@@ -42,7 +42,7 @@ class ToolOutline(NamedTuple):
     deps: tuple[Dep, ...] = ()
 
 
-class Fault(NamedTuple):
+class OutlineFault(NamedTuple):
     """Something wrong in one place of a file."""
 
     line: int
@@ -50,12 +50,12 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Outline(NamedTuple):
+class PackOutline(NamedTuple):
     """One pack file as far as its text tells; `error` says why it has no tools at all."""
 
     pack: str
     tools: tuple[ToolOutline, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[OutlineFault, ...] = ()
     error: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -67,10 +67,10 @@ class Outline(NamedTuple):
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> Outline:
+    def from_json(cls, data: Any) -> PackOutline:
         """What `to_json` gave; TypeError, ValueError or KeyError for anything else."""
         tools = tuple(_tool(tool) for tool in data["tools"])
-        faults = tuple(Fault(*fault) for fault in data["faults"])
+        faults = tuple(OutlineFault(*fault) for fault in data["faults"])
         if not isinstance(data["pack"], str) or not isinstance(data["error"], str):
             raise TypeError("not an outline")
         return cls(data["pack"], tools, faults, data["error"])
@@ -104,16 +104,16 @@ class OutlineCache:
         self._asked: set[str] = set()
         self._is_new = False
 
-    def get(self, key: str) -> Outline | None:
+    def get(self, key: str) -> PackOutline | None:
         """The outline under this key, or None."""
         self._asked.add(key)
         known = self._read().get(key)
         try:
-            return None if known is None else Outline.from_json(known)
+            return None if known is None else PackOutline.from_json(known)
         except (TypeError, ValueError, KeyError, AttributeError):
             return None
 
-    def put(self, key: str, outline: Outline) -> None:
+    def put(self, key: str, outline: PackOutline) -> None:
         """Keep an outline, until `save` writes it."""
         self._asked.add(key)
         self._read()[key] = outline.to_json()

@@ -36,7 +36,7 @@ from onetool_ipy.core import describe, names
 from onetool_ipy.core.tool import Dep
 from onetool_ipy.schema.check import Converter
 from onetool_ipy.sdk.requirements import merged, read_declared, read_decorated
-from onetool_ipy.sources.outline import Fault, Outline, ToolOutline
+from onetool_ipy.sources.outline import OutlineFault, PackOutline, ToolOutline
 
 __all__ = [
     "MAX_BYTES",
@@ -350,10 +350,10 @@ _ENCODING = re.compile(
 """Encodings that only tell which byte is which character; Python knows others that unpack or run through tables."""
 
 
-def read_outline(text: str | bytes, *, pack: str) -> Outline:
+def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
     """Outline a pack file's text; `pack` is its name where the file does not say one. Never raises."""
     if len(text) > MAX_BYTES:
-        return Outline(pack, error=f"The file has {len(text):,} bytes; a pack file has at most {MAX_BYTES:,}")
+        return PackOutline(pack, error=f"The file has {len(text):,} bytes; a pack file has at most {MAX_BYTES:,}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the author's text; said when it is imported
@@ -364,11 +364,11 @@ def read_outline(text: str | bytes, *, pack: str) -> Outline:
         line = getattr(exc, "lineno", None)
         place = f"line {line}: " if line else ""
         said = printable(str(getattr(exc, "msg", None) or exc), 200)
-        return Outline(pack, error=f"{place}{type(exc).__name__}: {said}")
+        return PackOutline(pack, error=f"{place}{type(exc).__name__}: {said}")
     except (RecursionError, MemoryError) as exc:
-        return Outline(pack, error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read")
+        return PackOutline(pack, error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read")
     except Exception as exc:  # noqa: BLE001 - the text is a stranger's: whatever it breaks costs only this file
-        return Outline(pack, error=f"the text cannot be read ({type(exc).__name__})")
+        return PackOutline(pack, error=f"the text cannot be read ({type(exc).__name__})")
 
 
 def _decoded(text: bytes) -> str:
@@ -389,19 +389,19 @@ class _File:
 
     def __init__(self, tree: ast.Module, pack: str) -> None:
         self._pack = pack
-        self._faults: list[Fault] = []
+        self._faults: list[OutlineFault] = []
         self._deps: tuple[Dep, ...] = ()
         self._types = Types(tree)
         self._statements = list(_top_level(tree.body))
         self._functions = {node.name: node for node in self._statements if isinstance(node, _Function)}
 
-    def outline(self) -> Outline:
+    def outline(self) -> PackOutline:
         said = self._assigned("pack")
         if said is not None:
             name = constant(said.value)
             if not isinstance(name, str) or not name.isidentifier():
                 shown = source(said.value)[:40]
-                return Outline(
+                return PackOutline(
                     self._pack, error=f'line {said.lineno}: pack = {shown} is not a name; write e.g. pack = "brave"'
                 )
             self._pack = name
@@ -410,12 +410,12 @@ class _File:
         for tool in self._tools():
             if len(tools) == _MAX_TOOLS:
                 hint = "The others are not offered: split the file."
-                self._faults.insert(0, Fault(tool.line, f"the file has more than {_MAX_TOOLS:,} tools.", hint))
+                self._faults.insert(0, OutlineFault(tool.line, f"the file has more than {_MAX_TOOLS:,} tools.", hint))
                 break
             if tool.name in tools:
-                self._faults.append(Fault(tool.line, f"'{tool.name}' is defined twice; the first one counts."))
+                self._faults.append(OutlineFault(tool.line, f"'{tool.name}' is defined twice; the first one counts."))
             tools.setdefault(tool.name, tool)
-        return Outline(self._pack, tuple(tools.values()), tuple(self._faults[:_MAX_FAULTS]))
+        return PackOutline(self._pack, tuple(tools.values()), tuple(self._faults[:_MAX_FAULTS]))
 
     def _tools(self) -> Iterator[ToolOutline]:
         for name in self._wanted():
@@ -435,10 +435,10 @@ class _File:
         try:
             yield ToolOutline(name, names.canonical(name, pack=self._pack), name, exact=False)
         except InvalidTool as exc:
-            self._faults.append(Fault(1, f"__all__: {printable(exc.message, 200)}", exc.hint))
+            self._faults.append(OutlineFault(1, f"__all__: {printable(exc.message, 200)}", exc.hint))
 
     def _fault(self, node: _Function, message: str, hint: str = "") -> None:
-        self._faults.append(Fault(node.lineno, printable(message, 400), hint))
+        self._faults.append(OutlineFault(node.lineno, printable(message, 400), hint))
 
     def _outline(self, node: _Function) -> ToolOutline:
         words, plain = _decorations(node)
@@ -472,7 +472,7 @@ class _File:
         try:
             self._deps = read_declared(constant(said.value))
         except InvalidTool as exc:
-            self._faults.append(Fault(said.lineno, exc.message, exc.hint))
+            self._faults.append(OutlineFault(said.lineno, exc.message, exc.hint))
 
     def _wanted(self) -> list[str]:
         """The names of `__all__` that can be functions; without it, the public functions."""
@@ -483,7 +483,7 @@ class _File:
         exported = constant(said.value, nodes=_MAX_EXPORTS)
         if not isinstance(exported, (list, tuple)) or not all(isinstance(name, str) for name in exported):
             self._faults.append(
-                Fault(said.lineno, "__all__ is not a plain list of names.", "Every public function is offered.")
+                OutlineFault(said.lineno, "__all__ is not a plain list of names.", "Every public function is offered.")
             )
             return public
         more = [n for node in self._statements if isinstance(node, ast.AugAssign) for n in _added(node)]
@@ -492,7 +492,9 @@ class _File:
         for name in wanted:
             if name not in bound and "*" not in bound and len(self._faults) < _MAX_FAULTS:
                 shown = printable(name, _SHOWN)
-                self._faults.append(Fault(said.lineno, f"__all__ names '{shown}', which the file does not define."))
+                self._faults.append(
+                    OutlineFault(said.lineno, f"__all__ names '{shown}', which the file does not define.")
+                )
         return [name for name in wanted if bound.get(name, "*" in bound)]
 
     def _bound(self) -> dict[str, bool]:

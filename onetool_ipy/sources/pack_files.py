@@ -32,7 +32,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import merged
 from onetool_ipy.sources.functions import spec_of
-from onetool_ipy.sources.outline import Outline, OutlineCache, ToolOutline
+from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 
 __all__ = ["MAX_FILES", "PackFile", "PackFiles", "Search"]
 
@@ -206,7 +206,7 @@ _log = logging.getLogger("onetool_ipy.sources")
 class _Loaded(NamedTuple):
     """The tools of a file as its code has them; `outline` is that of the text that was run."""
 
-    outline: Outline
+    outline: PackOutline
     specs: dict[str, ToolSpec]
     faults: dict[str, str]
 
@@ -236,7 +236,7 @@ class PackFile:
         self._stamp: Stamp | None = None
         self._text: bytes | None = None
         self._is_young = False
-        self._outline = Outline(self._stem, error="The file is gone.")
+        self._outline = PackOutline(self._stem, error="The file is gone.")
         self._told = self._outline
         self._loaded: _Loaded | None = None
         self._sketches: dict[str, tuple[ToolOutline, ToolSpec]] = {}
@@ -357,17 +357,17 @@ class PackFile:
         if outline.error:
             _log.error("%s: %s", self._shown, outline.error)
 
-    def _outlined(self, stamp: Stamp | None) -> tuple[Outline, bytes | None]:
+    def _outlined(self, stamp: Stamp | None) -> tuple[PackOutline, bytes | None]:
         """The outline of the file and, where it was read for it, its text."""
         if stamp is None:
-            return Outline(self._stem, error="The file is gone."), None
+            return PackOutline(self._stem, error="The file is gone."), None
         key = f"{self.path}|{stamp}"
         if self._cache is not None and not self._is_young and (known := self._cache.get(key)) is not None:
             return known, None
         try:
             text = self._read()
         except Unreadable as exc:
-            return Outline(self._stem, error=f"The file {exc}"), None
+            return PackOutline(self._stem, error=f"The file {exc}"), None
         outline = self._outline
         if text != self._text:
             from onetool_ipy.sources.outline_reader import read_outline
@@ -410,7 +410,7 @@ class PackFile:
         self._fault = ""
         return self._described(module, outline)
 
-    def _run_file(self, outline: Outline) -> types.ModuleType:
+    def _run_file(self, outline: PackOutline) -> types.ModuleType:
         """Run the file as a module of its own. Compiled here, since cached bytecode may be older than an edit."""
         import hashlib
 
@@ -451,7 +451,7 @@ class PackFile:
         if own != origin and not (folder and own.startswith(folder + os.sep)):
             raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
 
-    def _described(self, module: types.ModuleType, outline: Outline) -> _Loaded:
+    def _described(self, module: types.ModuleType, outline: PackOutline) -> _Loaded:
         loaded = _Loaded(outline, {}, {})
         for tool in outline.tools:
             fn = getattr(module, tool.function, None)

@@ -19,7 +19,7 @@ import orjson
 import yaml
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.config import load_config
+from onetool_ipy.config.load import load_config
 from tests.benchmarks import projects
 from tests.benchmarks.timing import Contender, Rounds, line, note, once, race
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.config import Config, load_config
+from onetool_ipy.config.load import Config, load_config
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
-from onetool_ipy.config.settings import Ask
+from onetool_ipy.config.settings import AskSettings
 
 
-def _settings(tmp_path: Path, text: str) -> Ask:
+def _settings(tmp_path: Path, text: str) -> AskSettings:
     (tmp_path / ".onetool").mkdir(exist_ok=True)
     (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\nask: {text}\n", encoding="utf-8")
     with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}) as box:
@@ -32,7 +32,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         " max_seconds: 0.5, context_tokens: 6, stream: false}",
     )
 
-    assert found == Ask(False, ("time.*",), 9, ("a.b",), 3, 4, 0.5, 6, False)
+    assert found == AskSettings(False, ("time.*",), 9, ("a.b",), 3, 4, 0.5, 6, False)
 
 
 @pytest.mark.parametrize(

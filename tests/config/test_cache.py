@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.config import Config, load_config
-from onetool_ipy.config.load import cache_key, fetch, store
-from onetool_ipy.config.yaml_text import Document, Fault
+from onetool_ipy.config.load import Config, cache_key, fetch, load_config, store
+from onetool_ipy.config.yaml_text import Document, YamlFault
 from tests.config.conftest import Project
 
 TEXT = """\
@@ -47,7 +46,7 @@ def test_second_load_is_the_same_and_imports_no_yaml(project: Project) -> None:
     script = """
 import sys
 from pathlib import Path
-from onetool_ipy.config import load_config
+from onetool_ipy.config.load import load_config
 env = {"ONETOOL_STATE": sys.argv[2], "ONETOOL_TRUST": sys.argv[1]}
 config = load_config(env=env, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
 print(*config.problems, sep="\\n")
@@ -248,7 +247,7 @@ def test_round_trip(tmp_path: Path) -> None:
     """What is stored comes back equal, small or large; for another key nothing does."""
     for size in (1, 20_000):
         data = {"a": [1, 1.5, True, None, "é\u2028\x7f"], "tools": [{"name": f"tool{i}", "x": {}} for i in range(size)]}
-        document = Document(data, {"a": 1, "tools": 2}, [Fault(3, "k", "message", "hint")])
+        document = Document(data, {"a": 1, "tools": 2}, [YamlFault(3, "k", "message", "hint")])
         store(tmp_path / "c.json", "key", {"main": document})
         found = fetch(tmp_path / "c.json", "key")
         assert found is not None

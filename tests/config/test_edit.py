@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from onetool_ipy import UsageProblem
-from onetool_ipy.config import load_config
 from onetool_ipy.config.edit import add_server, allow_host, save_secret
+from onetool_ipy.config.load import load_config
 
 HOST = "api.example.com"
 

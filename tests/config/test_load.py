@@ -14,8 +14,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.config import Config, Settings, load_config
-from onetool_ipy.config.settings import Http
+from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.settings import HttpSettings, Settings
 from tests.config.conftest import Project
 
 HEAVY = ("yaml", "pydantic", "jinja2", "platformdirs", "httpx", "pandas", "IPython", "rapidfuzz", "orjson")
@@ -26,7 +26,7 @@ def test_load_without_configuration_imports_nothing_heavy(tmp_path: Path) -> Non
     script = f"""
 import sys
 from pathlib import Path
-from onetool_ipy.config import load_config
+from onetool_ipy.config.load import load_config
 before = set(sys.modules)
 config = load_config(env={{}}, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]))
 new = [m for m in set(sys.modules) - before if "hash" not in m and "blake" not in m]
@@ -99,7 +99,7 @@ PLAIN = st.recursive(
 NAMES = st.sampled_from([*Settings.fields(), "alias", "htp"])
 INNER = st.sampled_from(
     [
-        *Http.fields(),
+        *HttpSettings.fields(),
         "default",
         "type",
         "command",

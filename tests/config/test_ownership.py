@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import InvalidConfig, open_toolbox
-from onetool_ipy.config import Config, load_config
+from onetool_ipy.config.load import Config, load_config
 
 FILES = {
     "onetool.yaml": "timeouts: {local_s: 3}\n",

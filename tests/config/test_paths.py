@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.config import Config, load_config
+from onetool_ipy.config.load import Config, load_config
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and links of POSIX")
 

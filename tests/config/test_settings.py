@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.config import Config, Settings, load_config
+from onetool_ipy.config.load import Config, load_config
+from onetool_ipy.config.settings import Settings
 from tests.config.conftest import Project
 
 FULL = """\

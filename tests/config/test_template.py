@@ -9,12 +9,28 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.config import Settings, init_project
 from onetool_ipy.config.check import MODEL_KEYS, PARAM_KEYS, SERVER_KEYS, SNIPPET_KEYS
-from onetool_ipy.config.settings import Ask, Fs, Http, Output, Stats, Timeouts, Topic
+from onetool_ipy.config.settings import (
+    AskSettings,
+    FsSettings,
+    HttpSettings,
+    OutputSettings,
+    Settings,
+    StatsSettings,
+    TimeoutSettings,
+    Topic,
+)
+from onetool_ipy.config.template import init_project
 from tests.config.conftest import Project
 
-SECTIONS = {"http": Http, "fs": Fs, "output": Output, "stats": Stats, "ask": Ask, "timeouts": Timeouts}
+SECTIONS = {
+    "http": HttpSettings,
+    "fs": FsSettings,
+    "output": OutputSettings,
+    "stats": StatsSettings,
+    "ask": AskSettings,
+    "timeouts": TimeoutSettings,
+}
 
 
 def uncommented(text: str) -> str:

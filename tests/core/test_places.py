@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.snippets.scanner import Place, places
+from onetool_ipy.snippets.scanner import CodeContext, contexts_at
 
 _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 _NESTS = sys.version_info >= (3, 12)
 
 
-def place_at(text: str) -> Place:
+def place_at(text: str) -> CodeContext:
     """The place of the character `¤`."""
-    return places(text, [text.index("¤")])[0]
+    return contexts_at(text, [text.index("¤")])[0]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_quotes_inside_a_field_follow_this_python() -> None:
 
 
 def test_position_in_the_middle_of_a_quote_is_torn() -> None:
-    assert [p.kind for p in places('x = """a"""', [4, 5, 6, 7, 8, 9, 11])] == [
+    assert [p.kind for p in contexts_at('x = """a"""', [4, 5, 6, 7, 8, 9, 11])] == [
         *("code", "torn", "torn", "string", "string", "torn", "code")
     ]
 
 
 def test_position_at_the_end_of_a_comment_is_in_it() -> None:
-    assert [p.kind for p in places("# a\nb", [3, 4])] == ["comment", "code"]
+    assert [p.kind for p in contexts_at("# a\nb", [3, 4])] == ["comment", "code"]
 
 
 def test_any_text_is_scanned() -> None:
     for text in ("", "'", '"""', "f'{", "f'{a:{", "\\", "}{)(", "f'{\n", "\r\n", "%", "= %", "\0", "\ud800", "f'{#'"):
-        assert len(places(text, [0, len(text)])) == 2
+        assert len(contexts_at(text, [0, len(text)])) == 2
 
 
 @pytest.mark.timeout(1800)
@@ -142,4 +142,4 @@ def _by_tokenizer(text: str) -> dict[int, str]:
 
 
 def _by_places(text: str, positions: list[int]) -> list[str]:
-    return [place.kind for place in places(text, positions)]
+    return [place.kind for place in contexts_at(text, positions)]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.sources.outline import Outline, OutlineCache, ToolOutline
+from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 from onetool_ipy.sources.outline_reader import read_outline
 from tests.core.support import short
 
 
-def _outline(text: str | bytes, pack: str = "stem") -> Outline:
+def _outline(text: str | bytes, pack: str = "stem") -> PackOutline:
     return read_outline(textwrap.dedent(text) if isinstance(text, str) else text, pack=pack)
 
 
@@ -249,12 +249,12 @@ def test_a_doubtful_escape_prints_no_warning(recwarn: pytest.WarningsRecorder) -
 # --- the cache
 
 
-def _full() -> Outline:
+def _full() -> PackOutline:
     return _outline("def a(x: int = 1, *y): ...\n@tool('has blank')\ndef b(): ...")
 
 
 def test_an_outline_survives_json() -> None:
-    assert Outline.from_json(json.loads(json.dumps(_full().to_json()))) == _full()
+    assert PackOutline.from_json(json.loads(json.dumps(_full().to_json()))) == _full()
 
 
 def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:

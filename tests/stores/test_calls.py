@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.config.settings import Stats
+from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls import CallLog, StatsDisabled
 from onetool_ipy.stores.calls.query import PERIODS, InvalidPeriod, Savings, savings
 from tests.stores.calls_aids import DAY, HOUR, START, Clock, calls, clock, note, settle
@@ -30,7 +30,7 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert usage.tools[0].success_rate == 85.71
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
-    assert savings(usage, Stats()) == Savings(context_saved=10 * 30_000 - 250, time_saved_ms=40_000)
+    assert savings(usage, StatsSettings()) == Savings(context_saved=10 * 30_000 - 250, time_saved_ms=40_000)
 
 
 def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
@@ -43,8 +43,8 @@ def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
 def test_savings_are_never_negative(calls: CallLog) -> None:
     note(calls, size=10_000_000)
 
-    assert savings(calls.usage(), Stats()).context_saved == 0
-    assert savings(calls.usage(), Stats(chars_per_token=0)).context_saved == 30_000
+    assert savings(calls.usage(), StatsSettings()).context_saved == 0
+    assert savings(calls.usage(), StatsSettings(chars_per_token=0)).context_saved == 30_000
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")

@@ -388,7 +388,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _init_project(folder: Path) -> int:
-    from onetool_ipy.config import init_project
+    from onetool_ipy.config.template import init_project
 
     written = init_project(folder)
     for path in written:

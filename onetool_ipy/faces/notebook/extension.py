@@ -285,9 +285,9 @@ def _spare_packs(shell: Any) -> None:
 
 def _has_project() -> bool:
     """Whether a configuration is to be read; looks for it as `load_config` does."""
-    from onetool_ipy.config.paths import find
+    from onetool_ipy.config.paths import find_config
 
-    found = find(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
+    found = find_config(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
     return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 
 

@@ -19,7 +19,7 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
 from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_of
-from onetool_ipy.config.paths import find
+from onetool_ipy.config.paths import find_config
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["MAX_OPEN", "Projects"]
@@ -125,7 +125,7 @@ class _Entry:
     def _look(self) -> list[object]:
         """Which files there are, and what is in them."""
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
-        found = find(None, env=self._env, cwd=self.folder, home=home)
+        found = find_config(None, env=self._env, cwd=self.folder, home=home)
         files = [] if found.config_file is None else [found.config_file]
         if found.onetool_dir is not None:
             files += [found.onetool_dir / name for name in _READ_TOO]

@@ -20,7 +20,7 @@ from unicodedata import east_asian_width
 
 from onetool_ipy.base import files, values
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.config import Config
+from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from onetool_ipy.config import Config
+from onetool_ipy.config.load import Config
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import ToolResult

@@ -18,7 +18,7 @@ from onetool_ipy.packs.ot.context import Desk, choice, worded
 from onetool_ipy.render.views import Listing, Record, Text
 from onetool_ipy.render.yaml_flow import flow, inline
 from onetool_ipy.schema.read import signature_text
-from onetool_ipy.snippets.definition import MISSING, Param, Snippet, example_of
+from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, example_of
 
 __all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "page", "tool_row"]
 
@@ -39,7 +39,7 @@ def _example(snippet: Snippet) -> list[str]:
     return ["# Example with defaults:", f"# {line}", "# Expands to:", *expansion.rstrip("\n").split("\n")]
 
 
-def _param(param: Param) -> str:
+def _param(param: SnippetParam) -> str:
     said = {
         "type": param.declared or None,
         "default": param.default,

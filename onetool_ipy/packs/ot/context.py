@@ -14,7 +14,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError
-from onetool_ipy.config import Config
+from onetool_ipy.config.load import Config
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.snippets.definition import Shortcuts

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.config.settings import Stats
+from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool
@@ -151,7 +151,7 @@ class CallRow:
         return loads(self.args)
 
 
-def savings(usage: UsagePeriod, stats: Stats) -> Savings:
+def savings(usage: UsagePeriod, stats: StatsSettings) -> Savings:
     """Estimate what was saved, by the assumptions in the settings."""
     spent = usage.output_chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
     return Savings(
