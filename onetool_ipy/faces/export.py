@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.faces.line.grammar import read_arguments, read_body, read_options, split_line
+from onetool_ipy.faces.line.grammar import (
+    read_arguments,
+    read_body,
+    read_options,
+    read_snippet_arguments,
+    read_snippet_definition,
+    split_line,
+)
+from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.ask import as_python
 from onetool_ipy.faces.notebook.cell_input import RUNNER, Shortcut, prompt_of
-from onetool_ipy.faces.notebook.snippets import read_definition, read_given
 from onetool_ipy.snippets.definition import Bare
 from onetool_ipy.sources.outline_reader import read_outline
 from onetool_ipy.toolbox import Toolbox
@@ -195,13 +202,15 @@ class _Cell:
         if isinstance(found, str) or found is None:
             return self._tool(f'"{found or name}" {rest}', None)
         types = {param.name: param.type for param in found.params}
-        args = {key: _typed(value, types.get(key, "any")) for key, value in read_given(rest, _Source).items()}
+        args = {
+            key: _typed(value, types.get(key, "any")) for key, value in read_snippet_arguments(rest, _Source).items()
+        }
         return f"ot.run({', '.join([repr(name), *(f'{k}={v!r}' for k, v in args.items())])})"
 
     def _snippet(self, line: str, body: str | None) -> str:
         if body is None:
             return self._shortcut(line.replace("--show", ""))
-        snippet, _ = read_definition(line, body)
+        snippet, _ = read_snippet_definition(line, body)
         self._box.add_snippet(snippet)
         params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
         data = {"params": params, "body": snippet.body}
@@ -218,12 +227,7 @@ def _typed(value: Any, kind: str) -> Any:
     """A snippet's argument as Python writes it: what was typed without quotes is a literal where it reads as one."""
     if not isinstance(value, Bare):
         return value
-    if kind == "text":
-        return str(value)
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "null": None}.get(value, str(value))
+    return str(value) if kind == "text" else read_word(str(value))
 
 
 def _dict(args: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 Owns the types of parameters and the words of their errors. `template` does the expanding. Pure text in and out; a
 snippet is read without a look at its body, since that needs jinja2: `faults_of` looks.
 
-Aliases and snippets, both written `$name`: what there is, what a name stands for, and the arguments behind it.
+Aliases and snippets, both written `$name`: what there is, and what a name stands for.
 
 Pure text -> text; knows nothing of cells or calls. What is wrong with one (a cycle, an unknown target, a bad body) is a
 Problem and stops no other. A name that is both is the snippet's.
@@ -35,7 +35,6 @@ __all__ = [
     "example_of",
     "expand",
     "faults_of",
-    "parse_arguments",
     "read_shortcuts",
     "read_snippet",
     "resolve",
@@ -343,17 +342,6 @@ def _typed(value: Any) -> str:
     return json.dumps(values.to_json(value), ensure_ascii=False)
 
 
-_KEY = re.compile(r"\s*([^\W\d]\w*)=")
-_QUOTED = {
-    '"': re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|\Z)', re.DOTALL),
-    "'": re.compile(r"'([^']*)'(?=\s|\Z)"),
-}
-_ESCAPED = re.compile(r'\\(["\\])')
-_BARE = re.compile(r"\S*")
-_INSIDE = re.compile(r"""[^"'()\[\]{}]+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[()\[\]{}]|["']""", re.DOTALL)
-_CLOSERS = {"(": ")", "[": "]", "{": "}"}
-
-
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
     """All aliases (name -> target as written) and snippets; `faults` are those that could not be read."""
@@ -415,58 +403,3 @@ def resolve(name: str, aliases: Mapping[str, str]) -> str:
         if target not in aliases:
             return target
         seen.append(target)
-
-
-def parse_arguments(text: str) -> dict[str, str]:
-    """Read `key=value ...` behind a shortcut; values typed without quotes are `Bare`.
-
-    The first `=` ends the key, so values may hold more of them. Quoted values may hold anything, also line breaks
-    (`\\"` and `\\\\` escape in double quotes, nothing does in single ones); brackets keep their blanks.
-    """
-    found: dict[str, str] = {}
-    text = text.rstrip()
-    end = 0
-    while end < len(text):
-        key = _KEY.match(text, end)
-        if key is None:
-            word = text[end:].split()[0]
-            raise UsageProblem(f"{_shown(word)} is not of the form name=value.", hint="Write it as name=value.")
-        if key[1] in found:
-            raise UsageProblem(f"The parameter '{key[1]}' was given twice.")
-        found[key[1]], end = _value(text, key.end())
-    return found
-
-
-def _value(text: str, start: int) -> tuple[str, int]:
-    first = text[start : start + 1]
-    if first in _QUOTED:
-        quoted = _QUOTED[first].match(text, start)
-        if quoted is None:
-            raise UsageProblem(
-                f"The quote at character {start + 1} is never closed: {_shown(text[start:])}.",
-                hint="Close it, or put the whole value in the other kind of quotes.",
-            )
-        inner = _ESCAPED.sub(r"\1", quoted[1]) if first == '"' else quoted[1]
-        return inner, quoted.end()
-    end = _group_end(text, start) if first in _CLOSERS else None
-    bare = _BARE.match(text, end or start)
-    stop = bare.end() if bare else len(text)
-    return Bare(text[start:stop]), stop
-
-
-def _group_end(text: str, start: int) -> int | None:
-    """Where the bracket that opens here is closed, or None."""
-    waiting: list[str] = []
-    for part in _INSIDE.finditer(text, start):
-        if part[0] in _CLOSERS:
-            waiting.append(_CLOSERS[part[0]])
-        elif waiting and part[0] == waiting[-1]:
-            waiting.pop()
-            if not waiting:
-                return part.end()
-    return None
-
-
-def _shown(text: str) -> str:
-    cut = text if len(text) <= 40 else text[:37] + "..."
-    return f"'{''.join(c if c.isprintable() else '?' for c in cut)}'"

@@ -18,7 +18,6 @@ from onetool_ipy.snippets.definition import (
     example_of,
     expand,
     faults_of,
-    parse_arguments,
     read_shortcuts,
     read_snippet,
     resolve,
@@ -120,58 +119,6 @@ def test_snippet_of_the_session_joins_the_others() -> None:
     assert sorted(known.snippets) == ["a", "s"]
 
 
-# Arguments
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", {}),
-        ("topic=Python", {"topic": "Python"}),
-        ("a=1  b=2\n\tc=3", {"a": "1", "b": "2", "c": "3"}),
-        ("a=b=c==d", {"a": "b=c==d"}),
-        ("url=https://x.y/z?q=1&r=a%20b#top", {"url": "https://x.y/z?q=1&r=a%20b#top"}),
-        ('a="two words" b=x', {"a": "two words", "b": "x"}),
-        ("a='two \"words\"'", {"a": 'two "words"'}),
-        (r'a="say \"hi\" \\ C:\temp"', {"a": r'say "hi" \ C:\temp'}),
-        ('a="line\nbreak" b=1', {"a": "line\nbreak", "b": "1"}),
-        ('a=""', {"a": ""}),
-        ("a=", {"a": ""}),
-        ("a= b=1", {"a": "", "b": "1"}),
-        ("a=it's", {"a": "it's"}),
-        ("a=[1, 2, 'x y'] b={'k': [1]}", {"a": "[1, 2, 'x y']", "b": "{'k': [1]}"}),
-        ("a=[1, ']'] b=2", {"a": "[1, ']']", "b": "2"}),
-        ("a=:( b=2", {"a": ":(", "b": "2"}),
-        ("a=[open b=2", {"a": "[open", "b": "2"}),
-        ("größe=1", {"größe": "1"}),
-    ],
-)
-def test_arguments_are_read_as_typed(text: str, found: dict[str, str]) -> None:
-    assert parse_arguments(text) == found
-
-
-def test_quotes_make_text_and_bare_words_do_not() -> None:
-    found = parse_arguments("a=5 b=\"5\" c='5'")
-
-    assert [isinstance(found[name], Bare) for name in "abc"] == [True, False, False]
-
-
-@pytest.mark.parametrize("text", ["word", "a=1 word", '"a"=1', "1a=2", 'a="open', "a='open", 'a="x"y', "a=1 a=2"])
-def test_what_is_no_argument_is_refused(text: str) -> None:
-    with pytest.raises(UsageProblem):
-        parse_arguments(text)
-
-
-@given(st.text())
-def test_reading_arguments_gives_values_or_a_usage_problem(text: str) -> None:
-    try:
-        said = parse_arguments(text)
-    except UsageProblem as exc:
-        said = exc.lines()
-
-    assert isinstance(said, dict) or len(said) <= 5
-
-
 # Parameters
 
 
@@ -226,8 +173,8 @@ def test_untyped_word_stays_as_typed_inside_quotes(typed: str) -> None:
 def test_untyped_words_count_and_decide() -> None:
     one = snippet("{% if v %}\nx = {{ n + 1 }}\n{% endif %}\n", v={}, n={})
 
-    assert expand(one, parse_arguments("v=true n=2")) == "x = 3\n"
-    assert expand(one, parse_arguments("v=false n=2")) == ""
+    assert expand(one, {"v": Bare("true"), "n": Bare("2")}) == "x = 3\n"
+    assert expand(one, {"v": Bare("false"), "n": Bare("2")}) == ""
 
 
 @pytest.mark.parametrize(
@@ -301,7 +248,7 @@ def test_example_uses_the_example_or_the_name_and_leaves_defaults_out() -> None:
 def test_body_of_the_spec_expands_to_the_letter() -> None:
     one = snippet('results = brave.search(query="{{ topic }}", count={{ count }})', topic={}, count={"default": 5})
 
-    assert expand(one, parse_arguments("topic=Python")) == 'results = brave.search(query="Python", count=5)'
+    assert expand(one, {"topic": Bare("Python")}) == 'results = brave.search(query="Python", count=5)'
 
 
 @pytest.mark.parametrize("value", EVIL, ids=ascii)

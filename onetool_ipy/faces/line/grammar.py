@@ -1,64 +1,21 @@
-"""Words of a line: where each starts and ends, what stood in quotes, which bracket is still open.
+"""The grammar of a call as text: a line -> name, flags and arguments; a call -> its line.
 
-Owns blanks, quotes and brackets, for `%tool`, `$`, sub-commands and completion. Knows nothing of
-tools, flags or schemas. `words` never raises and takes time linear in the text; `split_words` is
-its strict twin.
-
-    blanks      end a word, odd ones too (no-break space), but not inside quotes or brackets
-    "a b"       text; `\\"` and `\\\\` are the only escapes, so "C:\\temp" stays as typed
-    'a b'       text, without escapes
-    foo" bar"   one word, `foo bar`, as in a shell
-    don't       `'` between two letters or digits is an apostrophe, never a quote
-    [1, 2]      one word as typed, Python's strings in it too; also in the middle: a[? b == 'c']
-    :(          a bracket that nothing closes is an ordinary character; `Word.unclosed` has it
-    a\\b         a backslash outside quotes is an ordinary character
-
-Flags of a call and options of a sub-command: `--soft`, `--timeout 5`, `--timeout=5`, `-o x`.
-
-Owns which flags a call has and how an option is read; a table says what stands behind each. Does
-not know what they do. An option is taken once; a word in quotes is never one; behind a lone `--`
-there are none.
-
-Argument text -> arguments by name, in its three forms.
-
-    key=value key={expr}     words; see `words` for quotes and `values` for how a value is read
-    (a=expr, *rest, **more)  Python; what has no name goes in the schema's order, required first
-    {"a": 1}                 all arguments as JSON, as a Python dict, or as {mapping}
-
-Owns the forms and what they refuse: a key twice, `key==v`, blanks around `=`, a word without a key.
-The first word may go without a key, and is then the one required argument, or the only one there
-is: `https://x.org?a=1 depth=2`. A text before `=` is a key if the schema knows it or it looks like
-a name. `key=` alone is empty text, refused where text does not fit. A value that starts with a
-bracket which nothing closes is refused, but for text without quotes. Characters count from 1.
-
-The body of a `%%tool` cell -> arguments.
-
-Owns where a body goes, and how `--args` reads it as JSON or YAML. Values are read by their schema
-as on a line, so `zip: 00501` stays text where text is wanted and `no` never turns into false.
-Nothing in a body is evaluated.
-
-- The body is the one required text argument that is still missing, or the argument of `--body`.
-  The line break that ends the cell is no part of it. A body of blanks is none.
-- `--args`: a mapping. YAML may have 1 MiB and 64 levels; aliases, tags and a key twice are refused.
-
-The grammar of `%tool`: a line -> what is asked, and a call -> its line.
-
-Owns the line as a whole: flags, name, sub-command, argument text. Words and quotes are `words`,
-flags `flags`, arguments `arguments`, values `values`, a cell's body `body`; what a caller needs of
-them is imported from here. Pure: the one thing run is the `evaluate` that is handed in. Whatever
-the text, the answer is a value or a UsageProblem, in time linear in the text.
+Used by the magics, `$`, export, widgets and completion. Words come from `tokenizer`, values from `values`. Any text
+gives a value or a UsageProblem, in time linear in the text; the only code run is the `evaluate` that is handed in.
 
     %tool                              empty
-    %tool list --json PATTERN          command; the words are its own, see `read_options`
+    %tool list --json PATTERN          command; it reads its own words with `read_options`
     %tool NAME                         call (or a pack's page)
     %tool NAME key=value key={expr}    call; flags stand before or after NAME
-    %tool NAME(a=expr, ...)            call
-    %tool NAME {"a": 1}                call
+    %tool NAME(a=expr, *rest, **more)  call; arguments without a name follow the schema's order, required ones first
+    %tool NAME {"a": 1}                call; all arguments as JSON, a Python dict, or {mapping}
     %tool NAME?   %tool NAME --help    help
+    $name key=value                    arguments of a snippet, read by `read_snippet_arguments`
 
-A name ends at a blank, `(` or `{`; in quotes it is taken as it is, and is no sub-command. Behind a
-lone `--` there are no flags. A `;` at the end hides the output, as everywhere in IPython, and is no
-part of the arguments.
+A name ends at a blank, `(` or `{`; in quotes it is taken as it is and is never a sub-command. After a lone `--` there
+are no flags. A `;` at the end hides the output, as everywhere in IPython. The first word of the arguments may lack its
+key if only one argument can be meant: `https://x.org?a=1 depth=2`. The body of a `%%tool` cell is the one required text
+argument that is missing, the argument of `--body`, or with `--args` a JSON or YAML mapping; nothing in it is evaluated.
 """
 
 from __future__ import annotations
@@ -76,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import to_json
-from onetool_ipy.faces.line.tokenizer import Word, bracket_end, require_quotes, show, words
+from onetool_ipy.faces.line.tokenizer import Word, bracket_end, closed_words, require_quotes, show, words
 from onetool_ipy.faces.line.values import (
     MISSING,
     Evaluate,
@@ -87,33 +44,34 @@ from onetool_ipy.faces.line.values import (
     read_json,
     read_literal,
     read_plain,
+    read_word,
     require_arguments,
 )
+from onetool_ipy.snippets.definition import Bare, Snippet, read_snippet
 
 if TYPE_CHECKING:
     from yaml.events import Event
 
 __all__ = [
     "FLAGS",
-    "Evaluate",
     "Flags",
-    "Kind",
     "Line",
     "OptionKind",
     "Options",
     "format_call",
-    "is_silenced",
+    "plain_words",
     "read_arguments",
     "read_body",
     "read_options",
-    "skip_options",
+    "read_prompt",
+    "read_snippet_arguments",
+    "read_snippet_definition",
     "split_line",
-    "take_options",
+    "without_semicolon",
 ]
 
-
 OptionKind = Literal["switch", "text", "number", "seconds", "variable"]
-"""What stands behind an option: nothing, a word, a whole number, a number above 0, a variable."""
+"""The value of an option: none, a word, a whole number, a number above 0, the name of a variable."""
 
 FLAGS: Mapping[str, OptionKind] = {
     "--args": "switch",
@@ -155,51 +113,59 @@ class Flags:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Flags:
-        """Take flags by their name as typed."""
+        """Make the flags from their names as typed."""
         return cls(**{"output" if name == "-o" else name[2:]: value for name, value in given.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The words of a sub-command, and its options by name as typed (`--json`); a switch is True."""
+    """The words of a sub-command, and its options by their name as typed (`--json`); a switch is True."""
 
     words: list[str]
     given: dict[str, Any]
 
 
 def read_options(text: str, known: Mapping[str, OptionKind]) -> Options:
-    """Split the text behind a sub-command into its words and options."""
-    found = words(text)
-    for word in found:
-        require_quotes(text, word)
+    """Split the text after a sub-command into its words and options."""
     given: dict[str, Any] = {}
-    kept = take_options(text, found, known, given)
+    kept = _take_options(text, closed_words(text), known, given)
     return Options([word.text for word in kept], given)
 
 
-def take_options(
+def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:
+    """Read the options at the start of a line; return them and the rest of the line as written."""
+    found = words(line)
+    given: dict[str, Any] = {}
+    index = _skip_options(line, found, 0, known, given)
+    if index < len(found) and _raw(line, found[index]) == "--":
+        return given, line[found[index].end :].strip()
+    return given, line[found[index].start :].strip() if index < len(found) else ""
+
+
+def plain_words(text: str) -> list[Word]:
+    """The words that are not flags: the name or sub-command first. Never raises, so that it reads half-typed lines."""
+    return [word for word in words(text) if not _OPTION.match(text, word.start, word.end)]
+
+
+def _take_options(
     text: str, found: Sequence[Word], known: Mapping[str, OptionKind], given: dict[str, Any]
 ) -> list[Word]:
-    """Read every option up to a lone `--` into `given`; return the words that are none."""
+    """Read every option before a lone `--` into `given`; return the other words."""
     kept: list[Word] = []
     index = 0
-    while (index := skip_options(text, found, index, known, given)) < len(found):
+    while (index := _skip_options(text, found, index, known, given)) < len(found):
         word = found[index]
         index += 1
-        if text[word.start : word.end] == "--":
+        if _raw(text, word) == "--":
             return [*kept, *found[index:]]
         kept.append(word)
     return kept
 
 
-def skip_options(
-    text: str,
-    found: Sequence[Word],
-    index: int,
-    known: Mapping[str, OptionKind],
-    given: dict[str, Any],
+def _skip_options(
+    text: str, found: Sequence[Word], index: int, known: Mapping[str, OptionKind], given: dict[str, Any]
 ) -> int:
-    """Read the options from word `index` on; return the index of the first word that is none."""
+    """Read the options from word `index` on; return the index of the first word that is not an option."""
     while index < len(found) and _OPTION.match(text, found[index].start, found[index].end):
         word = found[index]
         index += 1
@@ -222,8 +188,12 @@ def skip_options(
     return index
 
 
+def _raw(text: str, word: Word) -> str:
+    return text[word.start : word.end]
+
+
 def _is_dashed(text: str, word: Word) -> bool:
-    return bool(_OPTION.match(text, word.start, word.end)) or text[word.start : word.end] == "--"
+    return bool(_OPTION.match(text, word.start, word.end)) or _raw(text, word) == "--"
 
 
 def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
@@ -262,13 +232,14 @@ def _read_seconds(value: str) -> float | None:
     return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
+_ANYTHING = Expected.of({})
 _ANY_OBJECT = Expected.of({"type": "object"})
 _KEY = re.compile(r"[\w$@.\-\[\]]+")
 _LISTED = 8
 
 
 def read_arguments(text: str, schema: Mapping[str, Any], evaluate: Evaluate) -> dict[str, Any]:
-    """Read argument text, each value by its schema; what `evaluate` raises is a UsageProblem."""
+    """Read argument text, each value by its schema. An error that `evaluate` raises becomes a UsageProblem."""
     start = len(text) - len(text.lstrip())
     expected = Expected.of(schema)
     if text.startswith("(", start):
@@ -280,7 +251,7 @@ def read_arguments(text: str, schema: Mapping[str, Any], evaluate: Evaluate) -> 
 
 
 def _lone_group(text: str, start: int) -> str:
-    """Give the bracket that holds all arguments; nothing may stand behind it."""
+    """Return the bracket that holds all arguments; nothing may follow it."""
     end = bracket_end(text, start)
     if end < 0:
         _refuse_open(text, start)
@@ -299,7 +270,7 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str
     call = parse_expression(source)
     if not isinstance(call, ast.Call):
         raise UsageProblem(
-            f"{show(group)} are no arguments in Python: {call}",
+            f"{show(group)} is not a list of Python arguments: {call}",
             hint='Write NAME(key="text", other=5), or NAME key=text other=5.',
         )
     segment = _Segments(source)
@@ -322,7 +293,7 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str
 
 
 class _Segments:
-    """The source of each node of a tree. Linear: `ast.get_source_segment` splits all text anew."""
+    """The source of each node of a tree. `ast.get_source_segment` splits the whole text each time; this does not."""
 
     def __init__(self, source: str) -> None:
         self._data = source.encode()
@@ -433,7 +404,7 @@ def _name_of_bare(
     expected: Expected,
     args: Mapping[str, Any],
 ) -> str:
-    """Give the one argument that the first word can only be, if it alone has no key."""
+    """Return the one argument that the first word can be, if only that word lacks a key."""
     wanted = expected.required or expected.names
     name = wanted[0] if len(wanted) == 1 and wanted[0] not in args else ""
     if name and bare == [found[0]]:
@@ -467,6 +438,50 @@ def _listing(names: Sequence[str]) -> str:
     return f"Arguments: {', '.join(names[:_LISTED])}{end}"
 
 
+_SNIPPET_OPTIONS: Mapping[str, OptionKind] = {"--save": "switch", "--description": "text"}
+_PARAM = re.compile(r"([^\W\d]\w*)(?:=(.*))?", re.DOTALL)
+_PARAM_KEY = re.compile(r"[^\W\d]\w*=")
+
+
+def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
+    """Read `%%snippet NAME [param[=default] ...] [--save]`: the snippet, and whether to save it."""
+    asked = read_options(line, _SNIPPET_OPTIONS)
+    if not asked.words:
+        raise UsageProblem("A snippet needs a name.", hint="Write %%snippet NAME [param[=default] ...]")
+    name, *given = asked.words
+    params: dict[str, Any] = {}
+    for word in given:
+        found = _PARAM.fullmatch(word)
+        if found is None or found[1] in params:
+            raise UsageProblem(
+                f"'{word[:40]}' is not a valid parameter.", hint="Write name or name=default, each once."
+            )
+        params[found[1]] = {} if found[2] is None else {"default": read_word(found[2])}
+    data = {"description": asked.given.get("--description", ""), "params": params, "body": body}
+    return read_snippet(name, data, "this session"), "--save" in asked.given
+
+
+def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
+    """Read `key=value ...` after a snippet's name.
+
+    `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted one is text.
+    """
+    found: dict[str, Any] = {}
+    for word in closed_words(text):
+        raw = text[word.value_start : word.end]
+        is_text = word.quoted and raw[0] in "\"'" and raw[-1] == raw[0]
+        if not _PARAM_KEY.match(text, word.start, word.value_start) or (word.quoted and not is_text):
+            raise UsageProblem(
+                f"{show(_raw(text, word))} is not of the form name=value.", hint="Write it as name=value."
+            )
+        if word.key in found:
+            raise UsageProblem(f"The parameter '{word.key}' was given twice.")
+        is_expression = word.group and raw[0] == "{" and read_literal(raw) is MISSING
+        value = word.value if is_text else Bare(raw)
+        found[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
+    return found
+
+
 _MAX_YAML = 1 << 20
 _MAX_LEVELS = 64
 
@@ -479,7 +494,7 @@ def read_body(
     body_arg: str | None = None,
     as_args: bool = False,
 ) -> dict[str, Any]:
-    """Give the arguments of the line and of the body together; none may be given twice."""
+    """Join the arguments of the line and of the cell's body; raise UsageProblem for one given twice."""
     if body_arg is not None and as_args:
         raise UsageProblem("--body and --args cannot go together.", hint="Keep one of them.")
     text = body.removesuffix("\n")
@@ -537,7 +552,7 @@ def _read_mapping(text: str, expected: Expected) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise UsageProblem(
-        f"--args: the body is no mapping: {show(text.strip())}.",
+        f"--args: the body is not a mapping: {show(text.strip())}.",
         hint="Write lines like  key: value",
     )
 
@@ -563,7 +578,7 @@ def _read_yaml(text: str, expected: Expected) -> Any:
     except yaml.MarkedYAMLError as exc:
         where = f" in line {exc.problem_mark.line + 1}" if exc.problem_mark else ""
         told = exc.problem or exc.context or "it cannot be read"
-        raise UsageProblem(f"--args: the body is no YAML{where}: {told}.", hint="Mend that line.") from exc
+        raise UsageProblem(f"--args: the body is not YAML{where}: {told}.", hint="Correct that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
             "--args: the body holds a character that YAML does not take.",
@@ -592,7 +607,7 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
     found: dict[str, Any] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         if not isinstance(event, yaml.ScalarEvent):
-            _refuse("a key that is no text", event)
+            _refuse("a key that is not text", event)
         if event.value in found:
             _refuse(f"{show(event.value)} a second time", event)
         found[event.value] = _read_node(next(events), events, expected.at(event.value), depth + 1)
@@ -613,9 +628,6 @@ def _refuse(what: str, event: Event) -> NoReturn:
     )
 
 
-Kind = Literal["empty", "command", "call", "help"]
-"""What a line asks for."""
-
 _NAME_END = re.compile(r"[({]")
 _BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
 _BARE_KEY = re.compile(r"[^\W\d][\w.]*")
@@ -626,31 +638,37 @@ _BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
 class Line:
     """What a line asks for.
 
-    `rest` is the argument text in the columns of the line: all else before it is blanked.
+    `rest` is the argument text in its columns of the line: everything before it is blanked. `is_silent`: the line ends
+    in a `;`, so its result is not shown.
     """
 
-    kind: Kind
+    kind: Literal["empty", "command", "call", "help"]
     name: str = ""
     rest: str = ""
     flags: Flags = field(default_factory=Flags)
+    is_silent: bool = field(default=False, compare=False)
 
 
 def split_line(line: str, commands: Collection[str]) -> Line:
-    """Tell what the text behind `%tool` asks for, by which name, with which flags."""
-    line = _without_semicolon(line)
+    """Read the text after `%tool`: what it asks for, by which name, with which flags."""
+    typed, line = line, without_semicolon(line)
+    return replace(_split(line, commands), is_silent=line != typed)
+
+
+def _split(line: str, commands: Collection[str]) -> Line:
     found = words(line)
     given: dict[str, Any] = {}
-    index = skip_options(line, found, 0, FLAGS, given)
-    no_more_flags = index < len(found) and line[found[index].start : found[index].end] == "--"
+    index = _skip_options(line, found, 0, FLAGS, given)
+    no_more_flags = index < len(found) and _raw(line, found[index]) == "--"
     index += no_more_flags
     if index == len(found):
         flags = Flags.of(given)
         return Line("help" if flags.help else "empty", flags=flags)
     word, after = found[index], found[index + 1 :]
     name, name_end = _read_name(line, word)
-    if name in commands and line[word.start : word.end] == name:
+    if name in commands and _raw(line, word) == name:
         return Line("command", name, _keep(line, [(word.end, len(line))]), Flags.of(given))
-    kept = after if no_more_flags else take_options(line, after, FLAGS, given)
+    kept = after if no_more_flags else _take_options(line, after, FLAGS, given)
     rest = _keep(line, [(name_end, word.end), *((each.start, each.end) for each in kept)])
     flags = Flags.of(given)
     if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
@@ -659,9 +677,9 @@ def split_line(line: str, commands: Collection[str]) -> Line:
 
 
 def format_call(name: str, args: Mapping[str, Any]) -> str:
-    """Write the `%tool` line of a call; where the arguments fit the schema it reads back to them.
+    """Write the `%tool` line of a call; it reads back to the same arguments if they fit the schema.
 
-    What JSON cannot hold is written as `core.values.to_json` makes it.
+    A value that JSON cannot hold is written as `base.values.to_json` converts it.
     """
     shown = name if _BARE_NAME.fullmatch(name) else _double(name)
     plain = to_json(dict(args))
@@ -670,12 +688,8 @@ def format_call(name: str, args: Mapping[str, Any]) -> str:
     return f"%tool {shown} {_dump(plain)}"
 
 
-def is_silenced(line: str) -> bool:
-    """Whether a line ends in a `;` that is no part of a value: what it gives is not to be shown."""
-    return _without_semicolon(line) != line
-
-
-def _without_semicolon(line: str) -> str:
+def without_semicolon(line: str) -> str:
+    """The line without the `;` at its end that hides the output; a `;` in quotes is part of a value."""
     if not line.rstrip().endswith(";"):
         return line
     last = words(line)[-1]
@@ -684,9 +698,9 @@ def _without_semicolon(line: str) -> str:
 
 
 def _read_name(line: str, word: Word) -> tuple[str, int]:
-    """Give the tool's name and where it ends: arguments may stand right behind it."""
+    """Return the tool's name and where it ends: arguments may follow it without a blank."""
     require_quotes(line, word)
-    raw = line[word.start : word.end]
+    raw = _raw(line, word)
     if raw[0] in "\"'" and word.text:
         return word.text, word.end
     match = _NAME_END.search(raw)

@@ -1,17 +1,16 @@
-"""Words of a line: where each starts and ends, what stood in quotes, which bracket is still open.
+"""Cut a line into words: where each starts and ends, which part was quoted, which bracket is still open.
 
-Owns blanks, quotes and brackets, for `%tool`, `$`, sub-commands and completion. Knows nothing of
-tools, flags or schemas. `words` never raises and takes time linear in the text; `split_words` is
-its strict twin.
+Owns blanks, quotes and brackets for `%tool`, `$`, sub-commands and completion. Knows nothing of tools, flags or
+schemas. `words` never raises and takes time linear in the text.
 
-    blanks      end a word, odd ones too (no-break space), but not inside quotes or brackets
-    "a b"       text; `\"` and `\\` are the only escapes, so "C:\temp" stays as typed
+    blanks      end a word, also no-break spaces, but not inside quotes or brackets
+    "a b"       text; `\\"` and `\\\\` are the only escapes, so "C:\\temp" stays as typed
     'a b'       text, without escapes
     foo" bar"   one word, `foo bar`, as in a shell
     don't       `'` between two letters or digits is an apostrophe, never a quote
-    [1, 2]      one word as typed, Python's strings in it too; also in the middle: a[? b == 'c']
-    :(          a bracket that nothing closes is an ordinary character; `Word.unclosed` has it
-    a\b         a backslash outside quotes is an ordinary character
+    [1, 2]      one word as typed, with Python's strings in it; also in the middle: a[? b == 'c']
+    :(          a bracket that nothing closes is an ordinary character; `Word.unclosed` is its place
+    a\\b         a backslash outside quotes is an ordinary character
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 
 from onetool_ipy.base.errors import UsageProblem
 
-__all__ = ["Word", "bracket_end", "require_quotes", "show", "split_words", "words"]
+__all__ = ["Word", "bracket_end", "closed_words", "require_quotes", "show", "words"]
 
 _BLANKS = re.compile(r"\s*+")
 
@@ -59,13 +58,12 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: `source[start:end]` as typed, `text` with its quotes taken off.
+    """One word: `source[start:end]` as typed, `text` without its quotes.
 
-    `equals` is where in `text` the first `=` outside quotes and brackets stands, or -1;
-    `value_start` is where in the source the value begins (the word itself, if there is no `=`).
-    `quoted` and `group` speak of the value: a part of it stood in quotes; it is one closed bracket
-    as a whole. `unclosed` is where in the source a quote or bracket opens that nothing closes,
-    or -1.
+    `equals` is the place in `text` of the first `=` outside quotes and brackets, or -1. `value_start` is the place in
+    the source where the value begins (the start of the word if there is no `=`). `quoted`: a part of the value was in
+    quotes. `group`: the whole value is one closed bracket. `unclosed` is the place in the source of a quote or bracket
+    that nothing closes, or -1.
     """
 
     start: int
@@ -89,7 +87,7 @@ class Word:
 
 
 def words(text: str) -> list[Word]:
-    """Split any text into words, however broken it is."""
+    """Split any text into words, also a broken one."""
     found: list[Word] = []
     brackets = _Brackets(text)
     pos = _skip_blanks(text, 0)
@@ -100,12 +98,12 @@ def words(text: str) -> list[Word]:
     return found
 
 
-def split_words(text: str) -> list[str]:
-    """Split the words of a sub-command, quotes taken off; refuse a quote that is never closed."""
+def closed_words(text: str) -> list[Word]:
+    """Split a text into words; raise UsageProblem for a quote that is never closed."""
     found = words(text)
     for word in found:
         require_quotes(text, word)
-    return [word.text for word in found]
+    return found
 
 
 def require_quotes(source: str, word: Word) -> None:
@@ -120,12 +118,12 @@ def require_quotes(source: str, word: Word) -> None:
 
 
 def bracket_end(text: str, start: int) -> int:
-    """Give the offset behind the bracket that closes the one at `start`, or -1."""
+    """Return the offset after the bracket that closes the one at `start`, or -1."""
     return _Brackets(text).end_of(start)
 
 
 def show(text: str) -> str:
-    """Give a piece of a line for a message: in quotes, cut, on one line."""
+    """Quote a piece of a line for a message, cut and on one line."""
     cut = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
     if not cut.isprintable():
         cut = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)
@@ -133,7 +131,7 @@ def show(text: str) -> str:
 
 
 class _Brackets:
-    """Where each bracket of a text closes. At most one scan ends in vain, so all is linear."""
+    """Where each bracket of a text closes. At most one scan finds nothing, so the whole is linear."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -199,7 +197,7 @@ def _is_apostrophe(text: str, pos: int, start: int) -> bool:
 
 
 def _read_quoted(text: str, pos: int) -> tuple[int, str]:
-    """Give where the quoted part ends, or -1, and its text."""
+    """Return the end of the quoted part, or -1, and its text."""
     if text[pos] == "'":
         match = _SINGLE.match(text, pos)
         return (match.end(), match.group()[1:-1]) if match else (-1, text[pos + 1 :])

@@ -1,24 +1,20 @@
-"""What a JSON Schema expects at a place: the types it takes, its choices, its arguments in order.
+"""Read one typed value by what its JSON Schema expects.
 
-Owns the reading of a schema for the sake of reading a value; `core.schema` owns checking. Follows
-references inside the schema only, runs no pattern, survives loops and nonsense: where a schema is
-silent, broken or contradicts itself, anything may stand.
-
-One typed value -> one Python object, read by what its schema expects.
-
-Owns literals, `{expression}` and this rule. Does not check: what does not fit is handed on as it
-was read, and the call's own check says so. The one thing it runs is the `evaluate` handed to it.
+Owns literals, `{expression}` and `Expected`, which says what a schema takes at one place. Does not check arguments: a
+value that does not fit is handed on as it was read, and the call's own check reports it. The only code this module runs
+is the `evaluate` it is given.
 
     "in quotes"               text, always
-    {expression}              the object that it gives
-    {"a": x}                  a dict; but text where text fits and an object does not
+    {expression}              the object that the expression gives
+    {"a": x}                  a dict; text where the schema takes text and no object
     schema takes only text    text as typed
-    schema takes text too     the literal, if it is one of another type that fits; else text
-    schema takes no text      the literal, JSON or Python; else text, but a bracket must be one
-    nothing is known of it    the literal, if it is one; else text
+    schema takes text too     the literal, if its type fits; else text
+    schema takes no text      the literal, JSON or Python; else text, but a bracket must be a literal
+    nothing is known          the literal, if it is one; else text
 
-Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is
-1000 where an integer is wanted; NaN and Infinity are numbers only where text does not fit.
+Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is 1000 where an integer
+is wanted; NaN and Infinity are numbers only where text does not fit. Where a schema is silent, broken or contradicts
+itself, any value fits.
 """
 
 from __future__ import annotations
@@ -33,12 +29,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
-from urllib.parse import unquote
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.records import once
 from onetool_ipy.faces.line.tokenizer import show
-from onetool_ipy.schema.read import resolve
+from onetool_ipy.schema.read import Param, params, resolve
 
 __all__ = [
     "MISSING",
@@ -51,6 +46,7 @@ __all__ = [
     "read_json",
     "read_literal",
     "read_plain",
+    "read_word",
     "require_arguments",
 ]
 
@@ -71,17 +67,17 @@ class Expected:
 
     @classmethod
     def of(cls, schema: Any) -> Expected:
-        """Take a whole schema, whose references point into itself."""
+        """The place of a whole schema."""
         return cls(schema, schema)
 
     @once
     def kinds(self) -> frozenset[str]:
-        """The JSON types that may stand here; where numbers may, integers may."""
+        """The JSON types that fit here; where a number fits, an integer does."""
         return _kinds(self.schema, self.root, {}, 0) or _ALL
 
     @property
     def takes_text(self) -> bool:
-        """Whether text may stand here."""
+        """Whether text fits here."""
         return "string" in self.kinds
 
     @once
@@ -93,32 +89,29 @@ class Expected:
             found += [part["const"]] if "const" in part else []
         return found
 
-    @once
+    @property
     def required(self) -> tuple[str, ...]:
         """The arguments that must be given, in the schema's order."""
-        parts = self._parts(("allOf",))
-        wanted = [name for part in parts for name in _listed(part, "required")]
-        wanted = list(dict.fromkeys(name for name in wanted if isinstance(name, str)))
-        known = [name for name in self._properties if name in wanted and "default" not in self._resolved(name)]
-        return (*known, *(name for name in wanted if name not in self._properties))
+        return tuple(param.name for param in self._params if param.required)
 
-    def _resolved(self, name: str) -> dict[str, Any]:
-        return resolve(self._properties[name], self.root if isinstance(self.root, dict) else {})
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All arguments: required ones first, then the others in the schema's order."""
+        return tuple(param.name for param in self._params)
 
     @once
-    def names(self) -> tuple[str, ...]:
-        """The arguments there are: required ones first, then the others in the schema's order."""
-        return tuple(dict.fromkeys((*self.required, *self._properties)))
+    def _params(self) -> list[Param]:
+        return params(self.schema)
 
     def at(self, name: str) -> Expected:
-        """Give the place of one argument or key."""
+        """The place of one argument or key."""
         if name in self._properties:
             return Expected(self._properties[name], self.root)
         more = (part.get("additionalProperties") for part in self._all_parts)
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
     def items(self) -> Expected:
-        """Give the place of an item of a list."""
+        """The place of an item of a list."""
         more = (part.get("items") for part in self._all_parts)
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
@@ -136,7 +129,7 @@ class Expected:
         return found
 
     def _parts(self, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """Walk the schema, what it refers to, and what it lists under `keys`; each part once."""
+        """Walk the schema, the schemas it refers to and those it lists under `keys`, each part once."""
         waiting, seen = [self.schema], set[int]()
         for part in waiting:
             if not isinstance(part, dict) or id(part) in seen or len(seen) == _MAX_PARTS:
@@ -144,13 +137,13 @@ class Expected:
             seen.add(id(part))
             yield part
             if isinstance(part.get("$ref"), str):
-                waiting.append(_resolve(part["$ref"], self.root))
+                waiting.append(resolve({"$ref": part["$ref"]}, self.root))
             for key in keys:
                 waiting += _listed(part, key)
 
 
 def kind_of(value: Any) -> str:
-    """Give the JSON type of a value; empty for what JSON does not have."""
+    """Return the JSON type of a value; empty for a type that JSON does not have."""
     if value is None:
         return "null"
     return "object" if isinstance(value, dict) else _KINDS.get(type(value), "")
@@ -165,7 +158,7 @@ def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]], depth: int) 
     if isinstance(ref := schema.get("$ref"), str):
         if ref not in seen:
             seen[ref] = _NOTHING  # a loop adds nothing
-            seen[ref] = _kinds(_resolve(ref, root), root, seen, depth + 1)
+            seen[ref] = _kinds(resolve({"$ref": ref}, root), root, seen, depth + 1)
         found &= seen[ref]
     if "type" in schema:
         types = {kind for kind in _listed(schema, "type") if isinstance(kind, str)}
@@ -189,27 +182,11 @@ def _listed(part: dict[str, Any], key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _resolve(ref: str, root: Any) -> Any:
-    """Follow a reference inside the schema; anything may stand where it leads nowhere."""
-    if ref != "#" and not ref.startswith("#/"):
-        return {}
-    place = root
-    for step in ref.split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, dict) and key in place:
-            place = place[key]
-        elif isinstance(place, list) and key.isdecimal() and int(key) < len(place):
-            place = place[int(key)]
-        else:
-            return {}
-    return place
-
-
 Evaluate = Callable[[str], object]
-"""Gives the object of a Python expression, as the notebook's own cell would."""
+"""Evaluates a Python expression as a cell of the notebook would."""
 
 MISSING: Any = object()
-"""No value at all; None is one."""
+"""No value; None is a value."""
 
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -222,7 +199,7 @@ _TOLD = 200
 
 
 def read_plain(text: str, expected: Expected) -> Any:
-    """Read a value that was typed without quotes by what is expected there."""
+    """Read a value typed without quotes, by what is expected at its place."""
     kinds = expected.kinds
     if kinds == {"string"}:
         return text
@@ -237,7 +214,7 @@ def read_plain(text: str, expected: Expected) -> Any:
 
 
 def read_literal(text: str) -> Any:
-    """Read a JSON or Python literal that is no string; MISSING if it is none."""
+    """Read a JSON or Python literal other than a string; MISSING if the text is not a literal."""
     if text in _WORDS:
         return _WORDS[text]
     if not text or (text[0] not in "-.([{" and not text[0].isdigit()):
@@ -259,8 +236,14 @@ def read_literal(text: str) -> Any:
     return MISSING if isinstance(tree, str) or is_several else _build(tree)
 
 
+def read_word(text: str) -> Any:
+    """Read a word whose type nothing tells: the literal if it is one, else the text."""
+    value = read_literal(text)
+    return text if value is MISSING else value
+
+
 def read_json(text: str) -> Any:
-    """Read JSON; MISSING if it is none. A key given twice raises UsageProblem."""
+    """Read JSON; MISSING if the text is not JSON. Raise UsageProblem for a key given twice."""
     try:
         return json.loads(text, object_pairs_hook=_object)
     except _UNREADABLE:
@@ -286,13 +269,13 @@ def read_expression(text: str, name: str, expected: Expected, evaluate: Evaluate
     if isinstance(whole, ast.SetComp):
         return evaluate_for(name, text, evaluate)
     raise UsageProblem(
-        f"{show(text)}{_of(name)} is no Python expression: {inside}",
-        hint="To have it as text, put it in quotes.",
+        f"{show(text)}{_of(name)} is not a Python expression: {inside}",
+        hint="If it is text, put it in quotes.",
     )
 
 
 def evaluate_for(name: str, source: str, evaluate: Evaluate) -> Any:
-    """Evaluate for an argument; whatever the user's expression raises becomes a UsageProblem."""
+    """Evaluate an argument's expression; an exception that it raises becomes a UsageProblem."""
     try:
         return evaluate(source)
     except UsageProblem:
@@ -302,7 +285,7 @@ def evaluate_for(name: str, source: str, evaluate: Evaluate) -> Any:
 
 
 def parse_expression(source: str) -> ast.expr | str:
-    """Give the tree of an expression, or a sentence that says why it is none."""
+    """Return the syntax tree of an expression, or a sentence that says why it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" in a value is no reason to warn about our line
@@ -317,18 +300,18 @@ def parse_expression(source: str) -> ast.expr | str:
 
 
 def require_arguments(value: object, shown: str) -> dict[str, Any]:
-    """Give a mapping with text keys as a dict; raise UsageProblem for anything else."""
+    """Return a mapping with text keys as a dict; raise UsageProblem for anything else."""
     if not isinstance(value, Mapping):
         problem = f"is of type {type(value).__name__}, not arguments by name"
     elif not all(isinstance(key, str) for key in value):
-        problem = "has a key that is no text"
+        problem = "has a key that is not text"
     else:
         return dict(value)
     raise UsageProblem(f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.')
 
 
 def _is_meant(value: Any, text: str, expected: Expected) -> bool:
-    """Tell whether a literal, and not its text, is meant where both could stand."""
+    """Whether a literal and not its text is meant, where both would fit."""
     if value is MISSING or kind_of(value) not in expected.kinds:
         return False
     chosen = any(type(value) is type(each) and value == each for each in expected.choices)
@@ -336,7 +319,7 @@ def _is_meant(value: Any, text: str, expected: Expected) -> bool:
 
 
 def _build(node: ast.expr) -> Any:
-    """Make the value of a literal's tree, JSON's words included; MISSING if it is no literal."""
+    """Build the value of a literal's syntax tree, with JSON's words; MISSING if it is not a literal."""
     match node:
         case ast.Constant(value=None | bool() | int() | float() | str()):
             return node.value
@@ -381,7 +364,7 @@ def _refuse_failed(name: str, source: str, exc: Exception) -> NoReturn:
     told = traceback.format_exception_only(exc)[0]
     if isinstance(exc, SyntaxError):
         told = f"SyntaxError: {exc.msg}"
-    hint = "Mend the expression, or put the value in quotes to have it as text."
+    hint = "Correct the expression, or put the value in quotes if it is text."
     if isinstance(exc, NameError) and exc.name in _WORDS:
         hint = f"In Python write {_WORDS[exc.name]}."
     elif isinstance(exc, NameError) and exc.name:

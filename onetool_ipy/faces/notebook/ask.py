@@ -25,8 +25,7 @@ from typing import Any, Protocol
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
-from onetool_ipy.faces.line.grammar import OptionKind, format_call, skip_options
-from onetool_ipy.faces.line.tokenizer import words
+from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_prompt
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
@@ -329,10 +328,5 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as it was written."""
-    found = words(line)
-    given: dict[str, Any] = {}
-    index = skip_options(line, found, 0, FLAGS, given)
-    start = found[index].start if index < len(found) else len(line)
-    if line[start:].split(maxsplit=1)[:1] == ["--"]:
-        start += 2
-    return given, "\n".join(part.strip("\n") for part in (line[start:].strip(), cell or "") if part.strip())
+    given, text = read_prompt(line, FLAGS)
+    return given, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())

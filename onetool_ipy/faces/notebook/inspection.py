@@ -47,7 +47,7 @@ class Tips:
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     """The tool that the cursor's line is about, and whether it stands behind `$`; empty where it is none of ours."""
-    from onetool_ipy.faces.line import tokenizer
+    from onetool_ipy.faces.line.grammar import plain_words
     from onetool_ipy.faces.notebook.completion import ASSIGNED, NAMED
 
     start = code.rfind("\n", 0, cursor) + 1
@@ -57,7 +57,7 @@ def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     if found is None:
         shortcut = re.match(ASSIGNED + r"\$(?P<name>[^\s$({=]+)", line)
         return (shortcut["name"], True) if shortcut else ("", False)
-    plain = [word.text for word in tokenizer.words(found["rest"]) if not word.text.startswith("-")]
+    plain = [word.text for word in plain_words(found["rest"])]
     if plain and plain[0] in NAMED:
         plain = plain[1:]
     return (plain[0].partition("(")[0].rstrip("?"), False) if plain else ("", False)

@@ -110,12 +110,6 @@ class OneTool(Magics):
         self._registered.append(name)
         return True
 
-    def _shown(self, line: str, cell: str | None, value: Any) -> Any:
-        """Nothing where the line ends in `;`. IPython's own way reads the body as Python, which a body need not be."""
-        from onetool_ipy.faces.line.grammar import is_silenced
-
-        return None if cell is None and is_silenced(line) else value
-
     def _tool(self) -> Callable[..., Any]:
         @no_var_expand
         @needs_local_scope
@@ -131,7 +125,7 @@ class OneTool(Magics):
             %%tool NAME                 the cell's body is the text argument
             %tool help                  everything else
             """
-            return self._shown(line, cell, self._runner.tool(line, cell, local_ns or {}))
+            return self._runner.tool(line, cell, local_ns or {})
 
         return tool
 
@@ -146,7 +140,7 @@ class OneTool(Magics):
             %snippet NAME --show            what it expands to
             %snippet                        the snippets there are
             """
-            return self._shown(line, cell, self._runner.snippet(line, cell, local_ns or {}))
+            return self._runner.snippet(line, cell, local_ns or {})
 
         return snippet
 
@@ -163,7 +157,7 @@ class OneTool(Magics):
         @needs_local_scope
         def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
             """What `$name k=v` becomes."""
-            return self._shown(line, None, self._runner.shortcut(line, local_ns or {}))
+            return self._runner.shortcut(line, local_ns or {})
 
         return shortcut
 

@@ -16,14 +16,22 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.tool import Failure, ToolResult, ToolSpec
-from onetool_ipy.faces.line.grammar import Flags, Line, read_arguments, read_body, split_line
+from onetool_ipy.faces.line.grammar import (
+    Flags,
+    Line,
+    read_arguments,
+    read_body,
+    read_snippet_arguments,
+    read_snippet_definition,
+    split_line,
+    without_semicolon,
+)
 from onetool_ipy.faces.notebook.commands import Bench, Commands
 from onetool_ipy.faces.notebook.commands.group import page, table_lines
 from onetool_ipy.faces.notebook.completion import Sight
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
-from onetool_ipy.faces.notebook.snippets import read_definition, read_given, run_code
-from onetool_ipy.proxies import file_of
+from onetool_ipy.proxies import file_of, run_source
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_writer import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
@@ -57,30 +65,39 @@ class Runner:
         """`%tool` and `%%tool`."""
         with self._remembered():
             asked = split_line(line, self._commands.words())
-            if asked.flags.save is not None:
-                return self._save(asked.flags.save, cell)
-            if asked.kind == "empty":
-                if asked.flags != Flags():
-                    raise UsageProblem("A flag wants a tool's name.", hint="For example: %tool time.now --dry")
-                return self._pages.overview()
-            if asked.kind == "command":
-                return self._commands.run(asked.name, asked.rest, cell)
-            if asked.kind == "help":
-                return self._pages.usage(asked.name)
-            return self._call(asked, cell, local_ns)
+            value = self._answer(asked, cell, local_ns)
+            return None if cell is None and asked.is_silent else value
+
+    def _answer(self, asked: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        if asked.flags.save is not None:
+            return self._save(asked.flags.save, cell)
+        if asked.kind == "empty":
+            if asked.flags != Flags():
+                raise UsageProblem("A flag wants a tool's name.", hint="For example: %tool time.now --dry")
+            return self._pages.overview()
+        if asked.kind == "command":
+            return self._commands.run(asked.name, asked.rest, cell)
+        if asked.kind == "help":
+            return self._pages.usage(asked.name)
+        return self._call(asked, cell, local_ns)
 
     def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
         with self._remembered():
             if cell is not None:
                 return self._define(line, cell)
-            name, _, rest = line.strip().partition(" ")
-            if not name:
-                return self._list_snippets()
-            found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
-            if found is None:
-                raise self._no_shortcut(name, self._box.shortcuts.snippets)
-            return self._kept_snippet(found, rest.rstrip().removesuffix(";").rstrip(), local_ns)
+            text = without_semicolon(line)
+            value = self._answer_snippet(text.strip(), local_ns)
+            return value if text == line else None
+
+    def _answer_snippet(self, line: str, local_ns: dict[str, Any]) -> Any:
+        name, _, rest = line.partition(" ")
+        if not name:
+            return self._list_snippets()
+        found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
+        if found is None:
+            raise self._no_shortcut(name, self._box.shortcuts.snippets)
+        return self._kept_snippet(found, rest.rstrip(), local_ns)
 
     def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
         """`$name k=v`: a snippet runs, an alias or a tool is called; `$name?` shows its page."""
@@ -91,7 +108,9 @@ class Runner:
             found = self._box.shortcuts.find(name)
             if isinstance(found, Snippet):
                 self._box.admit_snippet(name)
-                return self._run_snippet(name, expand(found, read_given(rest, self._evaluator(local_ns))), local_ns)
+                return self._run_snippet(
+                    name, expand(found, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
+                )
             tool = found or name
             if found is None and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
@@ -139,7 +158,7 @@ class Runner:
         ):
             return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
         self._box.admit_snippet(snippet.name)
-        code = expand(snippet, read_given(rest.removesuffix("--show"), self._evaluator(local_ns)))
+        code = expand(snippet, read_snippet_arguments(rest.removesuffix("--show"), self._evaluator(local_ns)))
         return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
 
     def _saved(self, snippet: Snippet) -> Path:
@@ -147,7 +166,7 @@ class Runner:
             return save_snippet(self._box.config.paths, snippet)
 
     def _define(self, line: str, body: str) -> Page:
-        snippet, is_saved = read_definition(line, body)
+        snippet, is_saved = read_snippet_definition(line, body)
         problems = faults_of(snippet)
         if problems:
             raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
@@ -168,7 +187,7 @@ class Runner:
 
     def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> Any:
         try:
-            return run_code(self._shell, code, name, namespace)
+            return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
             raise
         except Exception as exc:  # whatever the user's code raises shows the snippet's lines, not ours

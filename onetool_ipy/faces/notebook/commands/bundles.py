@@ -22,8 +22,8 @@ from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.grammar import read_options
-from onetool_ipy.faces.line.tokenizer import split_words
-from onetool_ipy.faces.line.values import MISSING, read_literal
+from onetool_ipy.faces.line.tokenizer import closed_words
+from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.commands.group import Bench, CellCommand, Command, page
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.render.views import Listing, counted
@@ -200,7 +200,7 @@ class _Asked:
     """What the line and the cell ask for: a name, options of ours, and the words of a curl command."""
 
     def __init__(self, rest: str, cell: str | None) -> None:
-        words = split_words(rest)
+        words = [word.text for word in closed_words(rest)]
         if words[:1] != ["http"]:
             raise UsageProblem("%tool new makes HTTP tools.", hint=f"For example: {_USAGE}")
         if len(words) < 2 or words[1].startswith("-"):
@@ -300,8 +300,7 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
     changed = {**known[name], **({"type": kind} if colon else {})}
     required = [each for each in arguments.get("required", []) if each != name or not equals]
     if equals:
-        value = read_literal(default) if changed.get("type") != "string" else MISSING
-        changed["default"] = default if value is MISSING else value
+        changed["default"] = default if changed.get("type") == "string" else read_word(default)
     fresh = {**arguments, "properties": {**known, name: changed}, "required": required}
     return {key: value for key, value in fresh.items() if value != []}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.line.grammar import FLAGS, format_call, read_arguments, read_body, read_options, split_line
-from onetool_ipy.faces.line.tokenizer import split_words, words
+from onetool_ipy.faces.line.tokenizer import closed_words, words
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -60,7 +60,7 @@ def evaluate(source: str) -> object:
 def test_any_text_gives_a_value_or_a_usage_problem(line: str) -> None:
     """No line, however odd, shows a stranger's exception."""
     told = _refusal(lambda: read_arguments(split_line(line, ("list",)).rest, SCHEMA, evaluate))
-    for other in (lambda: read_options(line, FLAGS), lambda: split_words(line)):
+    for other in (lambda: read_options(line, FLAGS), lambda: closed_words(line)):
         told = _refusal(other) or told
     if told is not None:
         assert told.hint

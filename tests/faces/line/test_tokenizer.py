@@ -9,7 +9,7 @@ import pytest
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_arguments, read_body, read_options, split_line
-from onetool_ipy.faces.line.tokenizer import split_words, words
+from onetool_ipy.faces.line.tokenizer import closed_words, words
 
 LIST_OPTIONS: dict[str, OptionKind] = {"--json": "switch", "--limit": "number", "--pack": "text"}
 SEND: dict[str, Any] = {
@@ -65,11 +65,11 @@ def test_words_of_a_broken_line_are_given(text: str, value: str, unclosed: int) 
     assert (word.key, word.value, word.unclosed) == ("q", value, unclosed)
 
 
-def test_split_words_takes_quotes_off() -> None:
+def test_closed_words_take_quotes_off() -> None:
     """A sub-command's own words come from the same tokenizer."""
-    assert split_words("a 'b c' d=\"e f\" [1, 2] ") == ["a", "b c", "d=e f", "[1, 2]"]
+    assert [word.text for word in closed_words("a 'b c' d=\"e f\" [1, 2] ")] == ["a", "b c", "d=e f", "[1, 2]"]
     with pytest.raises(UsageProblem, match="quote at character 3"):
-        split_words("a 'b")
+        closed_words("a 'b")
 
 
 @pytest.mark.parametrize(
@@ -182,17 +182,17 @@ def test_args_flag_reads_json_and_adds_to_the_line() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param("- a\n- b", "--args: the body is no mapping: '- a\\n- b'.", id="list"),
-        pytest.param("hello", "--args: the body is no mapping: 'hello'.", id="text"),
+        pytest.param("- a\n- b", "--args: the body is not a mapping: '- a\\n- b'.", id="list"),
+        pytest.param("hello", "--args: the body is not a mapping: 'hello'.", id="text"),
         pytest.param("a: 1\na: 2", "--args: line 2 has 'a' a second time", id="twice"),
         pytest.param('{"a": 1, "a": 2}', "'a' is given twice in {...}.", id="twice in JSON"),
         pytest.param("a: &x [1]\nb: *x", "--args: line 2 has the alias '*x'", id="alias"),
         pytest.param("a: !!python/object:os.system 1", "--args: line 1 has the tag", id="tag"),
-        pytest.param("a: 1\n\tb: 2", "--args: the body is no YAML in line 2: ", id="tab"),
-        pytest.param("a: [1, 2", "--args: the body is no YAML in line ", id="unclosed"),
-        pytest.param("a: b: c", "--args: the body is no YAML in line 1: ", id="two colons"),
+        pytest.param("a: 1\n\tb: 2", "--args: the body is not YAML in line 2: ", id="tab"),
+        pytest.param("a: [1, 2", "--args: the body is not YAML in line ", id="unclosed"),
+        pytest.param("a: b: c", "--args: the body is not YAML in line 1: ", id="two colons"),
         pytest.param("a: 1\n---\nb: 2", "--args: line 2 has a second document", id="documents"),
-        pytest.param("? [a]\n: b", "--args: line 1 has a key that is no text", id="key"),
+        pytest.param("? [a]\n: b", "--args: line 1 has a key that is not text", id="key"),
         pytest.param("a: " + "[" * 5000, "--args: line 1 has more than 64 levels", id="deep"),
         pytest.param("a: " + "[" * 5000 + "]" * 5000, "--args: line 1 has more than", id="deep 2"),
         pytest.param("a: \x00", "--args: the body holds a character", id="NUL"),
