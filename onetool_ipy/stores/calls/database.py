@@ -27,7 +27,7 @@ from urllib.parse import quote
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.journal import FIELDS, JournalEnd, JournalLines, JournalReader, open_journals, parse
-from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span
+from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, merged
 
 if TYPE_CHECKING:
     import sqlite3
@@ -89,7 +89,7 @@ CREATE TABLE rollups(
     start INTEGER,          -- of the hour or day (UTC) in microseconds since 1970
     tool TEXT,              -- '' is all tools together
     calls INTEGER, failures INTEGER, ms_sum REAL, ms_min REAL, ms_max REAL, size INTEGER, last_ts INTEGER,
-    durations TEXT,         -- JSON: calls by duration in microseconds
+    durations TEXT,         -- JSON: the number of a bin, then the calls in each bin from there on (see durations)
     PRIMARY KEY(span, start, tool)
 ) WITHOUT ROWID;
 CREATE TABLE handles(       -- of results that were stored after their call was recorded
@@ -108,6 +108,10 @@ CREATE VIEW days AS
     SELECT date(start / 1e6, 'unixepoch') AS day, tool, calls, failures, round(ms_sum / calls, 3) AS avg_ms,
         ms_min, ms_max, size
     FROM rollups WHERE span = 'day' AND tool <> '' ORDER BY start DESC, calls DESC;
+CREATE VIEW durations AS
+    SELECT span, start, tool, (1 << bin / 16) * (16.5 + bin % 16) / 16 - 1 AS microseconds, calls
+    FROM (SELECT span, start, tool, json_extract(durations, '$[0]') + key - 1 AS bin, value AS calls
+        FROM rollups, json_each(rollups.durations) WHERE key > 0 AND value > 0);
 """
 
 _INSERT = f"INSERT INTO calls({', '.join(FIELDS)}) VALUES "
@@ -381,7 +385,7 @@ class CallWriter:
             stored = "SELECT * FROM rollups WHERE span = ? AND start = ?"
             for row in rows(self.connection, COLUMNS["rollups"], stored, (span, start)):
                 if row[:3] in cells:
-                    cells[row[:3]].add(to_rollup(row))
+                    cells[row[:3]].add(to_rollup(row[3:]))
         write_rollups(self.connection, cells)
         self._hours = {}
 
@@ -407,17 +411,17 @@ def write_rollups(connection: sqlite3.Connection, cells: Mapping[tuple[str, int,
 
 
 def to_rollup(row: Sequence[Any]) -> Rollup:
-    """Read a row of `rollups`. Raises LogUnusable if its histogram does not hold as many calls as were counted."""
+    """Read the sums of some rows of `rollups`, with their histograms one after the other. Raises LogUnusable."""
     from orjson import JSONDecodeError, loads
 
+    calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = row
     try:
-        durations = loads(row[-1])
-        if type(durations) is dict and sum(durations.values()) == row[3]:
-            calls, failures, ms_sum, ms_min, ms_max, size, last_ts = row[3:-1]
-            return Rollup(calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations)
-    except (JSONDecodeError, TypeError):
-        pass
-    raise LogUnusable(Path("calls.db"), "damaged")
+        found = Rollup(calls, failures, ms_sum, ms_min, ms_max, size, last_ts, merged(loads(f"[{durations}]")))
+    except (JSONDecodeError, TypeError, ValueError, IndexError) as exc:
+        raise LogUnusable(Path("calls.db"), "damaged") from exc
+    if not found.has_histogram():  # a flipped bit
+        raise LogUnusable(Path("calls.db"), "damaged")
+    return found
 
 
 def unseen(connection: sqlite3.Connection, lines: JournalLines) -> JournalLines:

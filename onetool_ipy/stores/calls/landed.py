@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.stores.calls.database import attempt
-from onetool_ipy.stores.calls.rollup import Rollup, bin_key
+from onetool_ipy.stores.calls.rollup import Rollup
 
 if TYPE_CHECKING:
     import sqlite3
@@ -60,7 +60,7 @@ def rollups(connection: sqlite3.Connection) -> tuple[dict[tuple[str, int, str], 
     for level, start, number, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram in found:
         try:
             cell = Rollup(calls, failures, ms_sum, ms_min, ms_max, size, last_ts, _durations(histogram))
-            is_valid = cell.is_valid() and sum(cell.durations.values()) == cell.calls
+            is_valid = cell.is_valid()
             key = _SPANS[level], start, _word(words, number)
         except (IndexError, TypeError, ValueError):
             is_valid = False
@@ -104,13 +104,13 @@ def _decoded(columns: Mapping[str, bytes], words: Mapping[int, str]) -> list[Any
     return list(zip(*(found[name] for name in names), strict=True))
 
 
-def _durations(histogram: bytes) -> dict[str, int]:
+def _durations(histogram: bytes) -> list[int]:
     """Read a histogram: the bytes of a bin, the number of the first bin, then the bins."""
     if not histogram:
-        return {}
+        return []
     width, first = histogram[0], int.from_bytes(histogram[1:3], "little")
     bins = (int.from_bytes(histogram[at : at + width], "little") for at in range(3, len(histogram), width))
-    return {bin_key(first + number): count for number, count in enumerate(bins) if count}
+    return [first, *bins]
 
 
 def _word(words: Mapping[int, str], number: int) -> str:

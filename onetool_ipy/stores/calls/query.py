@@ -8,7 +8,7 @@ that hour count. A period has no end: after a clock was set back, calls dated in
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -52,8 +52,14 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _COUNTED = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
 _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool", "ok", "handle"))
-_PART = 50_000
-_TYPES = dict(zip(FIELDS, COLUMNS["calls"][1:], strict=True))
+_PART = 512
+"""How many rows are fetched at a time: few enough to stay in the cache of the processor."""
+
+_MIN, _MAX = -(1 << 62), 1 << 62
+_TYPES = [
+    {kind, type(None)} if name in ("code", "reason", "handle") else {kind, bool}
+    for name, kind in zip(FIELDS, COLUMNS["calls"][1:], strict=True)
+]
 
 
 class InvalidPeriod(OneToolError, ValueError):
@@ -167,10 +173,11 @@ def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: date
     """Add up a period. Raises InvalidPeriod."""
     edge = since(period, now)
     by_tool: dict[str, Rollup] = {}
-    whole = Rollup()
-    for _, name, cell in chain(_stored(found, edge, tool, "all" if edge is None else "day"), _tail(found, edge, tool)):
+    stored = _stored(found, edge, tool, span="all" if edge is None else "day", key="tool")
+    for name, cell in chain(stored, ((name, cell) for (_, name), cell in _tail(found, edge, tool))):
         by_tool.setdefault(name, Rollup()).add(cell)
-        whole.add(cell)
+    cells = by_tool.values()
+    whole = Rollup(sum(cell.calls for cell in cells), sum(cell.failures for cell in cells))
     return UsagePeriod(
         period=period,
         tool=tool,
@@ -178,7 +185,7 @@ def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: date
         total_calls=whole.calls,
         failures=whole.failures,
         success_rate=None if whole.success_rate is None else round(whole.success_rate, 2),
-        output_chars=whole.size,
+        output_chars=sum(cell.size for cell in cells),
         tools=tuple(sorted((_tool_usage(*item) for item in by_tool.items()), key=lambda row: (-row.calls, row.tool))),
     )
 
@@ -190,7 +197,8 @@ def series_of(
     edge = since(period, now)
     span, width = ("hour", HOUR_US) if period in ("day", "week") else ("day", DAY_US)
     spans: dict[int, Rollup] = {}
-    for start, _, cell in chain(_stored(found, edge, tool or "", span), _tail(found, edge, tool)):
+    stored = _stored(found, edge, tool or "", span=span, key="start")
+    for start, cell in chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool))):
         spans.setdefault(start - start % width, Rollup()).add(cell)
     return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
 
@@ -212,58 +220,55 @@ def since(period: Period, now: datetime.datetime) -> int | None:
     return None if period == "all" else _to_us(now) - _DAYS[period] * DAY_US
 
 
-def _stored(found: CallSnapshot, edge: int | None, tool: str | None, span: str) -> Iterator[tuple[int, str, Rollup]]:
-    """Give the start, tool and rollup of the folded calls from an edge on, each call once.
+def _stored(
+    found: CallSnapshot, edge: int | None, tool: str | None, *, span: str, key: Literal["tool", "start"]
+) -> Iterator[tuple[Any, Rollup]]:
+    """Add up the folded calls from an edge on, each once, by tool or by start.
 
     Tool "" is all tools together, None each of them. With span "hour" all is by the hour; with "day" a part of an hour
     comes first, then hours, then days.
     """
     if edge is None:
-        yield from _rollups(found, span, tool)
+        yield from _rollups(found, key, span, tool)
         return
     hour, day = -(-edge // HOUR_US) * HOUR_US, -(-edge // DAY_US) * DAY_US
     dropped = found.rows((int,), "SELECT value FROM state WHERE name = 'dropped_until'")
     if dropped and edge <= dropped[0][0]:
         hour = edge - edge % HOUR_US
     else:
-        yield from _edge(found, edge, hour, tool)
+        of_tool, values = (" AND tool = ?", (edge, hour, tool)) if tool else ("", (edge, hour))
+        select = f"SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?{of_tool}"
+        for (start, name), cell in by_hour_and_tool(found.rows((int, str, int, float, int), select, values)).items():
+            yield name if key == "tool" else start, cell
     if span == "hour":
-        yield from _rollups(found, "hour", tool, hour)
+        yield from _rollups(found, key, "hour", tool, hour)
     else:
-        yield from _rollups(found, "hour", tool, hour, day)
-        yield from _rollups(found, "day", tool, day)
+        yield from _rollups(found, key, "hour", tool, hour, day)
+        yield from _rollups(found, key, "day", tool, day)
 
 
 def _rollups(
-    found: CallSnapshot, span: str, tool: str | None, start: int | None = None, stop: int | None = None
-) -> Iterator[tuple[int, str, Rollup]]:
-    where = "span = ?"
-    values: list[object] = [span]
-    for term, value in (("start >= ?", start), ("start < ?", stop), ("tool = ?", tool)):
-        if value is not None:
-            where = f"{where} AND {term}"
-            values.append(value)
-    if tool is None:
-        where = f"{where} AND tool <> ''"
-    for row in found.rows(COLUMNS["rollups"], f"SELECT * FROM rollups WHERE {where}", values):
-        yield row[1], row[2], to_rollup(row)
+    found: CallSnapshot,
+    key: Literal["tool", "start"],
+    span: str,
+    tool: str | None,
+    start: int = _MIN,
+    stop: int = _MAX,
+) -> Iterator[tuple[Any, Rollup]]:
+    """Add up rollups; SQLite adds up the numbers."""
+    of_tool, values = ("<> ''", (span, start, stop)) if tool is None else ("= ?", (span, start, stop, tool))
+    sums = "sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)"
+    where = f"span = ? AND start >= ? AND start < ? AND tool {of_tool}"
+    select = f"SELECT {key}, {sums}, group_concat(durations) FROM rollups WHERE {where} GROUP BY {key}"
+    for row in found.rows((str if key == "tool" else int, *COLUMNS["rollups"][3:]), select, values):
+        yield row[0], to_rollup(row[1:])
 
 
-def _edge(found: CallSnapshot, edge: int, hour: int, tool: str | None) -> Iterator[tuple[int, str, Rollup]]:
-    """Add up the calls between the edge and the full hour."""
-    select = "SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?"
-    values = (edge, hour, tool) if tool else (edge, hour)
-    calls = found.rows((int, str, int, float, int), f"{select} AND tool = ?" if tool else select, values)
-    for (start, name), cell in by_hour_and_tool(calls).items():
-        yield start, name, cell
-
-
-def _tail(found: CallSnapshot, edge: int | None, tool: str | None) -> Iterator[tuple[int, str, Rollup]]:
-    """Add up the calls that are not folded yet."""
+def _tail(found: CallSnapshot, edge: int | None, tool: str | None) -> Iterable[tuple[tuple[int, str], Rollup]]:
+    """Add up the calls that are not folded yet, by hour and tool."""
     calls = map(_COUNTED, found.tail.calls)
     wanted = (call for call in calls if (edge is None or call[0] >= edge) and (tool is None or call[1] == tool))
-    for (start, name), cell in by_hour_and_tool(wanted).items():
-        yield start, name, cell
+    return by_hour_and_tool(wanted).items()
 
 
 def _tool_usage(name: str, found: Rollup) -> ToolUsage:
@@ -283,10 +288,7 @@ def _usage_span(start: int, found: Rollup) -> UsageSpan:
 
 
 def _percentile(found: Rollup, share: float) -> float:
-    try:
-        return round(found.percentile(share) or 0.0, 3)
-    except ValueError as exc:
-        raise LogUnusable(Path("calls.db"), "damaged") from exc
+    return round(found.percentile(share) or 0.0, 3)
 
 
 # --- single calls ---------------------------------------------------------------------------------
@@ -297,7 +299,8 @@ def history_of(found: CallSnapshot, wanted: CallFilter) -> list[CallRow]:
     stored = chain.from_iterable(_parts(found, wanted))
     newest = sorted(chain(_tail_rows(found, wanted), stored), key=itemgetter(_TS), reverse=True)
     rows = newest if wanted.limit is None else newest[: max(0, wanted.limit)]
-    _require_types({name: [row[place] for row in rows] for place, name in enumerate(FIELDS)})
+    if not all(_TYPES[place].issuperset(map(type, column)) for place, column in enumerate(zip(*rows, strict=True))):
+        raise LogUnusable(Path("calls.db"), "damaged")  # a value that we never wrote
     handles = found.tail.handles
     return [
         CallRow(
@@ -327,26 +330,28 @@ def frame_of(found: CallSnapshot, wanted: CallFilter) -> pd.DataFrame:
     for part in chain([_tail_rows(found, wanted)], _parts(found, wanted)):
         for column, values in zip(columns.values(), zip(*part, strict=True), strict=False):
             column.extend(values)
-    _require_types(columns)
     if handles := found.tail.handles:
         columns["handle"] = [handles.get(*pair) for pair in zip(columns["call_id"], columns["handle"], strict=True)]
-    ts = np.array(columns["ts"], dtype="i8")
-    frame = pd.DataFrame(
-        {
-            "ts": pd.DatetimeIndex(ts.view("M8[us]")).tz_localize("UTC"),
-            "call_id": _texts(columns["call_id"]),
-            "tool": pd.Categorical(columns["tool"]),
-            "source": pd.Categorical(columns["source"]),
-            "args": _texts(columns["args"]),
-            "ok": np.array(columns["ok"], dtype=bool),
-            "code": pd.Categorical(columns["code"]),
-            "reason": pd.Categorical(columns["reason"]),
-            "ms": np.array(columns["ms"], dtype="f8"),
-            "bytes": np.array(columns["size"], dtype="i8"),
-            "handle": _texts(columns["handle"]),
-        },
-        copy=False,
-    )
+    try:
+        ts = np.array(columns["ts"], dtype="i8")
+        frame = pd.DataFrame(
+            {
+                "ts": pd.DatetimeIndex(ts.view("M8[us]")).tz_localize("UTC"),
+                "call_id": _texts(columns["call_id"]),
+                "tool": _categories(columns["tool"]),
+                "source": _categories(columns["source"]),
+                "args": _texts(columns["args"]),
+                "ok": np.array(columns["ok"], dtype=bool),
+                "code": _categories(columns["code"]),
+                "reason": _categories(columns["reason"]),
+                "ms": np.array(columns["ms"], dtype="f8"),
+                "bytes": np.array(columns["size"], dtype="i8"),
+                "handle": _texts(columns["handle"]),
+            },
+            copy=False,
+        )
+    except (TypeError, ValueError, OverflowError) as exc:  # a value that we never wrote
+        raise LogUnusable(Path("calls.db"), "damaged") from exc
     if (ts[1:] > ts[:-1]).any():
         frame = frame.take(np.argsort(-ts, kind="stable")).reset_index(drop=True)
     return frame if wanted.limit is None else frame.head(max(0, wanted.limit))
@@ -379,19 +384,26 @@ def _tail_rows(found: CallSnapshot, wanted: CallFilter) -> list[Any]:
     return sorted(rows, key=itemgetter(_TS), reverse=True)
 
 
-def _require_types(columns: dict[str, list[Any]]) -> None:
-    """Raise LogUnusable for a value of a type that we never wrote."""
-    for name, column in columns.items():
-        types = {_TYPES[name], type(None)} if name in ("code", "reason", "handle") else {_TYPES[name], bool}
-        if not types.issuperset(map(type, column)):
-            raise LogUnusable(Path("calls.db"), "damaged")
-
-
-def _texts(column: list[str | None]) -> Any:
+def _texts(column: list[Any]) -> Any:
+    """Make a column of texts; None is a missing one. Raises TypeError for anything else."""
     import numpy as np
     import pandas as pd
 
+    if not any(column):
+        return pd.array([None], dtype="str").repeat(len(column))
+    if not {str, type(None)}.issuperset(map(type, column)):
+        raise TypeError
     return pd.array(np.array(column, dtype=object), dtype="str", copy=False)
+
+
+def _categories(column: list[Any]) -> pd.Categorical:
+    """Make a column of names; None is a missing one. Quicker than pandas does it."""
+    import numpy as np
+    import pandas as pd
+
+    names = sorted(set(column) - {None})
+    places = {name: place for place, name in enumerate(map(str.__str__, names))} | {None: -1}
+    return pd.Categorical.from_codes(np.fromiter(map(places.__getitem__, column), "i4", len(column)), categories=names)
 
 
 def _to_us(time: datetime.datetime) -> int:

@@ -234,7 +234,7 @@ def _rollups_of(old: sqlite3.Connection) -> tuple[_Cells, bool]:
     cells: _Cells = {}
     for row in found:
         with suppress(LogUnusable):
-            cell = to_rollup(row)
+            cell = to_rollup(row[3:])
             if cell.is_valid():
                 cells[row[:3]] = cell
     return cells, are_all and len(cells) == len(found) and _is_consistent(cells)

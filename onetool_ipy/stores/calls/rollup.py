@@ -1,35 +1,27 @@
 """Rollups: what some calls add up to, with the histogram of their durations. Pure.
 
-Two rollups add up to a third, so the sum over any hours, days, files and processes is exact. The histogram counts
-calls by duration, with 16 bins to each doubling. A bin's key is the middle of the bin in microseconds, so a percentile
-is within 3.2 % of the true one, and never outside the shortest and longest duration.
+Two rollups add up to a third, so the sum over any hours, days, files and processes is exact. The histogram has 16 bins
+to each doubling of the duration, so a percentile is within 3.2 % of the true one, and never outside the shortest and
+longest duration. It is a list: the number of its first bin, then the calls in each bin from there on.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import ceil, frexp, inf, ldexp
 from typing import Any
 
-__all__ = ["DAY_US", "HOUR_US", "Rollup", "bin_key", "by_hour_and_tool", "by_span"]
+__all__ = ["DAY_US", "HOUR_US", "Rollup", "by_hour_and_tool", "by_span", "merged"]
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
 _PER_OCTAVE = 16
-_OCTAVES = 60
-
-
-def bin_key(number: int) -> str:
-    """Give the key of a bin: its middle in microseconds. Bins count microseconds plus one, so that none is zero."""
-    octave, part = divmod(number, _PER_OCTAVE)
-    return repr(ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave) - 1.0).removesuffix(".0")
-
-
-_KEYS = tuple(map(bin_key, range(_OCTAVES * _PER_OCTAVE)))
-_MS = {key: float(key) / 1000.0 for key in _KEYS}
+_MOST_BINS = 60 * _PER_OCTAVE
 
 
 @dataclass(slots=True)
@@ -43,7 +35,7 @@ class Rollup:
     ms_max: float = 0.0
     size: int = 0
     last_ts: int = -(1 << 62)
-    durations: dict[str, int] = field(default_factory=dict)
+    durations: list[int] = field(default_factory=list)
 
     def add(self, other: Rollup) -> None:
         """Add the calls of another rollup to this one."""
@@ -54,10 +46,7 @@ class Rollup:
         self.ms_max = max(self.ms_max, other.ms_max)
         self.size += other.size
         self.last_ts = max(self.last_ts, other.last_ts)
-        durations = self.durations
-        known = durations.get
-        for key, calls in other.durations.items():
-            durations[key] = known(key, 0) + calls
+        self.durations = merged([self.durations, other.durations])
 
     @property
     def avg_ms(self) -> float:
@@ -69,28 +58,36 @@ class Rollup:
         return 100.0 * (self.calls - self.failures) / self.calls if self.calls else None
 
     def percentile(self, share: float) -> float | None:
-        """Give the duration in ms that this share of the calls (0 to 1) did not exceed; None without calls.
-
-        Raises ValueError for a histogram with an unknown bin.
-        """
+        """Give the duration in ms that this share of the calls (0 to 1) did not exceed; None without calls."""
         if not self.calls:
             return None
-        left = max(1, ceil(share * self.calls))
-        try:
-            bins = sorted((_MS[key], calls) for key, calls in self.durations.items())
-        except KeyError as exc:
-            raise ValueError(f"no duration: {exc}") from exc
-        for middle_ms, calls in bins:
-            left -= calls
-            if left <= 0:
-                return min(max(middle_ms, self.ms_min), self.ms_max)
-        return self.ms_max
+        passed = list(accumulate(self.durations[1:]))
+        place = bisect_left(passed, max(1, ceil(share * self.calls)))
+        return min(max(_middle_ms(self.durations[0] + place), self.ms_min), self.ms_max)
 
     def is_valid(self) -> bool:
         """Whether calls can add up to this; a flipped bit makes other numbers."""
         is_counted = 0 <= self.failures <= self.calls <= 1 << 40 and self.size >= 0 and abs(self.last_ts) <= 1 << 60
         is_timed = 0 <= self.ms_min <= self.ms_max <= self.ms_sum * (1 + 1e-6) < inf
-        return is_counted and is_timed and self.durations.keys() <= _MS.keys()
+        return is_counted and is_timed and self.has_histogram()
+
+    def has_histogram(self) -> bool:
+        """Whether the histogram has as many calls as were counted."""
+        found = self.durations
+        is_list = type(found) is list and set(map(type, found)) == {int} and min(found) >= 0
+        return is_list and found[0] + len(found) <= _MOST_BINS and sum(found) - found[0] == self.calls
+
+
+def merged(histograms: Iterable[list[int]]) -> list[int]:
+    """Add up histograms. Raises TypeError or ValueError for one that is none."""
+    found = [one for one in histograms if one]
+    if len(found) < 2:
+        return found[0] if found else []
+    first, end = min(one[0] for one in found), max(one[0] + len(one) for one in found)
+    if not 0 <= first <= end <= _MOST_BINS:
+        raise ValueError(f"no such bins: {first} to {end}")
+    wide = [[0] * (one[0] - first) + one[1:] + [0] * (end - one[0] - len(one)) for one in found]
+    return [first, *map(sum, zip(*wide, strict=True))]
 
 
 def by_hour_and_tool(calls: Iterable[Any]) -> dict[tuple[int, str], Rollup]:
@@ -113,11 +110,18 @@ def by_span(cells: Iterable[tuple[tuple[int, str], Rollup]]) -> dict[tuple[str, 
 
 def _sum(calls: list[Any]) -> Rollup:
     ts, _, ok, ms, size = zip(*calls, strict=True)
-    count = len(calls)
-    durations = Counter([_KEYS[_bin(one)] for one in ms])
+    bins = Counter(map(_bin, ms))
+    first, last, count = min(bins), max(bins), len(calls)
+    durations = [first, *(bins.get(number, 0) for number in range(first, last + 1))]
     return Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
 
 
 def _bin(ms: float) -> int:
+    """Give the bin of a duration. Bins count microseconds plus one, so that none is zero."""
     part, exponent = frexp(ms * 1000.0 + 1.0)
     return (exponent - 2) * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE)
+
+
+def _middle_ms(number: int) -> float:
+    octave, part = divmod(number, _PER_OCTAVE)
+    return (ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave) - 1.0) / 1000.0
