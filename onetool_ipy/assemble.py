@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.context import BundleKit
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.mcp import ServerDefinition, Servers
-    from onetool_ipy.net import Road, Rules
+    from onetool_ipy.net.client import HttpClient
+    from onetool_ipy.net.rules import Rules
     from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
     from onetool_ipy.sources.inventory import Inventory
@@ -86,7 +87,7 @@ def open_leniently(
     box = Toolbox(
         build,
         session=Session(),
-        build_road=partial(_road, transport),
+        build_http_client=partial(_http_client, transport),
         build_servers=partial(_servers, surroundings),
     )
     box.replays.env = surroundings
@@ -102,11 +103,11 @@ def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> 
     return open_leniently(path, env={**os.environ, **places}, cwd=project)
 
 
-def _road(transport: Any, box: Toolbox) -> Road:
-    """The one HTTP road of a toolbox; it outlives a reload."""
-    from onetool_ipy.net import Road
+def _http_client(transport: Any, box: Toolbox) -> HttpClient:
+    """The HTTP client of a toolbox; it outlives a reload."""
+    from onetool_ipy.net.client import HttpClient
 
-    return Road(box.background, box.workers, mask=box.mask, transport=transport)
+    return HttpClient(box.background, box.workers, mask=box.mask, transport=transport)
 
 
 def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
@@ -307,7 +308,7 @@ def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolb
 
     found = config.paths.onetool_dir
     outside = Outside(
-        road=lambda: box.road,
+        http_client=lambda: box.http_client,
         rules=partial(_rules, config),
         secret=partial(_secret, config),
         mask=config.secrets.mask,
@@ -337,7 +338,7 @@ def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleKit], box: To
 
 
 def _rules(config: Config) -> Rules:
-    from onetool_ipy.net import Rules
+    from onetool_ipy.net.rules import Rules
 
     return Rules.of(config.settings.http)
 

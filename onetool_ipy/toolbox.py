@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.models import ModelClient
     from onetool_ipy.mcp import Servers
-    from onetool_ipy.net import Road
+    from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
     from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.stores.calls import CallLog
@@ -67,7 +67,7 @@ class Toolbox:
         build: Callable[[Toolbox], Parts],
         *,
         session: Session,
-        build_road: Callable[[Toolbox], Road],
+        build_http_client: Callable[[Toolbox], HttpClient],
         build_servers: Callable[[Toolbox], Servers],
     ) -> None:
         given_up = GivenUp()
@@ -88,8 +88,8 @@ class Toolbox:
         self.screens: Screens | None = None
         self.at_close: list[Callable[[], None]] = []
         self._build = build
-        self._build_road = build_road
-        self._road: Road | None = None
+        self._build_http_client = build_http_client
+        self._http_client: HttpClient | None = None
         self._asker: Asker | None = None
         self._build_servers = build_servers
         self._servers: Servers | None = None
@@ -136,13 +136,13 @@ class Toolbox:
         return self.parts.bundles
 
     @property
-    def road(self) -> Road:
-        """The one HTTP road, opened when something first goes out."""
-        if self._road is None:
+    def http_client(self) -> HttpClient:
+        """The HTTP client, made when a request is first sent."""
+        if self._http_client is None:
             with self._swap.mine():
-                if self._road is None:
-                    self._road = self._build_road(self)
-        return self._road
+                if self._http_client is None:
+                    self._http_client = self._build_http_client(self)
+        return self._http_client
 
     def now(self) -> datetime.datetime:
         """The time, by the toolbox's clock."""
@@ -314,7 +314,11 @@ class Toolbox:
         self.heed_trust()
         config = self.config
         return open_model(
-            which, config.settings.models, secrets=config.secrets, road=self.road, background=self.background
+            which,
+            config.settings.models,
+            secrets=config.secrets,
+            http_client=self.http_client,
+            background=self.background,
         )
 
     @property
@@ -530,8 +534,8 @@ class Toolbox:
         if self._servers is not None:
             self._servers.close()
         self.parts.close()
-        if self._road is not None:
-            self._road.close()
+        if self._http_client is not None:
+            self._http_client.close()
         self.background.close()
         self.workers.close()
 

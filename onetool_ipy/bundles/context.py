@@ -15,7 +15,8 @@ from onetool_ipy.bundles.store import BundleStore
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.runners import Runners
-    from onetool_ipy.net import Road, Rules
+    from onetool_ipy.net.client import HttpClient
+    from onetool_ipy.net.rules import Rules
 
 __all__ = ["BundleKit", "Outside"]
 
@@ -29,7 +30,7 @@ class Outside(NamedTuple):
     `hide` makes `mask` know a token that was fetched.
     """
 
-    road: Callable[[], Road]
+    http_client: Callable[[], HttpClient]
     rules: Callable[[], Rules]
     secret: Callable[[str], str | None]
     mask: Callable[[str], str]

@@ -18,7 +18,7 @@ from onetool_ipy.bundles.context import Outside
 from onetool_ipy.bundles.model import Tool, ToolBody
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.http import HttpRunner
+    from onetool_ipy.bundles.http.runner import HttpRunner
 
 __all__ = ["GoRunner", "Runners"]
 
@@ -81,7 +81,7 @@ class Runners:
             is_output_strict=is_strict,
             limits=tool.limits,
             name=name,
-            road=outside.road(),
+            client=outside.http_client(),
             rules=outside.rules(),
             secret=outside.secret,
             mask=outside.mask,

@@ -66,7 +66,7 @@ from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.http import HttpRunner
+    from onetool_ipy.bundles.http.runner import HttpRunner
 
 __all__ = [
     "BUILT_IN",
@@ -802,7 +802,7 @@ class Bundles:
 
     def draft(self, record: Mapping[str, Any] | Record, *, name: str = "draft") -> HttpRunner:
         """An HTTP tool that is not stored, ready to be tried out; refused as `put_tool` would refuse it."""
-        from onetool_ipy.bundles.http import HttpRunner
+        from onetool_ipy.bundles.http.runner import HttpRunner
 
         made = self._runners.draft(self._checked("draft", "1", _unlabelled(record))[1], name)
         if not isinstance(made, HttpRunner):
@@ -811,7 +811,7 @@ class Bundles:
 
     def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What an HTTP tool would send, masked; nothing is sent."""
-        from onetool_ipy.bundles.http import HttpRunner
+        from onetool_ipy.bundles.http.runner import HttpRunner
 
         own, pair = _place(bundle_id, slug, version)
         row = self._records.row(own, pair)

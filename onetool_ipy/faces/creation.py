@@ -22,10 +22,11 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.importing import Draft
+    from onetool_ipy.bundles.importing.openapi import Draft
     from onetool_ipy.bundles.model import Bundle, Tool
-    from onetool_ipy.net import Reply, Rules
+    from onetool_ipy.net.body import Reply
     from onetool_ipy.net.hosts import Place
+    from onetool_ipy.net.rules import Rules
 
 __all__ = [
     "Imported",
@@ -75,8 +76,7 @@ def own_host(source: str) -> list[str]:
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """Those of the hosts that HTTP tools may not reach by the configuration as it is."""
-    from onetool_ipy.net import Hosts
-    from onetool_ipy.net.hosts import is_private
+    from onetool_ipy.net.hosts import Hosts, is_private
 
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
@@ -127,7 +127,7 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
     if not is_url(source):
         return _read_file(Path(source).expanduser()), None
     try:
-        reply = box.road.request("GET", source, rules=_rules(box, also), headers=_WANTED)
+        reply = box.http_client.request("GET", source, rules=_rules(box, also), headers=_WANTED)
     except CallFailure as exc:
         raise UsageProblem(exc.message, hint=exc.hint) from exc
     return _body(reply, source)
@@ -135,7 +135,7 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
 
 async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
     """The document at an address, without blocking the event loop."""
-    return _body(await box.road.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
+    return _body(await box.http_client.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
 
 
 def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str = "") -> Imported:
@@ -190,7 +190,8 @@ def _entry(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
-    from onetool_ipy.net import Hosts, Rules
+    from onetool_ipy.net.hosts import Hosts
+    from onetool_ipy.net.rules import Rules
 
     http = box.config.settings.http
     hosts = Hosts([*http.allowed_hosts, *also])

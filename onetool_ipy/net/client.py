@@ -13,7 +13,7 @@ secrets that were meant for the first place only.
 
 A sync httpx transport (WSGI, a test's own) used from the event loop: each blocking step runs in a worker.
 
-Road: sends requests by the rules, whoever asks: sync or async, from any thread.
+HttpClient: sends requests by the rules: sync or async, from any thread.
 
 All work is done on the toolbox's background loop, so that one deadline, Stop and cancelling end it at any point: in a
 look-up, a handshake, a slow header or a slow body. Connections are shared there, in small pools. With a transport of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from onetool_ipy.net.body import Stream
     from onetool_ipy.net.hosts import Dial
 
-__all__ = ["Headers", "Road", "Threaded", "headers_of", "new_request", "redirected", "require_allowed"]
+__all__ = ["Headers", "HttpClient", "Threaded", "headers_of", "new_request", "redirected", "require_allowed"]
 
 
 Headers = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
@@ -180,7 +180,7 @@ Use = Callable[["httpx.Response", Mapping[str, str], "httpx.Request", int], Awai
 """(response, headers, request, attempt) -> what is made of it, while the connection is open."""
 
 
-class Road:
+class HttpClient:
     """Sends requests. `transport`, where it is given, stands for the network; `resolve` and `dial` for parts of it."""
 
     def __init__(
@@ -255,7 +255,7 @@ class Road:
         content: bytes | str | None = None,
         json: Any = None,
     ) -> Stream:
-        """A reply that is read as it comes: `with road.stream(...) as reply: for line in reply.lines(): ...`.
+        """A reply that is read as it comes: `with client.stream(...) as reply: for line in reply.lines(): ...`.
 
         `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it; there is
         one try, since part of it may have been read.

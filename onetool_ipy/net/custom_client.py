@@ -17,11 +17,11 @@ import httpx
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed
 from onetool_ipy.net.body import ACCEPTED, Intake, Reply
-from onetool_ipy.net.client import Road, headers_of
+from onetool_ipy.net.client import HttpClient, headers_of
 from onetool_ipy.net.errors import Mask, late, masked, quiet_logs, translated
 from onetool_ipy.net.rules import Rules
 
-__all__ = ["limit_of", "send", "through_road", "with_transport"]
+__all__ = ["client_transport", "limit_of", "send", "with_transport"]
 
 _GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024
@@ -85,9 +85,9 @@ def with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> http
     )
 
 
-def through_road(road: Road, rules: Rules) -> httpx.BaseTransport:
-    """A transport that sends by the road: allowed hosts, pinned addresses."""
-    return _ByRoad(road, rules.replace(tries=1, max_redirects=0))
+def client_transport(http_client: HttpClient, rules: Rules) -> httpx.BaseTransport:
+    """Return a transport that sends with our client: allowed hosts, pinned addresses."""
+    return _ClientTransport(http_client, rules.replace(tries=1, max_redirects=0))
 
 
 class _Sending:
@@ -162,15 +162,15 @@ class _Sending:
         return request
 
 
-class _ByRoad(httpx.BaseTransport):
-    """Sends through the road; what comes back is unpacked already."""
+class _ClientTransport(httpx.BaseTransport):
+    """Sends with our client. The body of its responses is already decompressed."""
 
-    def __init__(self, road: Road, rules: Rules) -> None:
-        self._road = road
+    def __init__(self, http_client: HttpClient, rules: Rules) -> None:
+        self._http_client = http_client
         self._rules = rules
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        reply = self._road.request(
+        reply = self._http_client.request(
             request.method, request.url, headers=request.headers.raw, content=request.read(), rules=self._rules
         )
         unpacked = ("content-encoding", "content-length", "transfer-encoding")

@@ -115,15 +115,17 @@ def safe_request(
 
 
 def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None) -> httpx.Client:
-    """The client itself; over the road where hosts are limited, over the tests' transport where there is one."""
-    from onetool_ipy.net import Hosts, Rules, custom_client
+    """The client itself; with our client as its transport if hosts are limited, or with the transport of the tests."""
+    from onetool_ipy.net import custom_client
+    from onetool_ipy.net.hosts import Hosts
+    from onetool_ipy.net.rules import Rules
 
-    road = getattr(box, "road", None)
+    http_client = getattr(box, "http_client", None)
     if allowed_hosts is not None:
         rules = Rules.of(box.config.settings.http).replace(hosts=Hosts(allowed_hosts))
-        return custom_client.with_transport(client, custom_client.through_road(box.road, rules))
-    if road is not None and road.transport is not None:
-        return custom_client.with_transport(client, road.transport)
+        return custom_client.with_transport(client, custom_client.client_transport(box.http_client, rules))
+    if http_client is not None and http_client.transport is not None:
+        return custom_client.with_transport(client, http_client.transport)
     return client
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from onetool_ipy.base.errors import Conflict, NotFound
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.bundles.importing import import_openapi
+from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.bundles.store import BundleStore
 from onetool_ipy.faces.creation import store_draft
 from tests.bundles.aids import Shelf, go, http

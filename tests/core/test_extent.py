@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
-from onetool_ipy.bundles.importing import import_openapi
+from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.schema.check import MOST, Checker, extent
 from tests.harness.surroundings import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import Conflict
-from onetool_ipy.bundles.importing import import_openapi
+from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.secret_hosts import SecretHost, new_sendings, require_known
 from tests.bundles.aids import http

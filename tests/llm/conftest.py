@@ -12,7 +12,8 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.models.client import HttpModelClient
-from onetool_ipy.net import Retry, Road
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.rules import Retry
 from tests.harness.models import ModelDouble
 
 KEY = "sk-secret-of-the-tests-0123456789"
@@ -52,8 +53,8 @@ def make_client() -> Iterator[MakeClient]:
         ) -> HttpModelClient:
             background, workers = background or Background(), Workers()
             known = Secrets({"KEY": KEY} if secrets is None else secrets, {})
-            road = Road(background, workers, mask=known.mask, **parts)
-            for part in (workers, background, road):
+            client = HttpClient(background, workers, mask=known.mask, **parts)
+            for part in (workers, background, client):
                 stack.callback(part.close)
 
             async def note(wait_s: float) -> None:
@@ -70,7 +71,11 @@ def make_client() -> Iterator[MakeClient]:
                 options=options or {},
             )
             return HttpModelClient(
-                config, secrets=known, road=road, background=background, retry=Retry(sleep=note, chance=lambda: 0.0)
+                config,
+                secrets=known,
+                http_client=client,
+                background=background,
+                retry=Retry(sleep=note, chance=lambda: 0.0),
             )
 
         yield make

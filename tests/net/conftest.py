@@ -1,4 +1,4 @@
-"""A server to talk to, and a road that leads there."""
+"""A server to talk to, and a client that leads there."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import Background, Workers
-from onetool_ipy.net import Road, Rules
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.rules import Rules
 from tests.net.loopback import Loopback
 
-MakeRoad = Callable[..., Road]
+MakeClient = Callable[..., HttpClient]
 
 HERE = Rules(allow_private=True, timeout_s=60)
 """Lets everything through that this machine can serve."""
@@ -25,19 +26,19 @@ def server() -> Iterator[Loopback]:
 
 
 @pytest.fixture
-def make_road() -> Iterator[MakeRoad]:
+def make_client() -> Iterator[MakeClient]:
     with ExitStack() as stack:
 
-        def make(**parts: Any) -> Road:
+        def make(**parts: Any) -> HttpClient:
             background, workers = Background(), Workers()
-            road = Road(background, workers, **parts)
-            for part in (workers, background, road):
+            client = HttpClient(background, workers, **parts)
+            for part in (workers, background, client):
                 stack.callback(part.close)
-            return road
+            return client
 
         yield make
 
 
 @pytest.fixture
-def road(make_road: MakeRoad) -> Road:
-    return make_road()
+def client(make_client: MakeClient) -> HttpClient:
+    return make_client()

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
-from onetool_ipy.net import Hosts, Road, Rules
-from tests.net.conftest import HERE, MakeRoad
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.rules import Rules
+from tests.net.conftest import HERE, MakeClient
 from tests.net.loopback import Loopback
 
 DATA = Path(__file__).parent / "data"
@@ -77,40 +79,42 @@ class Names(dict[str, list[list[str]]]):
     ],
 )
 @pytest.mark.parametrize("listed", [False, True], ids=["no list", "listed"])
-def test_loopback_is_not_reached_by_any_spelling(make_road: MakeRoad, host: str, listed: bool) -> None:
+def test_loopback_is_not_reached_by_any_spelling(make_client: MakeClient, host: str, listed: bool) -> None:
     """Real sockets on both loopback addresses; an allow-list that names the host does not help it."""
     with Loopback() as server, Loopback("::1") as six:
         dial = Dial(server)
         hosts = Hosts(["127.0.0.1", "[::1]", "localhost", "api.example.com", "[::ffff:7f00:1]"]) if listed else None
         for port in (server.port, six.port):
             with pytest.raises(ExecutionFailed) as caught:
-                make_road(dial=dial).request("GET", f"http://{host}:{port}/json", rules=ANY.replace(hosts=hosts))
+                make_client(dial=dial).request("GET", f"http://{host}:{port}/json", rules=ANY.replace(hosts=hosts))
             assert isinstance(caught.value, HostNotAllowed) or host in UNKNOWN
 
         assert (server.accepts, six.accepts, dial.asked) == (0, 0, [])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
-def test_the_same_is_reached_where_private_addresses_are_allowed(server: Loopback, road: Road, host: str) -> None:
+def test_the_same_is_reached_where_private_addresses_are_allowed(
+    server: Loopback, client: HttpClient, host: str
+) -> None:
     """The pair of the test above: it is the rule that stops those requests."""
-    assert road.request("GET", server.url("/json", host=host), rules=HERE).status == 200
+    assert client.request("GET", server.url("/json", host=host), rules=HERE).status == 200
     assert server.accepts == 1
 
 
 @pytest.mark.parametrize("rules", [HERE.replace(hosts=Hosts([])), HERE.replace(hosts=Hosts(["api.example.com"]))])
-def test_a_host_that_is_not_listed_is_not_reached(server: Loopback, road: Road, rules: Rules) -> None:
+def test_a_host_that_is_not_listed_is_not_reached(server: Loopback, client: HttpClient, rules: Rules) -> None:
     with pytest.raises(HostNotAllowed, match="not allowed"):
-        road.request("GET", server.url("/json"), rules=rules)
+        client.request("GET", server.url("/json"), rules=rules)
 
     assert server.accepts == 0
 
 
-def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, road: Road) -> None:
+def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, client: HttpClient) -> None:
     rules = HERE.replace(hosts=Hosts([f"127.0.0.1:{server.port}"]))
 
-    assert road.request("GET", server.url("/json"), rules=rules).status == 200
+    assert client.request("GET", server.url("/json"), rules=rules).status == 200
     with Loopback() as other, pytest.raises(HostNotAllowed):
-        road.request("GET", other.url("/json"), rules=rules)
+        client.request("GET", other.url("/json"), rules=rules)
     assert other.accepts == 0
 
 
@@ -128,38 +132,40 @@ def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, roa
     ],
 )
 def test_a_name_that_resolves_to_a_private_address_is_not_reached(
-    server: Loopback, make_road: MakeRoad, addresses: list[str]
+    server: Loopback, make_client: MakeClient, addresses: list[str]
 ) -> None:
     dial = Dial(server)
-    road = make_road(resolve=Names({"api.example.com": [addresses]}), dial=dial)
+    client = make_client(resolve=Names({"api.example.com": [addresses]}), dial=dial)
 
     with pytest.raises(HostNotAllowed, match="public"):
-        road.request("GET", f"http://api.example.com:{server.port}/json", rules=ANY)
+        client.request("GET", f"http://api.example.com:{server.port}/json", rules=ANY)
 
     assert (server.accepts, dial.asked) == (0, [])
 
 
-def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(server: Loopback, make_road: MakeRoad) -> None:
+def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(
+    server: Loopback, make_client: MakeClient
+) -> None:
     """Looked up once for each connection, and that address is used: a second look-up would have found loopback."""
     names = Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]})
     dial = Dial(server)
-    road = make_road(resolve=names, dial=dial)
+    client = make_client(resolve=names, dial=dial)
 
-    reply = road.request("GET", "http://rebind.test/json", rules=ANY)
+    reply = client.request("GET", "http://rebind.test/json", rules=ANY)
 
     assert reply.status == 200
     assert dial.asked == [PUBLIC]
     assert names["rebind.test"] == [["127.0.0.1"]]
 
 
-def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopback, make_road: MakeRoad) -> None:
+def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopback, make_client: MakeClient) -> None:
     dial = Dial(None)
-    road = make_road(resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), dial=dial)
+    client = make_client(resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), dial=dial)
     with pytest.raises(ExecutionFailed, match="Cannot connect"):
-        road.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
+        client.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
 
     with pytest.raises(HostNotAllowed):
-        road.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
+        client.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
 
     assert (server.accepts, dial.asked) == (0, [PUBLIC])
 
@@ -176,52 +182,54 @@ def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopb
         "//127.0.0.1:{port}/json",
     ],
 )
-def test_a_redirect_to_a_private_place_is_not_followed(make_road: MakeRoad, to: str) -> None:
+def test_a_redirect_to_a_private_place_is_not_followed(make_client: MakeClient, to: str) -> None:
     with Loopback() as front, Loopback() as hidden:
         dial = Dial(front)
         names = Names({"open.test": [[PUBLIC]], "inner.test": [["10.0.0.1"]]})
-        road = make_road(resolve=names, dial=dial)
+        client = make_client(resolve=names, dial=dial)
 
         with pytest.raises(HostNotAllowed):
-            road.request("GET", "http://open.test/redirect", params={"to": to.format(port=hidden.port)}, rules=ANY)
+            client.request("GET", "http://open.test/redirect", params={"to": to.format(port=hidden.port)}, rules=ANY)
 
         assert (front.accepts, hidden.accepts, dial.asked) == (1, 0, [PUBLIC])
 
 
-def test_a_redirect_to_a_host_that_is_not_listed_is_not_followed(make_road: MakeRoad) -> None:
+def test_a_redirect_to_a_host_that_is_not_listed_is_not_followed(make_client: MakeClient) -> None:
     with Loopback() as front:
         dial = Dial(front)
-        road = make_road(resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), dial=dial)
+        client = make_client(resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), dial=dial)
         rules = ANY.replace(hosts=Hosts(["open.test"]))
 
         with pytest.raises(HostNotAllowed, match=r"'else\.test'"):
-            road.request("GET", "http://open.test/redirect?to=http://else.test/", rules=rules)
+            client.request("GET", "http://open.test/redirect?to=http://else.test/", rules=rules)
 
         assert dial.asked == [PUBLIC]
 
 
-def test_a_connection_made_for_private_addresses_is_not_used_by_others(server: Loopback, road: Road) -> None:
-    road.request("GET", server.url("/json", host="localhost"), rules=HERE)
+def test_a_connection_made_for_private_addresses_is_not_used_by_others(server: Loopback, client: HttpClient) -> None:
+    client.request("GET", server.url("/json", host="localhost"), rules=HERE)
 
     with pytest.raises(HostNotAllowed):
-        road.request("GET", server.url("/json", host="localhost"), rules=ANY)
+        client.request("GET", server.url("/json", host="localhost"), rules=ANY)
 
     assert len(server.seen) == 1
 
 
-def test_proxies_of_the_environment_are_not_used(server: Loopback, road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_not_used(
+    server: Loopback, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Loopback() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url())
 
-        assert road.request("GET", server.url("/json"), rules=HERE).status == 200
+        assert client.request("GET", server.url("/json"), rules=HERE).status == 200
         assert proxy.accepts == 0
 
 
-def test_the_next_address_is_tried_where_one_does_not_answer(server: Loopback, make_road: MakeRoad) -> None:
-    road = make_road(resolve=Names({"two.test": [["127.0.0.9", "127.0.0.1"]]}))
+def test_the_next_address_is_tried_where_one_does_not_answer(server: Loopback, make_client: MakeClient) -> None:
+    client = make_client(resolve=Names({"two.test": [["127.0.0.9", "127.0.0.1"]]}))
 
-    assert road.request("GET", server.url("/json", host="two.test"), rules=HERE).status == 200
+    assert client.request("GET", server.url("/json", host="two.test"), rules=HERE).status == 200
 
 
 @pytest.fixture
@@ -235,31 +243,31 @@ def secure() -> Iterator[Loopback]:
         yield running
 
 
-def test_host_header_sni_and_certificate_stay_on_the_name(secure: Loopback, make_road: MakeRoad) -> None:
+def test_host_header_sni_and_certificate_stay_on_the_name(secure: Loopback, make_client: MakeClient) -> None:
     trusting = ssl.create_default_context(cafile=str(DATA / "ca.pem"))
-    road = make_road(resolve=Names({"api.example.test": [["127.0.0.1"]]}), tls=trusting)
+    client = make_client(resolve=Names({"api.example.test": [["127.0.0.1"]]}), tls=trusting)
 
-    reply = road.request("GET", secure.url("/echo", host="api.example.test"), rules=HERE)
+    reply = client.request("GET", secure.url("/echo", host="api.example.test"), rules=HERE)
 
     assert reply.json()["headers"]["host"] == f"api.example.test:{secure.port}"
     assert secure.asked == ["api.example.test"]  # type: ignore[attr-defined]
 
 
-def test_a_certificate_for_another_name_is_refused(secure: Loopback, make_road: MakeRoad) -> None:
+def test_a_certificate_for_another_name_is_refused(secure: Loopback, make_client: MakeClient) -> None:
     trusting = ssl.create_default_context(cafile=str(DATA / "ca.pem"))
-    road = make_road(resolve=Names({"other.test": [["127.0.0.1"]]}), tls=trusting)
+    client = make_client(resolve=Names({"other.test": [["127.0.0.1"]]}), tls=trusting)
 
     with pytest.raises(ExecutionFailed, match=r"certificate of 'other\.test:\d+' is not valid"):
-        road.request("GET", secure.url("/json", host="other.test"), rules=HERE)
+        client.request("GET", secure.url("/json", host="other.test"), rules=HERE)
 
     assert secure.seen == []
     assert secure.accepts == 1  # and not tried again
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(secure: Loopback, make_road: MakeRoad) -> None:
-    road = make_road(resolve=Names({"api.example.test": [["127.0.0.1"]]}))
+def test_a_certificate_nobody_vouches_for_is_refused(secure: Loopback, make_client: MakeClient) -> None:
+    client = make_client(resolve=Names({"api.example.test": [["127.0.0.1"]]}))
 
     with pytest.raises(ExecutionFailed, match="certificate"):
-        road.request("GET", secure.url("/json", host="api.example.test"), rules=HERE)
+        client.request("GET", secure.url("/json", host="api.example.test"), rules=HERE)
 
     assert secure.seen == []

@@ -1,4 +1,4 @@
-"""When to try again, and after how long; and what a road makes of it."""
+"""When to try again, and after how long; and what a client makes of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import datetime
 import pytest
 
 from onetool_ipy.base.errors import CallFailure
-from onetool_ipy.net import Retry
-from onetool_ipy.net.rules import after_s
-from tests.net.conftest import HERE, MakeRoad
+from onetool_ipy.net.rules import Retry, after_s
+from tests.net.conftest import HERE, MakeClient
 from tests.net.loopback import Loopback
 
 NOW = datetime.datetime(2026, 5, 1, 12, 0, 0, tzinfo=datetime.UTC)
@@ -65,11 +64,11 @@ def test_the_wait_doubles_and_is_spread_by_chance(waits: Waits) -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("status", [503, 502, 504, 429, 408])
 def test_an_idempotent_method_is_tried_twice_more(
-    server: Loopback, make_road: MakeRoad, waits: Waits, method: str, status: int
+    server: Loopback, make_client: MakeClient, waits: Waits, method: str, status: int
 ) -> None:
-    road = make_road(retry=retry(waits))
+    client = make_client(retry=retry(waits))
 
-    reply = road.request(method, server.url(f"/flaky/x?times=2&status={status}"), rules=HERE)
+    reply = client.request(method, server.url(f"/flaky/x?times=2&status={status}"), rules=HERE)
 
     assert (reply.status, reply.attempts) == (200, 3)
     assert len(server.seen) == 3
@@ -77,57 +76,57 @@ def test_an_idempotent_method_is_tried_twice_more(
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_other_methods_are_sent_once(server: Loopback, make_road: MakeRoad, waits: Waits, method: str) -> None:
-    road = make_road(retry=retry(waits))
+def test_other_methods_are_sent_once(server: Loopback, make_client: MakeClient, waits: Waits, method: str) -> None:
+    client = make_client(retry=retry(waits))
 
-    reply = road.request(method, server.url("/flaky/x?times=1"), rules=HERE)
+    reply = client.request(method, server.url("/flaky/x?times=1"), rules=HERE)
 
     assert (reply.status, reply.attempts) == (503, 1)
     assert len(server.seen) == 1
     assert waits == []
 
 
-def test_after_the_third_try_the_answer_is_given(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
-    reply = make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9"), rules=HERE)
+def test_after_the_third_try_the_answer_is_given(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
+    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9"), rules=HERE)
 
     assert (reply.status, reply.body, reply.attempts) == (503, b"not yet", 3)
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 400, 401, 404, 500, 501])
-def test_other_statuses_are_answers(server: Loopback, make_road: MakeRoad, waits: Waits, status: int) -> None:
-    reply = make_road(retry=retry(waits)).request("GET", server.url(f"/status/{status}"), rules=HERE)
+def test_other_statuses_are_answers(server: Loopback, make_client: MakeClient, waits: Waits, status: int) -> None:
+    reply = make_client(retry=retry(waits)).request("GET", server.url(f"/status/{status}"), rules=HERE)
 
     assert (reply.status, reply.attempts) == (status, 1)
 
 
-def test_a_broken_connection_is_tried_again(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
-    reply = make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=2&status=0"), rules=HERE)
+def test_a_broken_connection_is_tried_again(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
+    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=2&status=0"), rules=HERE)
 
     assert (reply.body, reply.attempts) == (b"at last", 3)
 
 
-def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
+def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     with pytest.raises(CallFailure, match="broke") as caught:
-        make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
+        make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
 
     assert caught.value.details == {"attempts": 3}
     assert len(server.seen) == 3
 
 
 def test_a_broken_connection_is_said_at_once_where_no_time_is_left(
-    server: Loopback, make_road: MakeRoad, waits: Waits
+    server: Loopback, make_client: MakeClient, waits: Waits
 ) -> None:
     long = retry(waits, chance=1000)  # the first wait is of minutes
 
     with pytest.raises(CallFailure, match="broke") as caught:
-        make_road(retry=long).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
+        make_client(retry=long).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
 
     assert caught.value.details == {"attempts": 1}
     assert waits == []
 
 
-def test_retry_after_is_honoured(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
-    reply = make_road(retry=retry(waits)).request("GET", server.url("/flaky/x?times=1&after=2"), rules=HERE)
+def test_retry_after_is_honoured(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
+    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=1&after=2"), rules=HERE)
 
     assert reply.attempts == 2
     assert waits == [2.0]
@@ -135,17 +134,17 @@ def test_retry_after_is_honoured(server: Loopback, make_road: MakeRoad, waits: W
 
 @pytest.mark.parametrize("after", ["61", "1000000000", "9" * 400])
 def test_a_wait_beyond_the_deadline_is_not_begun(
-    server: Loopback, make_road: MakeRoad, waits: Waits, after: str
+    server: Loopback, make_client: MakeClient, waits: Waits, after: str
 ) -> None:
-    reply = make_road(retry=retry(waits)).request("GET", server.url(f"/status/429?after={after}"), rules=HERE)
+    reply = make_client(retry=retry(waits)).request("GET", server.url(f"/status/429?after={after}"), rules=HERE)
 
     assert (reply.status, reply.attempts) == (429, 1)
     assert waits == []
 
 
-def test_one_try_can_be_asked_for(server: Loopback, make_road: MakeRoad, waits: Waits) -> None:
+def test_one_try_can_be_asked_for(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     rules = HERE.replace(tries=1)
 
-    reply = make_road(retry=retry(waits)).request("GET", server.url("/flaky/x"), rules=rules)
+    reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x"), rules=rules)
 
     assert (reply.status, waits) == (503, [])

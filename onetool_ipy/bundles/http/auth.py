@@ -1,6 +1,6 @@
 """Who is asking: the headers and query pairs of each kind of auth, and the tokens of OAuth2 client credentials.
 
-A token is kept until it ends, in `Tokens`, by the credentials that it was got with; it is fetched over the same road,
+A token is kept until it ends, in `Tokens`, by the credentials that it was got with; it is fetched by the same client,
 by the same rules. Its request is made here and sent by the runner.
 """
 

@@ -35,7 +35,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import failure_of
 from onetool_ipy.core.tool import UncheckedCall
 from onetool_ipy.net.body import Reply
-from onetool_ipy.net.client import Road
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.errors import Mask, masked
 from onetool_ipy.net.rules import Rules
 from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
@@ -358,7 +358,7 @@ def compile_http(
     is_output_strict: bool = True,
     limits: Limits | None = None,
     name: str,
-    road: Road,
+    client: HttpClient,
     rules: Rules,
     secret: Secret,
     mask: Mask = str,
@@ -385,7 +385,7 @@ def compile_http(
             dict(output_schema) if isinstance(output_schema, Mapping) else output_schema, is_strict=is_output_strict
         ),
         limits=limits or Limits(),
-        road=road,
+        client=client,
         rules=rules,
         secret=secret,
         mask=mask,
@@ -428,7 +428,7 @@ class HttpRunner:
         defaults: Mapping[str, Any],
         output: Output,
         limits: Limits,
-        road: Road,
+        client: HttpClient,
         rules: Rules,
         secret: Secret,
         mask: Mask,
@@ -441,7 +441,7 @@ class HttpRunner:
         self._checker = checker
         self._defaults = defaults
         self._output = output
-        self._road = road
+        self._client = client
         self._rules = rules.replace(max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
         self._room = limits.max_request_bytes or MAX_REQUEST_BYTES
         self._secret = secret
@@ -494,7 +494,9 @@ class HttpRunner:
             while True:
                 out = send.out
                 send = course.send(
-                    self._road.request(out.method, out.url, rules=send.rules, headers=out.headers, content=out.content)
+                    self._client.request(
+                        out.method, out.url, rules=send.rules, headers=out.headers, content=out.content
+                    )
                 )
         except StopIteration as done:
             return done.value
@@ -506,7 +508,7 @@ class HttpRunner:
             send = next(course)
             while True:
                 out = send.out
-                reply = await self._road.arequest(
+                reply = await self._client.arequest(
                     out.method, out.url, rules=send.rules, headers=out.headers, content=out.content
                 )
                 send = course.send(reply)

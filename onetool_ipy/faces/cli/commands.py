@@ -164,7 +164,7 @@ def add_bundles(commands: Any) -> None:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from onetool_ipy.bundles.importing import import_openapi
+    from onetool_ipy.bundles.importing.openapi import import_openapi
     from onetool_ipy.config.edit import allow_host
     from onetool_ipy.faces import creation
     from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed

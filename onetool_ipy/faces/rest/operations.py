@@ -136,7 +136,7 @@ async def test(asked: RestRequest) -> RestResponse:
 
 async def import_openapi(asked: RestRequest) -> RestResponse:
     """Make a bundle of an OpenAPI document, given or fetched by the rules of `http`."""
-    from onetool_ipy.bundles import importing
+    from onetool_ipy.bundles.importing.openapi import import_openapi
 
     body = read(ImportBody, asked.body)
     source: bytes | str | dict[str, Any] = body.openapi
@@ -148,7 +148,7 @@ async def import_openapi(asked: RestRequest) -> RestResponse:
     def store() -> RestResponse:
         try:
             known = asked.box.config.secrets.names()
-            draft = importing.import_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
+            draft = import_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
         except InvalidRequest as exc:
             raise beneath(exc, "/openapi") from exc
         require_known(new_sendings(asked.box, draft.tools, made_up=None), body.confirm_secrets)

@@ -1,4 +1,4 @@
-"""Clients for language models, one small one per wire format, on the one HTTP road.
+"""Clients for language models, one small one per wire format, on the one HTTP client.
 
 A client does one thing: `complete(messages, tools)` sends a conversation and gives the model's `Turn`. It keeps
 nothing between two of them. With `on_text` the reply is streamed, and each piece of text is handed over in the thread
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onetool_ipy.config.settings import Models
     from onetool_ipy.llm.formats import OfferedTool
     from onetool_ipy.llm.messages import Message, Turn
-    from onetool_ipy.net import Road
+    from onetool_ipy.net.client import HttpClient
 
 __all__ = ["DEADLINE_S", "ModelClient", "OnText", "open_model"]
 
@@ -66,7 +66,12 @@ class ModelClient(Protocol):
 
 
 def open_model(
-    which: str | ModelClient | None, models: Models, *, secrets: Secrets, road: Road, background: Background
+    which: str | ModelClient | None,
+    models: Models,
+    *,
+    secrets: Secrets,
+    http_client: HttpClient,
+    background: Background,
 ) -> ModelClient:
     """The client for a configured model by name, or the default one; a client is given back as it is.
 
@@ -92,7 +97,7 @@ def open_model(
         raise UsageProblem(shown, hint=f"Configured: {listed}.")
     from onetool_ipy.llm.models.client import HttpModelClient
 
-    return HttpModelClient(chosen, secrets=secrets, road=road, background=background)
+    return HttpModelClient(chosen, secrets=secrets, http_client=http_client, background=background)
 
 
 _HOW_TO = """Write in onetool.yaml, then run ot.reload():

@@ -12,7 +12,7 @@ What a wire format must offer, and what all of them share: reading of JSON argum
 A `Wire` is pure: it writes a request's body and reads replies, and never sends anything. `Reading` takes the pieces of
 one reply, streamed or whole, and ends as a Turn.
 
-Client: sends a conversation over the road and reads the reply, whatever the wire format.
+Client: sends a conversation by HTTP and reads the reply, whatever the wire format.
 
 One async generator does it all: tries, deadline, pieces of text, the turn at its end. `complete` pulls it from a
 thread, piece by piece, so that `on_text` runs where the asking code runs; `acomplete` from a task. A try is made again
@@ -57,11 +57,13 @@ from onetool_ipy.llm.models.wire import (
     rules_for,
     words_of,
 )
-from onetool_ipy.net import Reply, Retry, Road
+from onetool_ipy.net.body import Reply
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.errors import Broken
+from onetool_ipy.net.rules import Retry
 
 if TYPE_CHECKING:
-    from onetool_ipy.net import Stream
+    from onetool_ipy.net.body import Stream
 
 __all__ = ["HttpModelClient", "default_url"]
 
@@ -87,7 +89,13 @@ class HttpModelClient:
     """A configured model that can be asked."""
 
     def __init__(
-        self, model: Model, *, secrets: Secrets, road: Road, background: Background, retry: Retry | None = None
+        self,
+        model: Model,
+        *,
+        secrets: Secrets,
+        http_client: HttpClient,
+        background: Background,
+        retry: Retry | None = None,
     ) -> None:
         make = _WIRES.get(model.provider)
         if make is None:
@@ -95,7 +103,7 @@ class HttpModelClient:
         self.model = model
         self._wire = make()
         self._secrets = secrets
-        self._road = road
+        self._http_client = http_client
         self._background = background
         self._retry = retry or Retry()
 
@@ -183,7 +191,7 @@ class HttpModelClient:
         if left_s <= 0:
             raise CallTimeout(f"No answer from the model '{self.name}' within {deadline_s:g} s.")
         url = self._wire.url(ask)
-        return self._road.stream(
+        return self._http_client.stream(
             "POST",
             url,
             rules=rules_for(url).replace(timeout_s=left_s),

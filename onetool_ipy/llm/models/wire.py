@@ -33,11 +33,11 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, TokenUsage, Turn
-from onetool_ipy.net import Reply
+from onetool_ipy.net.body import Reply
 from onetool_ipy.net.rules import is_passing
 
 if TYPE_CHECKING:
-    from onetool_ipy.net import Rules
+    from onetool_ipy.net.rules import Rules
 
 __all__ = [
     "ModelRequest",
@@ -77,8 +77,8 @@ def rules_for(url: str) -> Rules:
     """What holds for requests to a model: its own host and port, and no other. It may be a private one."""
     import httpx
 
-    from onetool_ipy.net import Hosts, Rules
-    from onetool_ipy.net.hosts import place_of
+    from onetool_ipy.net.hosts import Hosts, place_of
+    from onetool_ipy.net.rules import Rules
 
     try:
         place = place_of(httpx.URL(url))

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.masking import Secrets
-from onetool_ipy.bundles.http import HttpDefinition, HttpRunner, Limits, compile_http
-from onetool_ipy.net import Hosts, Road, Rules
-from tests.net.conftest import make_road, road, server
+from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
+from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.rules import Rules
+from tests.net.conftest import client, make_client, server
 
-__all__ = ["make_road", "road", "server"]
+__all__ = ["client", "make_client", "server"]
 
 Make = Callable[..., HttpRunner]
 
@@ -37,7 +40,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def make(road: Road, clock: Clock) -> Make:
+def make(client: HttpClient, clock: Clock) -> Make:
     """`make({request: ...} or steps, args={name: schema}, required=[...], secrets={...}, ...) -> HttpRunner`"""
 
     def made(
@@ -49,7 +52,7 @@ def make(road: Road, clock: Clock) -> Make:
         output: Any = None,
         limits: dict[str, Any] | None = None,
         hosts: tuple[str, ...] = ("127.0.0.1",),
-        on: Road | None = None,
+        on: HttpClient | None = None,
         schema: dict[str, Any] | None = None,
         **rules: Any,
     ) -> HttpRunner:
@@ -61,7 +64,7 @@ def make(road: Road, clock: Clock) -> Make:
             output_schema=output,
             limits=Limits.model_validate(limits or {}),
             name="api.tool",
-            road=on or road,
+            client=on or client,
             rules=Rules(**{"hosts": Hosts(hosts), "allow_private": True, "timeout_s": 60, **rules}),
             secret=kept.get,
             mask=kept.mask,

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput, MissingSecret
-from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.bundles.http.definition import HttpDefinition
 from tests.bundles.http.conftest import Clock, Make
 from tests.harness.stub import Asked, Stub
 from tests.net.loopback import Loopback

@@ -23,9 +23,10 @@ from onetool_ipy.base.errors import (
     RateLimited,
     TooLarge,
 )
-from onetool_ipy.net import Retry, Road, Rules
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.rules import Retry, Rules
 from tests.bundles.http.conftest import Clock, Make
-from tests.net.conftest import MakeRoad
+from tests.net.conftest import MakeClient
 from tests.net.loopback import Loopback
 
 SECRET = "s3cret-value-77"
@@ -79,12 +80,12 @@ def test_a_body_is_read_by_its_type_or_as_the_tool_says(
 
 
 @pytest.mark.parametrize("body", ["{oops", "NaN", "[" * 100_000])
-def test_bad_json_is_invalid_output(make: Make, make_road: MakeRoad, body: str) -> None:
+def test_bad_json_is_invalid_output(make: Make, make_client: MakeClient, body: str) -> None:
     kind = {"content-type": "application/json"}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body.encode(), headers=kind))
 
     with pytest.raises(InvalidOutput, match="says it is JSON"):
-        make(get("http://127.0.0.1/"), on=make_road(transport=transport)).run({})
+        make(get("http://127.0.0.1/"), on=make_client(transport=transport)).run({})
 
 
 @pytest.mark.parametrize(
@@ -215,8 +216,8 @@ def test_a_step_cannot_use_a_later_one_or_itself(make: Make) -> None:
         make({"steps": [get("http://127.0.0.1/"), get("http://127.0.0.1/")]}, args={"step1": ANY})
 
 
-class Noting(Road):
-    """A road that notes how much time each request has."""
+class Noting(HttpClient):
+    """A client that notes how much time each request has."""
 
     def __init__(self) -> None:
         super().__init__(Background(), Workers())
@@ -228,25 +229,25 @@ class Noting(Road):
 
 
 def test_one_deadline_holds_for_all_steps(server: Loopback, make: Make) -> None:
-    road = Noting()
+    client = Noting()
     steps = [get(server.url("/json"))] * 3
 
-    make({"steps": steps}, timeout_s=60, on=road).run({})
+    make({"steps": steps}, timeout_s=60, on=client).run({})
 
-    assert 60 >= road.limits[0] > road.limits[1] > road.limits[2], "each has what the earlier ones left"
+    assert 60 >= client.limits[0] > client.limits[1] > client.limits[2], "each has what the earlier ones left"
     with pytest.raises(CallTimeout) as caught:
         make({"steps": [*steps, get(server.url("/drip"))]}, timeout_s=0.5).run({})
     assert caught.value.status == 504
 
 
 def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(server: Loopback, make: Make) -> None:
-    road = Noting()
+    client = Noting()
     request = {"urlTemplate": server.url("/hang"), "timeoutMs": 200}
 
     with pytest.raises(CallTimeout, match=r"within 0\.2 s|within 0\.19"):
-        make({"request": request}, timeout_s=60, on=road).run({})
+        make({"request": request}, timeout_s=60, on=client).run({})
 
-    assert road.limits[0] <= 0.2
+    assert client.limits[0] <= 0.2
 
 
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
@@ -325,14 +326,14 @@ def test_a_refused_call_takes_no_permit(server: Loopback, make: Make) -> None:
 
 @pytest.mark.spec("002/Invocation/HTTP retries with back-off")
 def test_idempotent_requests_are_tried_three_times_with_growing_waits(
-    server: Loopback, make: Make, make_road: MakeRoad
+    server: Loopback, make: Make, make_client: MakeClient
 ) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    on = make_road(retry=Retry(sleep=sleep, chance=lambda: 1.0))
+    on = make_client(retry=Retry(sleep=sleep, chance=lambda: 1.0))
     notes: list[Any] = []
 
     assert make(get(server.url("/flaky/a?times=2")), on=on).run({}, notes.append) == "at last"

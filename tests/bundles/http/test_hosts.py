@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
-from onetool_ipy.net import Road
+from onetool_ipy.net.client import HttpClient
 from tests.bundles.http.conftest import Make
-from tests.net.conftest import MakeRoad
+from tests.net.conftest import MakeClient
 from tests.net.loopback import Loopback
 
 
@@ -25,15 +25,15 @@ def dialled() -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-def closed(make_road: MakeRoad, dialled: list[tuple[str, int]]) -> Callable[..., Road]:
-    """A road that notes whom it would connect to, and connects to no one."""
+def closed(make_client: MakeClient, dialled: list[tuple[str, int]]) -> Callable[..., HttpClient]:
+    """A client that notes whom it would connect to, and connects to no one."""
 
-    def made(resolve: Callable[[str, int], list[str]] | None = None) -> Road:
+    def made(resolve: Callable[[str, int], list[str]] | None = None) -> HttpClient:
         async def dial(address: str, port: int, timeout: float | None) -> Any:
             dialled.append((address, port))
             raise Dialled
 
-        return make_road(dial=dial, resolve=resolve or (lambda host, port: ["93.184.216.34"]))
+        return make_client(dial=dial, resolve=resolve or (lambda host, port: ["93.184.216.34"]))
 
     return made
 
@@ -58,7 +58,7 @@ def get(url: str) -> dict[str, Any]:
     ],
 )
 def test_a_host_that_is_not_listed_is_never_dialled(
-    make: Make, closed: Callable[..., Road], dialled: list[Any], url: str
+    make: Make, closed: Callable[..., HttpClient], dialled: list[Any], url: str
 ) -> None:
     runner = make(get(url), hosts=("a.test:80", "*.c.test"), on=closed(), allow_private=False)
 
@@ -68,7 +68,9 @@ def test_a_host_that_is_not_listed_is_never_dialled(
     assert dialled == []
 
 
-def test_a_listed_host_is_dialled_at_its_address(make: Make, closed: Callable[..., Road], dialled: list[Any]) -> None:
+def test_a_listed_host_is_dialled_at_its_address(
+    make: Make, closed: Callable[..., HttpClient], dialled: list[Any]
+) -> None:
     for url in ("http://a.test/", "http://A.TEST./x", "http://deep.c.test/"):
         with pytest.raises(ExecutionFailed):
             make(get(url), hosts=("a.test:80", "*.c.test"), on=closed(), allow_private=False, tries=1).run({})
@@ -107,7 +109,7 @@ def test_an_empty_list_allows_nothing(server: Loopback, make: Make) -> None:
     ],
 )
 def test_a_private_address_is_refused_in_every_spelling(
-    server: Loopback, make: Make, closed: Callable[..., Road], dialled: list[Any], host: str
+    server: Loopback, make: Make, closed: Callable[..., HttpClient], dialled: list[Any], host: str
 ) -> None:
     can_be_listed = host.startswith("[") or (host.count(".") == 3 and not host.startswith("01"))
     listed = (host,) if can_be_listed else ("*.test",)
@@ -131,7 +133,7 @@ def test_a_private_address_is_refused_in_every_spelling(
     ],
 )
 def test_a_name_that_leads_to_a_private_address_is_refused(
-    make: Make, closed: Callable[..., Road], dialled: list[Any], addresses: list[str]
+    make: Make, closed: Callable[..., HttpClient], dialled: list[Any], addresses: list[str]
 ) -> None:
     on = closed(lambda host, port: addresses)
 
@@ -141,7 +143,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused(
 
 
 def test_a_name_that_changes_its_address_gains_nothing(
-    make: Make, closed: Callable[..., Road], dialled: list[Any]
+    make: Make, closed: Callable[..., HttpClient], dialled: list[Any]
 ) -> None:
     answers: Iterator[list[str]] = iter([["93.184.216.34"], ["127.0.0.1"], ["127.0.0.1"]])
     runner = make(
@@ -217,11 +219,11 @@ def test_a_step_and_a_token_are_held_to_the_same_hosts(server: Loopback, make: M
     ],
 )
 def test_a_private_address_is_reached_where_it_is_named_with_its_port(
-    make: Make, make_road: MakeRoad, server: Loopback, host: str, listed: str, said: str
+    make: Make, make_client: MakeClient, server: Loopback, host: str, listed: str, said: str
 ) -> None:
-    road = make_road(resolve=lambda name, port: ["127.0.0.1"])
+    client = make_client(resolve=lambda name, port: ["127.0.0.1"])
     runner = make(
-        get(server.url("/json", host=host)), hosts=(listed.format(port=server.port),), on=road, allow_private=False
+        get(server.url("/json", host=host)), hosts=(listed.format(port=server.port),), on=client, allow_private=False
     )
 
     if said:

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, MissingSecret, TooLarge
-from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.bundles.http.definition import HttpDefinition
 from tests.bundles.http.conftest import Make
-from tests.net.conftest import MakeRoad
+from tests.net.conftest import MakeClient
 from tests.net.loopback import Loopback
 
 TEXT = {"type": "string"}
@@ -462,7 +462,7 @@ def test_a_file_that_is_none_is_refused(server: Loopback, make: Make, value: Any
     assert server.accepts == 0
 
 
-def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_road: MakeRoad) -> None:
+def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client: MakeClient) -> None:
     """Odd values in every place of a request: each is sent to the one host there is, or refused in our words."""
     chance = random.Random(11)
     seen: list[httpx.Request] = []
@@ -484,7 +484,7 @@ def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_road: 
         definition,
         args=dict.fromkeys("pqhb", ANY),
         hosts=("good.test:8080",),
-        on=make_road(transport=httpx.MockTransport(answer)),
+        on=make_client(transport=httpx.MockTransport(answer)),
     )
     texts = [
         "",

@@ -14,11 +14,13 @@ import pytest
 
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.http import HttpDefinition, compile_http
-from onetool_ipy.bundles.importing import import_curl
-from onetool_ipy.bundles.importing.curl import is_secret
+from onetool_ipy.bundles.http.definition import HttpDefinition
+from onetool_ipy.bundles.http.runner import compile_http
+from onetool_ipy.bundles.importing.curl import import_curl, is_secret
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.net import Hosts, Road, Rules
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.rules import Rules
 from tests.harness.patience import HANG_S
 from tests.harness.stub import Asked, Stub
 from tests.harness.surroundings import ROOT
@@ -31,15 +33,15 @@ def stub() -> Iterator[Stub]:
 
 
 @pytest.fixture(scope="module")
-def road() -> Iterator[Road]:
+def client() -> Iterator[HttpClient]:
     background, workers = Background(), Workers()
-    road = Road(background, workers)
-    yield road
-    for part in (workers, background, road):
+    client = HttpClient(background, workers)
+    yield client
+    for part in (workers, background, client):
         part.close()
 
 
-def call(stub: Stub, road: Road, command: str, args: dict[str, Any] | None = None, **secrets: str) -> Asked:
+def call(stub: Stub, client: HttpClient, command: str, args: dict[str, Any] | None = None, **secrets: str) -> Asked:
     """What the tool of a command sends."""
     draft = import_curl(command)
     tool = read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
@@ -48,7 +50,7 @@ def call(stub: Stub, road: Road, command: str, args: dict[str, Any] | None = Non
         HttpDefinition.model_validate(tool.http.wire()),
         arg_schema=draft.tool["argSchema"],
         name="api.tool",
-        road=road,
+        client=client,
         rules=Rules(hosts=Hosts(draft.hosts), allow_private=True),
         secret={**draft.secrets, **secrets}.get,
         clock=lambda: datetime.datetime.now(datetime.UTC),
@@ -85,7 +87,7 @@ KNOWN: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "curl_r
 
 
 @pytest.mark.parametrize("rest", SAME)
-def test_the_tool_sends_what_curl_sends(stub: Stub, road: Road, rest: str) -> None:
+def test_the_tool_sends_what_curl_sends(stub: Stub, client: HttpClient, rest: str) -> None:
     """What curl sends is kept in a file; where curl is installed, it is asked again."""
     command = "curl " + rest.replace("U", stub.url()[:-1], 1)
     wanted = Asked(**{**KNOWN[rest], "body": KNOWN[rest]["body"].encode()})
@@ -94,7 +96,7 @@ def test_the_tool_sends_what_curl_sends(stub: Stub, road: Road, rest: str) -> No
         asked = stub.asked[-1]
         assert (asked.method, asked.target, asked.body) == (wanted.method, wanted.target, wanted.body)
 
-    found = call(stub, road, command)
+    found = call(stub, client, command)
 
     assert found.method == wanted.method
     assert found.path == wanted.path
@@ -131,7 +133,7 @@ def test_what_may_change_is_an_argument_with_its_default() -> None:
     }
 
 
-def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, road: Road) -> None:
+def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, client: HttpClient) -> None:
     command = (
         f'curl "{stub.url()}r/{{owner}}/<the repo>/$ID?q={{term}}&id=$ID" -H "Authorization: Bearer $MY_TOKEN" '
         f'-H "X-Org: o-${{ORG}}" -d "{{\\"name\\": \\"$NAME\\", \\"n\\": $COUNT, \\"api_key\\": \\"$K_KEY\\"}}"'
@@ -142,7 +144,7 @@ def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, road: R
     assert draft.missing == ["MY_TOKEN", "ORG", "K_KEY"]
     assert draft.secrets == {}
     args = {"owner": "a/b", "the repo": "r", "id": "7", "term": "x", "name": "n", "count": "3"}
-    found = call(stub, road, command, args, MY_TOKEN="t-1", ORG="o", K_KEY="k")
+    found = call(stub, client, command, args, MY_TOKEN="t-1", ORG="o", K_KEY="k")
     assert found.target == "/r/a%2Fb/r/7?q=x&id=7"
     assert found.headers["authorization"] == "Bearer t-1"
     assert found.headers["x-org"] == "o-o"
@@ -202,10 +204,10 @@ def test_other_names_are_no_credentials(name: str) -> None:
     assert not is_secret(name)
 
 
-def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, road: Road) -> None:
+def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, client: HttpClient) -> None:
     command = f"curl {stub.url()}up -F 'photo=@cat.png;type=image/png' -F name=Tom"
 
-    found = call(stub, road, command, {"photo": {"base64": "/9j/AA==", "filename": 'c"at.png', "mime": "image/png"}})
+    found = call(stub, client, command, {"photo": {"base64": "/9j/AA==", "filename": 'c"at.png', "mime": "image/png"}})
 
     assert found.headers["content-type"].startswith("multipart/form-data; boundary=")
     assert b'name="photo"; filename="c%22at.png"\r\nContent-Type: image/png\r\n\r\n\xff\xd8\xff\x00\r\n' in found.body

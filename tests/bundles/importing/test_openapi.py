@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.http import HttpDefinition
+from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.template import holes_in
-from onetool_ipy.bundles.importing import Draft, import_openapi
+from onetool_ipy.bundles.importing.openapi import Draft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.schema.check import Checker
 from tests.bundles.importing.test_real_documents import text_of

@@ -16,10 +16,13 @@ import yaml
 
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidArgs, InvalidOutput
-from onetool_ipy.bundles.http import HttpDefinition, HttpRunner, compile_http
-from onetool_ipy.bundles.importing import Draft, import_openapi
+from onetool_ipy.bundles.http.definition import HttpDefinition
+from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
+from onetool_ipy.bundles.importing.openapi import Draft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.net import Hosts, Road, Rules
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.rules import Rules
 from onetool_ipy.schema.sample import samples
 from tests.bundles.importing.judge import Judge
 from tests.harness.stub import Asked, Stub
@@ -77,11 +80,11 @@ def drafts() -> dict[str, Draft]:
 
 
 @pytest.fixture(scope="module")
-def road() -> Iterator[Road]:
+def client() -> Iterator[HttpClient]:
     background, workers = Background(), Workers()
-    road = Road(background, workers)
-    yield road
-    for part in (workers, background, road):
+    client = HttpClient(background, workers)
+    yield client
+    for part in (workers, background, client):
         part.close()
 
 
@@ -97,10 +100,10 @@ def judges() -> dict[str, Judge]:
 class Desk:
     """A stub server that judges, and the tools of a document pointed at it."""
 
-    def __init__(self, judge: Judge, draft: Draft, road: Road) -> None:
+    def __init__(self, judge: Judge, draft: Draft, client: HttpClient) -> None:
         self._judge = judge
         self._tools = {tool["slug"]: tool for tool in draft.tools}
-        self._road = road
+        self._client = client
         self._value: Any = None
         self.faults: list[str] = []
         self.stub = Stub(self._answer)
@@ -121,7 +124,7 @@ class Desk:
             arg_schema=tool["argSchema"],
             output_schema=output,
             name=slug,
-            road=self._road,
+            client=self._client,
             rules=Rules(hosts=Hosts(["127.0.0.1"]), allow_private=True, timeout_s=10),
             secret=lambda name: f"secret-{name}",
             clock=lambda: datetime.datetime.now(datetime.UTC),
@@ -169,9 +172,9 @@ def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, Draft])
 
 @pytest.mark.parametrize(("name", "slug"), [(name, slug) for name, five in FIVE.items() for slug in five])
 def test_five_tools_send_what_the_document_asks_for(
-    drafts: dict[str, Draft], judges: dict[str, Judge], road: Road, name: str, slug: str
+    drafts: dict[str, Draft], judges: dict[str, Judge], client: HttpClient, name: str, slug: str
 ) -> None:
-    desk = Desk(judges[name], drafts[name], road)
+    desk = Desk(judges[name], drafts[name], client)
 
     with desk.stub:
         desk.runner(slug).run(FIVE[name][slug])
@@ -184,10 +187,10 @@ def test_five_tools_send_what_the_document_asks_for(
     ("name", "nth"), [("github.json", 12), ("star-trek.json", 8), ("readme.json", 1), ("galaxy.yaml", 1)]
 )
 def test_tools_with_every_argument_send_what_the_document_asks_for(
-    drafts: dict[str, Draft], judges: dict[str, Judge], road: Road, name: str, nth: int
+    drafts: dict[str, Draft], judges: dict[str, Judge], client: HttpClient, name: str, nth: int
 ) -> None:
     """A sample that does not fit its own schema (a pattern, a choice) is passed over; most do."""
-    desk = Desk(judges[name], drafts[name], road)
+    desk = Desk(judges[name], drafts[name], client)
     sent = tried = 0
 
     with desk.stub:

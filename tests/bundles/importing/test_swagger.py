@@ -14,7 +14,7 @@ import yaml
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.importing import import_openapi
+from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.faces import creation
 from tests.core.support import Project
 from tests.net.loopback import Loopback, Seen

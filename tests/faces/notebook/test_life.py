@@ -131,7 +131,7 @@ def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
 
 
 def test_a_fork_while_others_build_does_not_hang_the_child(kernel: Kernel) -> None:
-    """Whatever lock another thread holds at the fork (registry, parts, pack files, road), the child's is free."""
+    """Whatever lock another thread holds at the fork (registry, parts, pack files, client), the child's is free."""
     file = write_pack(kernel.cwd)
     kernel.execute("%load_ext onetool_ipy")
     kernel.execute(TOOLS + FORK)
@@ -142,7 +142,7 @@ def busy():
     while not stop.is_set():
         n += 1
         open({str(file)!r}, "a").write(f"\\n# {{n}}\\n")
-        box.registry.refresh(); box.registry.rebuild(); box.call("shop.price", {{"item": "x"}}); box.road
+        box.registry.refresh(); box.registry.rebuild(); box.call("shop.price", {{"item": "x"}}); box.http_client
         box.reload() if n % 5 == 0 else None
 threads = [threading.Thread(target=busy, daemon=True) for _ in range(3)]
 for thread in threads: thread.start()

@@ -31,7 +31,7 @@ from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.importing import CurlDraft
+    from onetool_ipy.bundles.importing.curl import CurlDraft
     from onetool_ipy.bundles.model import Bundle, Tool
 
 __all__ = ["BundleCommands", "Consent", "NewHttp", "answered"]
@@ -150,7 +150,7 @@ class NewHttp:
         return {"new": self._new}
 
     def _new(self, rest: str, cell: str | None) -> Page:
-        from onetool_ipy.bundles.importing import import_curl
+        from onetool_ipy.bundles.importing.curl import import_curl
 
         asked = _Asked(rest, cell)
         asked.fill(self._names)
@@ -434,7 +434,7 @@ class BundleCommands:
         return page(self._box, [f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}."])
 
     def _import(self, rest: str) -> Page:
-        from onetool_ipy.bundles.importing import import_openapi
+        from onetool_ipy.bundles.importing.openapi import import_openapi
 
         asked = read_options(
             rest, {"--bundle": "text", "--allow-host": "switch", "--server": "text", "--secret-host": "text"}

@@ -1,4 +1,4 @@
-"""The road against a real server: replies, limits, redirects, failures, from every kind of caller."""
+"""The client against a real server: replies, limits, redirects, failures, from every kind of caller."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -24,10 +25,12 @@ from onetool_ipy.base.errors import (
     InvalidOutput,
     TooLarge,
 )
-from onetool_ipy.net import Hosts, Road, Rules
+from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.rules import Rules
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
-from tests.net.conftest import HERE, MakeRoad
+from tests.net.conftest import HERE, MakeClient
 from tests.net.loopback import Loopback
 
 SECRET = "tok-4f9a7c21d0"
@@ -37,15 +40,15 @@ def mask(text: str) -> str:
     return text.replace(SECRET, "***")
 
 
-def test_a_reply_is_given_whatever_its_status(server: Loopback, road: Road) -> None:
-    reply = road.request("GET", server.url("/status/404?body=nothing+here"), rules=HERE)
+def test_a_reply_is_given_whatever_its_status(server: Loopback, client: HttpClient) -> None:
+    reply = client.request("GET", server.url("/status/404?body=nothing+here"), rules=HERE)
 
     assert (reply.status, reply.text, reply.mime, reply.attempts) == (404, "nothing here", "text/plain", 1)
     assert reply.url == server.url("/status/404?body=nothing+here")
 
 
-def test_json_is_sent_and_read(server: Loopback, road: Road) -> None:
-    reply = road.request(
+def test_json_is_sent_and_read(server: Loopback, client: HttpClient) -> None:
+    reply = client.request(
         "POST", server.url("/echo?a=1"), params={"b": "x y&z"}, json={"k": [1, None]}, headers={"X-A": "é"}, rules=HERE
     )
 
@@ -60,8 +63,8 @@ def test_json_is_sent_and_read(server: Loopback, road: Road) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gzip", "deflate", "raw", "two"])
-def test_packed_replies_are_unpacked(server: Loopback, road: Road, kind: str) -> None:
-    assert road.request("GET", server.url(f"/packed/{kind}"), rules=HERE).body == b"packed text " * 1000
+def test_packed_replies_are_unpacked(server: Loopback, client: HttpClient, kind: str) -> None:
+    assert client.request("GET", server.url(f"/packed/{kind}"), rules=HERE).body == b"packed text " * 1000
 
 
 @pytest.mark.parametrize(
@@ -72,39 +75,41 @@ def test_packed_replies_are_unpacked(server: Loopback, road: Road, kind: str) ->
         ("text/json", "﻿{}", {}),
     ],
 )
-def test_what_says_it_is_json_is_parsed(server: Loopback, road: Road, kind: str, body: str, value: object) -> None:
-    reply = road.request("GET", server.url("/typed"), params={"kind": kind, "body": body}, rules=HERE)
+def test_what_says_it_is_json_is_parsed(
+    server: Loopback, client: HttpClient, kind: str, body: str, value: object
+) -> None:
+    reply = client.request("GET", server.url("/typed"), params={"kind": kind, "body": body}, rules=HERE)
 
     assert reply.is_json
     assert reply.json() == value
 
 
 @pytest.mark.parametrize("body", ["{oops", "", "NaN", "[" * 200_000, "1" * 5000])
-def test_broken_json_is_invalid_output(server: Loopback, make_road: MakeRoad, body: str) -> None:
+def test_broken_json_is_invalid_output(server: Loopback, make_client: MakeClient, body: str) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body.encode()))
 
     with pytest.raises(InvalidOutput, match="says it is JSON"):
-        make_road(transport=transport).request("GET", "http://a.test/", rules=HERE).json()
+        make_client(transport=transport).request("GET", "http://a.test/", rules=HERE).json()
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "hex", "no-such"])
-def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_road: MakeRoad, charset: str) -> None:
+def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClient, charset: str) -> None:
     body = ("ü" * 50 + "-" + "a" * 2_000_000).encode()  # punycode takes minutes for so much
     headers = {"Content-Type": f"text/plain; charset={charset}"}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body, headers=headers))
 
-    reply = make_road(transport=transport).request("GET", "http://a.test/", rules=HERE)
+    reply = make_client(transport=transport).request("GET", "http://a.test/", rules=HERE)
 
     assert reply.text == body.decode()
 
 
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
-def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, road: Road, path: str) -> None:
+def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, client: HttpClient, path: str) -> None:
     with pytest.raises(CallTimeout, match=r"^No whole answer from .* within 0\.4 s"):
-        road.request("GET", server.url(path), rules=HERE.replace(timeout_s=0.4))
+        client.request("GET", server.url(path), rules=HERE.replace(timeout_s=0.4))
 
 
-def test_the_deadline_counts_the_look_up_of_a_name(make_road: MakeRoad) -> None:
+def test_the_deadline_counts_the_look_up_of_a_name(make_client: MakeClient) -> None:
     asked, ended = threading.Event(), threading.Event()
 
     def stuck(host: str, port: int) -> list[str]:
@@ -112,31 +117,33 @@ def test_the_deadline_counts_the_look_up_of_a_name(make_road: MakeRoad) -> None:
         ended.wait()
         return []
 
-    road = make_road(resolve=stuck)
+    client = make_client(resolve=stuck)
     try:
         while not asked.is_set():  # on a machine that stands still, its time may end before the look-up begins
             with pytest.raises(CallTimeout):
-                road.request("GET", "http://slow.test/", rules=HERE.replace(timeout_s=0.3))
+                client.request("GET", "http://slow.test/", rules=HERE.replace(timeout_s=0.3))
     finally:
         ended.set()
 
 
-def test_a_connection_that_was_given_up_is_closed(server: Loopback, road: Road) -> None:
+def test_a_connection_that_was_given_up_is_closed(server: Loopback, client: HttpClient) -> None:
     while not server.begun.is_set():
         with pytest.raises(CallTimeout):
-            road.request("GET", server.url("/drip"), rules=HERE.replace(timeout_s=0.3))
+            client.request("GET", server.url("/drip"), rules=HERE.replace(timeout_s=0.3))
 
     assert server.hung_up.wait(HANG_S)
 
 
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=200"])
-def test_a_body_that_is_too_large_ends_at_once_and_costs_little(server: Loopback, road: Road, path: str) -> None:
-    road.request("GET", server.url("/json"), rules=HERE)
+def test_a_body_that_is_too_large_ends_at_once_and_costs_little(
+    server: Loopback, client: HttpClient, path: str
+) -> None:
+    client.request("GET", server.url("/json"), rules=HERE)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(TooLarge):
-        road.request("GET", server.url(path), rules=HERE.replace(timeout_s=60))
+        client.request("GET", server.url(path), rules=HERE.replace(timeout_s=60))
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
@@ -144,26 +151,26 @@ def test_a_body_that_is_too_large_ends_at_once_and_costs_little(server: Loopback
 @pytest.mark.parametrize(
     ("path", "words"), [("/cut", "broke"), ("/cut-gzip", "cut off"), ("/packed/br", "'br'"), ("/packed/damaged", "dam")]
 )
-def test_a_body_that_is_not_whole_is_an_error(server: Loopback, road: Road, path: str, words: str) -> None:
+def test_a_body_that_is_not_whole_is_an_error(server: Loopback, client: HttpClient, path: str, words: str) -> None:
     with pytest.raises(ExecutionFailed, match=words):
-        road.request("GET", server.url(path), rules=HERE.replace(tries=1))
+        client.request("GET", server.url(path), rules=HERE.replace(tries=1))
 
 
-def test_a_port_where_nobody_listens_is_an_error(road: Road) -> None:
+def test_a_port_where_nobody_listens_is_an_error(client: HttpClient) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
 
         with pytest.raises(ExecutionFailed, match=r"Cannot connect to '127\.0\.0\.1:\d+': Connection refused"):
-            road.request("GET", url, rules=HERE.replace(tries=1))
+            client.request("GET", url, rules=HERE.replace(tries=1))
 
 
-def test_a_name_without_an_address_is_an_error(make_road: MakeRoad) -> None:
+def test_a_name_without_an_address_is_an_error(make_client: MakeClient) -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise OSError(-2, "Name or service not known")
 
     with pytest.raises(ExecutionFailed, match="Name or service not known"):
-        make_road(resolve=unknown).request("GET", "http://no.test/", rules=HERE.replace(tries=1))
+        make_client(resolve=unknown).request("GET", "http://no.test/", rules=HERE.replace(tries=1))
 
 
 @pytest.mark.parametrize(
@@ -178,15 +185,15 @@ def test_a_name_without_an_address_is_an_error(make_road: MakeRoad) -> None:
         ("GET", "http://a.test/", {"X-A": 5}),
     ],
 )
-def test_a_request_that_cannot_be_written_is_invalid(road: Road, method: str, url: str, headers: dict) -> None:
+def test_a_request_that_cannot_be_written_is_invalid(client: HttpClient, method: str, url: str, headers: dict) -> None:
     with pytest.raises(InvalidArgs):
-        road.request(method, url, headers=headers, rules=HERE)
+        client.request(method, url, headers=headers, rules=HERE)
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://a.test:x/", "http://①.test/", "http://a\x00b/", "no url"])
-def test_a_url_that_is_none_is_an_error(road: Road, url: str) -> None:
+def test_a_url_that_is_none_is_an_error(client: HttpClient, url: str) -> None:
     with pytest.raises(CallFailure):
-        road.request("GET", url, rules=HERE)
+        client.request("GET", url, rules=HERE)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +201,11 @@ def test_a_url_that_is_none_is_an_error(road: Road, url: str) -> None:
     [(301, "GET", "GET"), (302, "POST", "GET"), (303, "PUT", "GET"), (307, "POST", "POST"), (308, "PUT", "PUT")],
 )
 def test_redirects_are_followed_as_browsers_do(
-    server: Loopback, road: Road, status: int, method: str, then: str
+    server: Loopback, client: HttpClient, status: int, method: str, then: str
 ) -> None:
     url = server.url(f"/redirect?status={status}&to=/echo")
 
-    reply = road.request(method, url, content=None if method == "GET" else b"data", headers={"X-A": "1"}, rules=HERE)
+    reply = client.request(method, url, content=None if method == "GET" else b"data", headers={"X-A": "1"}, rules=HERE)
 
     seen = reply.json()
     assert reply.url == server.url("/echo")
@@ -207,42 +214,42 @@ def test_redirects_are_followed_as_browsers_do(
     assert ("content-length" in seen["headers"]) is (then != "GET")
 
 
-def test_a_redirect_loop_ends(server: Loopback, road: Road) -> None:
+def test_a_redirect_loop_ends(server: Loopback, client: HttpClient) -> None:
     with pytest.raises(ExecutionFailed, match="More than 10 redirects"):
-        road.request("GET", server.url("/loop"), rules=HERE)
+        client.request("GET", server.url("/loop"), rules=HERE)
 
     assert len(server.seen) == 11
 
 
-def test_redirects_may_be_left_alone(server: Loopback, road: Road) -> None:
-    reply = road.request("GET", server.url("/loop"), rules=HERE.replace(max_redirects=0))
+def test_redirects_may_be_left_alone(server: Loopback, client: HttpClient) -> None:
+    reply = client.request("GET", server.url("/loop"), rules=HERE.replace(max_redirects=0))
 
     assert (reply.status, reply.headers["location"]) == (302, "/loop")
 
 
-def test_another_host_gets_none_of_the_headers(server: Loopback, road: Road) -> None:
+def test_another_host_gets_none_of_the_headers(server: Loopback, client: HttpClient) -> None:
     with Loopback() as other:
         url = server.url(f"/redirect?to={other.url('/echo')}")
         headers = {"Authorization": "Bearer x", "X-Api-Key": "k", "Cookie": "c=1", "Accept": "text/x"}
 
-        seen = road.request("GET", url, headers=headers, rules=HERE).json()["headers"]
+        seen = client.request("GET", url, headers=headers, rules=HERE).json()["headers"]
 
     assert {"authorization", "x-api-key", "cookie"} & seen.keys() == set()
     assert seen["accept"] == "text/x"
     assert seen["host"] == f"127.0.0.1:{other.port}"
 
 
-def test_another_host_never_gets_the_body(server: Loopback, road: Road) -> None:
+def test_another_host_never_gets_the_body(server: Loopback, client: HttpClient) -> None:
     with Loopback() as other, pytest.raises(HostNotAllowed, match="body"):
-        road.request("POST", server.url(f"/redirect?status=307&to={other.url('/echo')}"), content=b"x", rules=HERE)
+        client.request("POST", server.url(f"/redirect?status=307&to={other.url('/echo')}"), content=b"x", rules=HERE)
 
     assert other.accepts == 0
 
 
 @pytest.mark.parametrize("to", ["http://[::1", "ftp://a.test/", "http://u:p@a.test/", "javascript:alert(1)"])
-def test_a_redirect_to_nowhere_is_an_error(server: Loopback, road: Road, to: str) -> None:
+def test_a_redirect_to_nowhere_is_an_error(server: Loopback, client: HttpClient, to: str) -> None:
     with pytest.raises(CallFailure):
-        road.request("GET", server.url("/redirect"), params={"to": to}, rules=HERE)
+        client.request("GET", server.url("/redirect"), params={"to": to}, rules=HERE)
 
 
 @pytest.mark.parametrize(
@@ -256,13 +263,13 @@ def test_a_redirect_to_nowhere_is_an_error(server: Loopback, road: Road, to: str
         f"ftp://{SECRET}/",
     ],
 )
-def test_no_secret_stands_in_an_error_or_behind_it(make_road: MakeRoad, url: str) -> None:
+def test_no_secret_stands_in_an_error_or_behind_it(make_client: MakeClient, url: str) -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise OSError(-2, f"no {host}")
 
-    road = make_road(mask=mask, resolve=unknown)
+    client = make_client(mask=mask, resolve=unknown)
     with pytest.raises(CallFailure) as caught:
-        road.request("GET", url, rules=HERE.replace(tries=1))
+        client.request("GET", url, rules=HERE.replace(tries=1))
 
     fault = caught.value
     assert SECRET not in repr(fault) + fault.message + fault.hint + str(fault.details)
@@ -270,23 +277,23 @@ def test_no_secret_stands_in_an_error_or_behind_it(make_road: MakeRoad, url: str
     assert fault.__context__ is None
 
 
-def test_connections_are_kept_and_shared(server: Loopback, road: Road) -> None:
+def test_connections_are_kept_and_shared(server: Loopback, client: HttpClient) -> None:
     for _ in range(5):
-        road.request("GET", server.url("/json"), rules=HERE)
+        client.request("GET", server.url("/json"), rules=HERE)
 
     assert (server.accepts, len(server.seen)) == (1, 5)
 
 
-def test_many_threads_share_a_small_pool(server: Loopback, road: Road) -> None:
+def test_many_threads_share_a_small_pool(server: Loopback, client: HttpClient) -> None:
     rules = HERE.replace(timeout_s=60)
     with ThreadPoolExecutor(64) as threads:
-        replies = list(threads.map(lambda i: road.request("GET", server.url(f"/json/{i}"), rules=rules), range(200)))
+        replies = list(threads.map(lambda i: client.request("GET", server.url(f"/json/{i}"), rules=rules), range(200)))
 
     assert [reply.json()["path"] for reply in replies] == [f"/json/{i}" for i in range(200)]
     assert server.accepts <= 20
 
 
-async def test_async_callers_of_any_loop_do_not_block_it(server: Loopback, road: Road) -> None:
+async def test_async_callers_of_any_loop_do_not_block_it(server: Loopback, client: HttpClient) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -296,15 +303,15 @@ async def test_async_callers_of_any_loop_do_not_block_it(server: Loopback, road:
             await asyncio.sleep(0.01)
 
     ticking = asyncio.create_task(tick())
-    replies = await asyncio.gather(*(road.arequest("GET", server.url("/lines"), rules=HERE) for _ in range(5)))
+    replies = await asyncio.gather(*(client.arequest("GET", server.url("/lines"), rules=HERE) for _ in range(5)))
     ticking.cancel()
 
     assert [reply.status for reply in replies] == [200] * 5
     assert ticks > 3
 
 
-async def test_cancelling_an_async_caller_closes_its_connection(server: Loopback, road: Road) -> None:
-    asking = asyncio.create_task(road.arequest("GET", server.url("/drip"), rules=HERE.replace(timeout_s=HANG_S)))
+async def test_cancelling_an_async_caller_closes_its_connection(server: Loopback, client: HttpClient) -> None:
+    asking = asyncio.create_task(client.arequest("GET", server.url("/drip"), rules=HERE.replace(timeout_s=HANG_S)))
     assert await asyncio.to_thread(server.begun.wait, HANG_S)
 
     asking.cancel()
@@ -314,19 +321,21 @@ async def test_cancelling_an_async_caller_closes_its_connection(server: Loopback
     assert await asyncio.to_thread(server.hung_up.wait, HANG_S)
 
 
-def test_async_and_sync_callers_on_the_background_loop_itself_are_served(server: Loopback, make_road: MakeRoad) -> None:
+def test_async_and_sync_callers_on_the_background_loop_itself_are_served(
+    server: Loopback, make_client: MakeClient
+) -> None:
     from onetool_ipy.base.background import Background, Workers
 
     background, workers = Background(), Workers()
-    road = Road(background, workers)
+    client = HttpClient(background, workers)
 
     async def both() -> list[int]:
-        awaited = await road.arequest("GET", server.url("/json"), rules=HERE)
-        blocking = road.request("GET", server.url("/json"), rules=HERE)
+        awaited = await client.arequest("GET", server.url("/json"), rules=HERE)
+        blocking = client.request("GET", server.url("/json"), rules=HERE)
         return [awaited.status, blocking.status]
 
     assert background.run(both) == [200, 200]
-    road.close()
+    client.close()
     background.close()
 
 
@@ -336,10 +345,11 @@ def test_stop_gives_control_back(server: Loopback) -> None:
         "import sys\n"
         "from onetool_ipy.base.background import Background\n"
         "from onetool_ipy.base.background import Workers\n"
-        "from onetool_ipy.net import Road, Rules\n"
-        "road = Road(Background(), Workers())\n"
+        "from onetool_ipy.net.client import HttpClient\n"
+        "from onetool_ipy.net.rules import Rules\n"
+        "client = HttpClient(Background(), Workers())\n"
         "try:\n"
-        "    road.request('GET', sys.argv[1], rules=Rules(allow_private=True, timeout_s=600))\n"
+        "    client.request('GET', sys.argv[1], rules=Rules(allow_private=True, timeout_s=600))\n"
         "except KeyboardInterrupt:\n"
         "    print('stopped', flush=True)\n"
     )
@@ -352,60 +362,64 @@ def test_stop_gives_control_back(server: Loopback) -> None:
     assert out == b"stopped\n", "the request has no end of its own"
 
 
-def test_a_transport_of_ones_own_stands_for_the_network(make_road: MakeRoad) -> None:
+def test_a_transport_of_ones_own_stands_for_the_network(make_client: MakeClient) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"url": str(request.url), "body": request.content.decode()})
 
-    road = make_road(transport=httpx.MockTransport(answer), resolve=lambda host, port: pytest.fail("looked up"))
+    client = make_client(transport=httpx.MockTransport(answer), resolve=lambda host, port: pytest.fail("looked up"))
 
-    reply = road.request("POST", "https://api.example.com/x", json=1, rules=Rules(hosts=Hosts(["api.example.com"])))
+    reply = client.request("POST", "https://api.example.com/x", json=1, rules=Rules(hosts=Hosts(["api.example.com"])))
 
     assert reply.json() == {"url": "https://api.example.com/x", "body": "1"}
 
 
-def test_the_rules_hold_with_a_transport_of_ones_own(make_road: MakeRoad) -> None:
+def test_the_rules_hold_with_a_transport_of_ones_own(make_client: MakeClient) -> None:
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(str(request.url))
         return httpx.Response(302, headers={"location": "http://127.0.0.1/"})
 
-    road = make_road(transport=httpx.MockTransport(answer))
+    client = make_client(transport=httpx.MockTransport(answer))
     rules = Rules(hosts=Hosts(["api.example.com", "127.0.0.1"]))
     for url in ("https://evil.test/", "http://127.0.0.1/", "https://api.example.com/"):
         with pytest.raises(HostNotAllowed):
-            road.request("GET", url, rules=rules)
+            client.request("GET", url, rules=rules)
 
     assert asked == ["https://api.example.com/"]
 
 
-def test_a_sync_transport_of_ones_own_works_too(make_road: MakeRoad) -> None:
+def test_a_sync_transport_of_ones_own_works_too(make_client: MakeClient) -> None:
     class Sync(httpx.BaseTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             return httpx.Response(200, stream=httpx.ByteStream(b"from " + request.url.host.encode()))
 
-    reply = make_road(transport=Sync()).request("GET", "http://api.test/", rules=Rules())
+    reply = make_client(transport=Sync()).request("GET", "http://api.test/", rules=Rules())
 
     assert reply.body == b"from api.test"
 
 
-def test_nothing_is_loaded_before_something_is_sent() -> None:
+def test_nothing_is_loaded_before_something_is_sent(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "import onetool_ipy.net, onetool_ipy.sdk\n"
-        "from onetool_ipy.net import Road, Rules, Hosts\n"
+        "from onetool_ipy import open_toolbox\n"
         "from onetool_ipy.sdk import safe_request, batch_execute, check_deps\n"
+        "box = open_toolbox(env={'HOME': sys.argv[1]})\n"
+        "box.call('time.now')\n"
         "print([m for m in ('httpx', 'httpcore', 'anyio', 'pandas', 'distributed') if m in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert done.stdout.strip() == "[]"
 
 
-def test_closing_twice_and_going_on_is_fine(server: Loopback, road: Road) -> None:
-    road.request("GET", server.url("/json"), rules=HERE)
-    road.close()
-    road.close()
+def test_closing_twice_and_going_on_is_fine(server: Loopback, client: HttpClient) -> None:
+    client.request("GET", server.url("/json"), rules=HERE)
+    client.close()
+    client.close()
 
-    assert road.request("GET", server.url("/json"), rules=HERE).status == 200
+    assert client.request("GET", server.url("/json"), rules=HERE).status == 200
