@@ -210,7 +210,7 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         expect(panel.locator(".otx-tool").first).to_be_visible()
         expect(notebook.page.locator(".onetool-Status")).to_be_hidden()
         expect(panel).to_contain_text(
-            f"The kernel has onetool_ipy {onetool_ipy.__version__}, the server 0.0.1: restart the one that was updated."
+            f"The kernel has onetool_ipy {onetool_ipy.__version__}, the server has 0.0.1. Restart the one that was updated."
         )
         look_in_palette(notebook.page, "Tools panel")
         expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()
