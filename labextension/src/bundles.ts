@@ -36,7 +36,7 @@ export class BundlesView {
     const projectBar = h(
       'div.otx-bar.onetool-Bundles-bar',
       null,
-      h('span.otx-quiet.onetool-Bundles-project', { title: this.project || 'The folder of the server' }, `Project: ${project}`),
+      h('span.otx-muted.onetool-Bundles-project', { title: this.project || 'The folder of the server' }, `Project: ${project}`),
       h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Refresh', 'aria-label': 'Refresh' }, '↻')
     );
     this.element = h('div.onetool-Bundles', null, bar, projectBar, this._notice, this._editor, this._list);
@@ -92,7 +92,7 @@ export class BundlesView {
       }
     };
     const toggle = h(
-      'button.otx-toggle',
+      'button.otx-expand',
       { type: 'button', 'aria-expanded': String(known !== null), onclick: open },
       h('strong', null, bundle.slug),
       bundle.isBuiltIn ? [' ', h('span.otx-chip', null, 'built in')] : null,
@@ -103,13 +103,13 @@ export class BundlesView {
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
       h('div.onetool-Bundle-head', null, toggle, this._switch(`Bundle ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
-      bundle.description ? h('div.otx-quiet', null, bundle.description) : null,
+      bundle.description ? h('div.otx-muted', null, bundle.description) : null,
       tools
     );
   }
 
   private _fillTools(bundle: IBundle, box: HTMLElement, tools: ITool[] | null): void {
-    fill(box, tools?.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-quiet', null, 'No tools yet.'));
+    fill(box, tools?.length ? tools.map(tool => this._tool(bundle, tool)) : h('p.otx-muted', null, 'No tools yet.'));
   }
 
   private _tool(bundle: IBundle, tool: ITool): HTMLElement {
@@ -123,7 +123,7 @@ export class BundlesView {
         'div.otx-tool-text',
         null,
         h('div.otx-tool-name', null, `${tool.slug} `, h('span.otx-chip', null, tool.version)),
-        h('div.otx-tool-said', { title: tool.description }, tool.available ? `${tool.description}${calls}` : (tool.reason ?? 'not available'))
+        h('div.otx-tool-summary', { title: tool.description }, tool.available ? `${tool.description}${calls}` : (tool.reason ?? 'not available'))
       ),
       tool.type === 'http' && tool.http?.request ? h('button.otx-small', { type: 'button', 'aria-label': `Edit ${tool.slug} ${tool.version}`, onclick: edit }, 'Edit') : null,
       this._switch(`${tool.slug} ${tool.version}`, tool.isEnabled, isOn => this.rest.switchTool(tool, isOn)),
@@ -174,7 +174,7 @@ export class BundlesView {
   }
 
   private _openImport(): void {
-    const status: HTMLElement = h('div.otx-quiet', { role: 'status' });
+    const status: HTMLElement = h('div.otx-muted', { role: 'status' });
     const form = createForm(IMPORT_SCHEMA, { onSubmit: () => void run(), onChange: () => form.showErrors([]) });
     const run = async (): Promise<void> => {
       const { document = '', bundle = '' } = form.value() as Record<string, string>;

@@ -140,7 +140,7 @@ export class HttpToolForm {
       const { request, response, result } = await this.rest.test(draft, this._argForm?.value() ?? {});
       const part = (title: string, value: unknown) => (value === undefined || value === null ? null : [h('h4', null, title), h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2))]);
       const isOk = result?.ok !== false;
-      fill(this._tested, h(isOk ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-bad', { role: 'status' }, isOk ? 'ok' : 'failed'), part('Request', request), part('Response', response), part('Result', result));
+      fill(this._tested, h(isOk ? 'span.otx-chip.otx-ok' : 'span.otx-chip.otx-failed', { role: 'status' }, isOk ? 'ok' : 'failed'), part('Request', request), part('Response', response), part('Result', result));
     } catch (error) {
       fill(this._tested);
       this._showRefusal(error as Error, given);

@@ -226,8 +226,8 @@ export class ToolsPanel extends Widget {
     const hadFocus = this._boxes.problems.contains(document.activeElement);
     fill(
       this._boxes.problems,
-      !report ? h('p.otx-quiet', null, 'Problems with the tools appear here once onetool_ipy is loaded in a kernel.') : null,
-      report && !count ? h('p.otx-quiet', null, 'No problems found.') : null,
+      !report ? h('p.otx-muted', null, 'Problems with the tools appear here once onetool_ipy is loaded in a kernel.') : null,
+      report && !count ? h('p.otx-muted', null, 'No problems found.') : null,
       (report?.problems ?? []).map(problem =>
         h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
       ),
@@ -236,9 +236,9 @@ export class ToolsPanel extends Widget {
         h(
           'div.onetool-Server',
           null,
-          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-bad' : 'span.otx-chip', null, state),
+          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, state),
           h('strong', null, name),
-          h('span.otx-quiet', null, reason || (state === 'not started' ? 'starts with its first call' : ''))
+          h('span.otx-muted', null, reason || (state === 'not started' ? 'starts with its first call' : ''))
         )
       ),
       report ? refresh : null
@@ -252,7 +252,7 @@ export class ToolsPanel extends Widget {
     if (this._view !== 'bundles') {
       return;
     }
-    const element = this._current?.bundles.element ?? h('p.otx-quiet', null, 'Open a notebook to see the bundles of its project.');
+    const element = this._current?.bundles.element ?? h('p.otx-muted', null, 'Open a notebook to see the bundles of its project.');
     if (this._boxes.bundles.firstChild !== element && (this._current || !this._boxes.bundles.firstChild)) {
       fill(this._boxes.bundles, element);
     }

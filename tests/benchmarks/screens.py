@@ -40,7 +40,7 @@ def lines(n: int) -> str:
 """
 _TYPE = """async queries => {
   const search = document.querySelector('.jp-Cell .otx-search');
-  const list = document.querySelector('.jp-Cell .otx-left .otx-window');
+  const list = document.querySelector('.jp-Cell .otx-left .otx-virtual-list');
   const settled = () => new Promise(resolve => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = resolve;
@@ -64,8 +64,8 @@ _TYPE = """async queries => {
   return Object.values(best);
 }"""
 _PAGE = """async count => {
-  const place = document.querySelector('.otx-alone [aria-label="Go to line"]');
-  const body = document.querySelector('.otx-alone .otx-window-body');
+  const place = document.querySelector('.otx-standalone [aria-label="Go to line"]');
+  const body = document.querySelector('.otx-standalone .otx-virtual-list-body');
   const times = [];
   for (let at = 0; at < count; at++) {
     const wanted = 900001 - at * 20011;
@@ -115,7 +115,7 @@ def _pages(notebook: Notebook) -> list[dict[str, Any]]:
     note("  pages of a million lines ...")
     notebook.execute("many = %tool nb.lines n=1000000")
     notebook.execute("many.view()")
-    notebook.page.locator(".otx-alone .otx-line").first.wait_for()
+    notebook.page.locator(".otx-standalone .otx-line").first.wait_for()
     times = [ms / 1000 for ms in notebook.page.evaluate(_PAGE, 40)]
     middle, slow = median(times), quantiles(times, n=20)[-1]
     return [

@@ -128,7 +128,7 @@ def test_several_calls_run_at_once_and_all_results_arrive(browser: Locator, scre
     field(browser, "text").fill("meanwhile")
     press_run(browser)
     expect(browser.locator(".otx-viewer")).to_contain_text("said meanwhile")
-    others = browser.get_by_role("group", name="Other calls").locator(".otx-run-line")
+    others = browser.get_by_role("group", name="Other calls").locator(".otx-call-line")
     expect(others).to_have_count(2)
 
     screens.notebook.execute(GO_ON)
@@ -190,7 +190,7 @@ def test_history_favourites_and_stored_results(browser: Locator) -> None:
     expect(browser.locator(".otx-viewer")).to_contain_text("5,000 lines")
 
     browser.get_by_role("tab", name="History").click()
-    past = browser.locator(".otx-past", has_text="for later").first
+    past = browser.locator(".otx-history-row", has_text="for later").first
     past.get_by_role("button", name="Run nb.quick again").click()
     past.get_by_role("alertdialog").get_by_role("button", name="Run again").click()
     expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
@@ -329,4 +329,4 @@ def test_a_restart_of_the_kernel_is_said(browser: Locator, screens: Screens) -> 
 
     expect(browser.get_by_role("alert").first).to_contain_text("The kernel was restarted")
     find(browser, "quick").click()
-    expect(browser.locator(".otx-detail")).to_contain_text("The kernel was restarted")
+    expect(browser.locator(".otx-tool-page")).to_contain_text("The kernel was restarted")

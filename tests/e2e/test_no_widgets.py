@@ -26,7 +26,7 @@ def test_a_lab_without_the_widget_manager_names_the_missing_package(
         notebook = lab.open_notebook(["%load_ext onetool_ipy\not.browser()"])
         notebook.run_cell(0)
         expect(notebook.output(0)).to_contain_text("Tool browser:")
-        expect(notebook.output(0).locator(".otx-lack")).to_be_visible()
+        expect(notebook.output(0).locator(".otx-missing-widgets")).to_be_visible()
         expect(notebook.output(0)).to_contain_text("pip install jupyterlab_widgets")
     finally:
         lab.close()

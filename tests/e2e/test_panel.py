@@ -102,7 +102,7 @@ def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
     panel = load(notebook)
     panel.get_by_label("Search tools").fill("echo")
     panel.get_by_label("Search tools").press("Enter")
-    message = panel.locator(".otx-detail .otx-form textarea, .otx-detail .otx-form input").first
+    message = panel.locator(".otx-tool-page .otx-form textarea, .otx-tool-page .otx-form input").first
     expect(message).to_be_focused()
     message.fill("hello there")
 
@@ -122,7 +122,7 @@ def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
     call = "%tool fs.read_file path="
     wait_for_cells(notebook, ['%tool tools.echo message="hello there"', call, sources(notebook)[0]])
     panel.get_by_role("tab", name="History").click()
-    expect(panel.locator(".otx-past").first).to_contain_text("tools.echo")
+    expect(panel.locator(".otx-history-row").first).to_contain_text("tools.echo")
 
 
 def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
@@ -140,7 +140,7 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     expect(panel).to_contain_text(BUSY)
     panel.locator(".otx-tool").first.click()
     expect(panel.locator(".otx-title h3")).to_have_text("nb.twice")  # answered while the cell runs
-    panel.locator(".otx-detail .otx-form input").first.fill("21")
+    panel.locator(".otx-tool-page .otx-form input").first.fill("21")
     panel.get_by_role("button", name="Run", exact=True).click()
     expect(panel.locator(".otx-result")).to_contain_text("42")
     expect(panel).to_contain_text(BUSY)

@@ -57,7 +57,7 @@ def wrong(form: Locator, name: str) -> str:
     own = form.locator(".otx-field").filter(has=form.page.locator(f".otx-name:text-is('{name}')")).first
     said = own.locator(":scope > .otx-error")
     expect(said).to_be_visible()
-    marked = own.locator("[aria-invalid=true], .otx-wrong").first
+    marked = own.locator("[aria-invalid=true], .otx-invalid").first
     described = str(marked.get_attribute("aria-describedby")).split()
     texts = [form.page.locator(f"[id='{each}']").inner_text() for each in described]
     assert said.inner_text() in texts

@@ -156,10 +156,10 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
         found += serious(page)
         tab(panel, "Tools")
         panel.get_by_label("Search tools").fill("evil")
-        expect(panel.locator(".otx-tool-said").first).to_contain_text("<img src=x")
+        expect(panel.locator(".otx-tool-summary").first).to_contain_text("<img src=x")
         found += serious(page)
         panel.locator(".otx-tool").first.click()
-        expect(panel.locator(".otx-words")).to_contain_text("<script>")
+        expect(panel.locator(".otx-tool-docs")).to_contain_text("<script>")
         found += serious(page)
         panel.get_by_role("button", name="All tools").click()
         tab(panel, "Bundles")
@@ -170,7 +170,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
         form.locator("input").nth(3).fill(EVIL)
         form.get_by_role("button", name="Save").click()
         expect(form.locator(".otx-field .otx-error").first).to_contain_text("holds '<'")
-        toggle = panel.locator(".onetool-Bundle .otx-toggle[aria-expanded=false]").first
+        toggle = panel.locator(".onetool-Bundle .otx-expand[aria-expanded=false]").first
         toggle.click()
         expect(panel.locator(".onetool-Tool").last).to_be_visible()
         found += serious(page)
@@ -210,7 +210,8 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         expect(panel.locator(".otx-tool").first).to_be_visible()
         expect(notebook.page.locator(".onetool-Status")).to_be_hidden()
         expect(panel).to_contain_text(
-            f"The kernel has onetool_ipy {onetool_ipy.__version__}, the server has 0.0.1. Restart the one that was updated."
+            f"The kernel has onetool_ipy {onetool_ipy.__version__}, the server has 0.0.1. "
+            "Restart the one that was updated."
         )
         look_in_palette(notebook.page, "Tools panel")
         expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()

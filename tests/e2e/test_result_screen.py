@@ -54,7 +54,7 @@ def test_a_million_lines_are_paged_and_searched(screens: Screens) -> None:
     expect(count).to_have_text("no match")
     search.fill("([")
     expect(count).not_to_have_text("…")
-    expect(viewer.locator(".otx-window")).to_be_visible()
+    expect(viewer.locator(".otx-virtual-list")).to_be_visible()
 
     viewer.get_by_label("Lines of the result").focus()
     screens.page.keyboard.press("End")

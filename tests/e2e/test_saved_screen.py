@@ -147,7 +147,7 @@ def test_sixty_hostile_names_and_descriptions_are_text(hostile: tuple[Screens, L
         search.press("Enter")
         heading = browser.get_by_role("heading", level=3)
         expect(heading).to_contain_text(f"z{number:02}.")
-    assert HOSTILE[59] in str(browser.locator(".otx-words").text_content())
+    assert HOSTILE[59] in str(browser.locator(".otx-tool-docs").text_content())
     assert hits(screens) == [None, []]
 
 
@@ -166,7 +166,7 @@ def test_hostile_results_columns_and_errors_are_text(hostile: tuple[Screens, Loc
     press_run(browser)
     expect(browser.locator(".otx-failure")).to_contain_text(HOSTILE[3])
     browser.get_by_role("tab", name="History").click()
-    expect(browser.locator(".otx-past").first).to_contain_text("z99.fail")
+    expect(browser.locator(".otx-history-row").first).to_contain_text("z99.fail")
     usage = screens.open("ot.usage('day')")
     expect(usage.get_by_role("table")).to_contain_text("z00.")
 

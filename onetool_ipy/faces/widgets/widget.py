@@ -75,7 +75,7 @@ _MOST_LINES = 20
 _COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
 _HINT = "Run this cell to use it. If it still is a picture then, anywidget is missing where JupyterLab runs."
 _ALONE = (
-    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-lack))"
+    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets))"
     "{display:none}</style>"
 )
 """The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
@@ -139,7 +139,7 @@ def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> 
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _LACKING = html.marked_note(
-    "otx-lack",
+    "otx-missing-widgets",
     "This page cannot show widgets. In JupyterLab: the environment that it runs in lacks the package "
     "jupyterlab_widgets. Install it there (pip install jupyterlab_widgets anywidget) and reload the page.",
 )

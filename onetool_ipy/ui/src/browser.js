@@ -63,13 +63,13 @@ class ToolBrowser {
       const text = isSmall && kind === 'tools' ? 'All' : title;
       return h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => this.selectView(kind) }, text);
     })));
-    this.none = show(h('div.otx-none'), false);
+    this.none = show(h('div.otx-no-matches'), false);
     const back = h('button.otx-small.otx-back', { type: 'button', onclick: () => this.back() }, '‹ All tools');
     this.intro = h(
-      'div.otx-empty',
+      'div.otx-intro',
       null,
       h('p', null, 'Type a few letters, choose a tool, fill in its form, press Run.'),
-      h('p.otx-quiet', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more')
+      h('p.otx-muted', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more')
     );
     const right = h('div.otx-right', null, back, this.intro, show(this.page.element, false));
     const left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.side, this.calls.element);
@@ -96,7 +96,7 @@ class ToolBrowser {
     this.source = h('select.otx-input', { 'aria-label': 'Source', onchange: () => this.setFilters({ source: this.source.value }) });
     this.tag = h('select.otx-input', { 'aria-label': 'Tag', onchange: () => this.setFilters({ tag: this.tag.value }) });
     this.packSelect = h('select.otx-input.otx-pack-select', { 'aria-label': 'Pack', onchange: () => this.setFilters({ pack: this.packSelect.value }) });
-    this.count = h('span.otx-quiet.otx-total', { role: 'status' });
+    this.count = h('span.otx-muted.otx-total', { role: 'status' });
     const keys = h('button.otx-small', { type: 'button', 'aria-label': 'Keys', title: 'Keys', onclick: () => this.toggleKeys() }, '?');
     this.head = h('div.otx-head', null, this.search, this.packSelect, this.source, this.tag, this.count, keys);
   }
@@ -161,7 +161,7 @@ class ToolBrowser {
       isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
       { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
       h('span', null, label),
-      h('span.otx-quiet', null, number(count))
+      h('span.otx-muted', null, number(count))
     );
     fill(
       this.packs,
@@ -180,7 +180,7 @@ class ToolBrowser {
 
   onSearchInput() {
     if (this.view !== 'tools') this.selectView('tools');
-    this.element.classList.remove('otx-opened');
+    this.element.classList.remove('otx-page-open');
     return this.refresh();
   }
 
@@ -224,11 +224,11 @@ class ToolBrowser {
   showPage() {
     show(this.intro, false);
     show(this.page.element, true);
-    this.element.classList.add('otx-opened');
+    this.element.classList.add('otx-page-open');
   }
 
   back() {
-    this.element.classList.remove('otx-opened');
+    this.element.classList.remove('otx-page-open');
     this.search.focus();
   }
 
@@ -275,7 +275,7 @@ class ToolBrowser {
   async drawSide(kind, draw, emptyText) {
     try {
       const { items } = await this.transport.request(kind);
-      if (this.view === kind) fill(this.side, items.length ? items.map(draw) : h('p.otx-quiet', null, emptyText));
+      if (this.view === kind) fill(this.side, items.length ? items.map(draw) : h('p.otx-muted', null, emptyText));
     } catch (error) {
       fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
     }
@@ -298,17 +298,17 @@ class ToolBrowser {
     const button = (text, label, onclick) => h('button.otx-small', { type: 'button', 'aria-label': label, onclick }, text);
     const rerunButton = row.args ? button('Rerun', `Run ${row.tool} again`, row.readOnly ? rerun : ask) : null;
     const confirm = show(h(
-      'div.otx-sure',
+      'div.otx-confirm',
       { role: 'alertdialog', 'aria-label': `Run ${row.tool} again?` },
       h('span', null, `${row.tool} may change something. Run it again?`),
       button('Cancel', null, cancel),
       button('Run again', null, rerun)
     ), false);
     return h(
-      'div.otx-past',
+      'div.otx-history-row',
       null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-said', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
-      row.args ? button('Edit', `Edit the call of ${row.tool}`, () => this.open(row.tool, row.args)) : h('span.otx-quiet', { title: 'The log has its arguments masked or cut' }, 'masked'),
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-summary', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
+      row.args ? button('Edit', `Edit the call of ${row.tool}`, () => this.open(row.tool, row.args)) : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
       rerunButton,
       confirm
     );
@@ -324,9 +324,9 @@ class ToolBrowser {
       }
     };
     return h(
-      'div.otx-past',
+      'div.otx-history-row',
       null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-said', null, `${row.when} · ${row.said}`)),
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-summary', null, `${row.when} · ${row.said}`)),
       h('button.otx-small', { type: 'button', 'aria-label': `Open the result of ${row.tool}`, onclick: open }, 'Open')
     );
   }
@@ -393,7 +393,7 @@ class ToolBrowser {
 
   onClosed(reason) {
     this.showNotice(reason);
-    this.element.classList.add('otx-lost');
+    this.element.classList.add('otx-disconnected');
     this.calls.failRunning();
   }
 
@@ -478,7 +478,7 @@ class ToolList {
     return h(
       at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
       { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },
-      h('div.otx-tool-text', null, name, h('div.otx-tool-said', null, item.summary)),
+      h('div.otx-tool-text', null, name, h('div.otx-tool-summary', null, item.summary)),
       star
     );
   }

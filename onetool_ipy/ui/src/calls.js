@@ -9,7 +9,7 @@ const MAX_FINISHED = 5;
 export class Calls {
   constructor(transport, { onChange, onOpen }) {
     Object.assign(this, { transport, onChange, onOpen, all: [], earlyEvents: [], shown: null });
-    this.element = show(h('div.otx-runs', { role: 'group', 'aria-label': 'Other calls' }), false);
+    this.element = show(h('div.otx-calls', { role: 'group', 'aria-label': 'Other calls' }), false);
     this.stopListening = transport.on('job', event => this.onEvent(event));
     this.timer = setInterval(() => this.updateProgress(), 200);
   }
@@ -96,12 +96,12 @@ export class Calls {
     if (call.line && call.lineResult === call.result) return call.line;
     call.lineResult = call.result;
     const chip = outcomeChip(call.result ? outcomeOf(call.result) : 'runs');
-    call.progressElement = h('span.otx-quiet.otx-run-words', null, call.result ? '' : progressText(call));
-    const open = h('button.otx-small.otx-run-open', { type: 'button', title: 'Show this call', onclick: () => this.onOpen(call) }, call.tool);
+    call.progressElement = h('span.otx-muted.otx-call-progress', null, call.result ? '' : progressText(call));
+    const open = h('button.otx-small.otx-call-open', { type: 'button', title: 'Show this call', onclick: () => this.onOpen(call) }, call.tool);
     const button = call.result
       ? h('button.otx-small', { type: 'button', title: 'Dismiss', 'aria-label': `Dismiss the call of ${call.tool}`, onclick: () => this.dismiss(call) }, '×')
       : h('button.otx-small', { type: 'button', 'aria-label': `Cancel the call of ${call.tool}`, onclick: () => this.cancel(call) }, 'Cancel');
-    call.line = h('div.otx-run-line', null, chip, open, call.progressElement, button);
+    call.line = h('div.otx-call-line', null, chip, open, call.progressElement, button);
     return call.line;
   }
 

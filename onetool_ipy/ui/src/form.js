@@ -22,8 +22,8 @@ export function createForm(parameters, { onChange = () => {}, onSubmit = () => {
     fields.filter(field => field.isRequired).map(field => field.element),
     optional.length > 0 && optional.length < fields.length ? h('div.otx-divider', null, 'Optional') : null,
     optional.map(field => field.element),
-    fields.length === 0 ? h('p.otx-quiet', null, 'This tool takes no arguments.') : null,
-    fields.length ? h('p.otx-quiet.otx-tip', null, 'Any field accepts a notebook variable: ', h('code', null, '=name')) : null
+    fields.length === 0 ? h('p.otx-muted', null, 'This tool takes no arguments.') : null,
+    fields.length ? h('p.otx-muted.otx-tip', null, 'Any field accepts a notebook variable: ', h('code', null, '=name')) : null
   );
   suggestVariables(element, variables);
   element.addEventListener('submit', event => {
@@ -57,8 +57,8 @@ export function createForm(parameters, { onChange = () => {}, onSubmit = () => {
     },
     /** Focus the first invalid field. */
     focusError() {
-      const first = [...element.querySelectorAll('[aria-invalid="true"], .otx-wrong, .otx-error')].find(each => !each.closest('[hidden]'));
-      const target = first?.matches('.otx-wrong') ? first.querySelector('input, select, textarea, button') : first;
+      const first = [...element.querySelectorAll('[aria-invalid="true"], .otx-invalid, .otx-error')].find(each => !each.closest('[hidden]'));
+      const target = first?.matches('.otx-invalid') ? first.querySelector('input, select, textarea, button') : first;
       target?.focus();
       target?.scrollIntoView?.({ block: 'nearest' });
     }
@@ -163,7 +163,7 @@ class VariableInput {
     Object.assign(this, { isOn: false, onToggle });
     this.input = h('input.otx-input', { type: 'text', placeholder: '=name', 'aria-label': `${name}, a notebook variable`, 'aria-describedby': describedBy, spellcheck: 'false', oninput: changed });
     this.element = show(h('div', null, this.input), false);
-    this.toggle = h('button.otx-equals', { type: 'button', title: 'Use a notebook variable', 'aria-label': `${name}: use a notebook variable`, 'aria-pressed': 'false', onclick: () => {
+    this.toggle = h('button.otx-variable-toggle', { type: 'button', title: 'Use a notebook variable', 'aria-label': `${name}: use a notebook variable`, 'aria-pressed': 'false', onclick: () => {
       this.setOn(!this.isOn);
       if (this.isOn) this.input.focus();
       changed();
@@ -208,7 +208,7 @@ class CompositeEditor {
   }
 
   markInvalid(isInvalid) {
-    this.element.classList.toggle('otx-wrong', isInvalid);
+    this.element.classList.toggle('otx-invalid', isInvalid);
   }
 }
 
@@ -258,7 +258,7 @@ class ListEditor extends CompositeEditor {
     this.body.replaceChildren();
     this.unlisted = Array.isArray(value) && value.length ? EMPTY : value;
     if (Array.isArray(value)) for (const each of value) this.append(false, each);
-    else if (value !== EMPTY) this.body.append(h('div.otx-quiet', null, textOf(value)));
+    else if (value !== EMPTY) this.body.append(h('div.otx-muted', null, textOf(value)));
   }
 
   showErrors(errors, unshown) {
@@ -485,7 +485,7 @@ class BooleanEditor extends ChoiceEditor {
 class NullEditor {
   constructor() {
     this.id = uniqueId('field');
-    this.element = h('span.otx-quiet', { id: this.id }, 'null');
+    this.element = h('span.otx-muted', { id: this.id }, 'null');
   }
 
   value() {

@@ -26,5 +26,5 @@ export function outcomeOf({ ok, error }) {
 }
 
 export function outcomeChip(outcome) {
-  return h({ ok: 'span.otx-chip.otx-ok', failed: 'span.otx-chip.otx-bad' }[outcome] ?? 'span.otx-chip', null, outcome);
+  return h({ ok: 'span.otx-chip.otx-ok', failed: 'span.otx-chip.otx-failed' }[outcome] ?? 'span.otx-chip', null, outcome);
 }

@@ -54,7 +54,7 @@ function openView(transport, kind, options) {
 function openViewer(transport, options) {
   const viewer = createViewer(transport.request);
   const notice = h('div.otx-notice', { role: 'alert', hidden: true });
-  const element = h('div.otx.otx-alone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element);
+  const element = h('div.otx.otx-standalone', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element);
   element.addEventListener('keydown', event => event.stopPropagation());
   const releaseFocus = keepFocus(element);
   const showNotice = message => show(fill(notice, message), true);

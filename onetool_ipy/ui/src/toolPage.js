@@ -14,7 +14,7 @@ export class ToolPage {
   constructor(transport, calls, { onFavourite, onInsert = null }) {
     Object.assign(this, { transport, calls, onFavourite, onInsert, tool: null, args: {}, call: null, drafts: new Map(), openings: 0 });
     this.viewer = createViewer(transport.request);
-    this.element = h('div.otx-detail', { role: 'region', 'aria-label': 'Tool' });
+    this.element = h('div.otx-tool-page', { role: 'region', 'aria-label': 'Tool' });
     this.checkSoon = debounce(150, () => this.check());
   }
 
@@ -155,14 +155,14 @@ export class ToolPage {
 
   documentation() {
     const { tool } = this;
-    this.usage = h('p.otx-quiet', null, usageText(tool.usage));
+    this.usage = h('p.otx-muted', null, usageText(tool.usage));
     const more = [
       tool.returns ? h('p', null, h('strong', null, 'Returns '), tool.returns) : null,
       tool.example ? h('pre', null, tool.example) : null,
-      tool.where ? h('p.otx-quiet', null, tool.where) : null
+      tool.where ? h('p.otx-muted', null, tool.where) : null
     ].filter(Boolean);
     return h(
-      'div.otx-words',
+      'div.otx-tool-docs',
       null,
       h('code.otx-signature', null, tool.signature),
       tool.disabled ? h('div.otx-failure', { role: 'alert' }, `Switched off: ${tool.disabled}`) : null,
@@ -231,7 +231,7 @@ export class ToolPage {
   drawCode(code) {
     const kinds = [['tool', '%tool'], ['python', 'Python'], ['curl', 'curl']].filter(([kind]) => code[kind]);
     fill(this.code, kinds.map(([kind, title]) => {
-      const status = h('span.otx-quiet', { role: 'status' });
+      const status = h('span.otx-muted', { role: 'status' });
       const copy = async () => fill(status, (await copyText(code[kind])) ? 'copied' : 'not copied: select the text and copy it');
       const button = h('button.otx-small', { type: 'button', 'aria-label': `Copy as ${title}`, onclick: copy }, 'Copy');
       return h('div.otx-snippet', { data: { kind } }, h('div.otx-bar', null, h('strong', null, title), button, status), h('pre', { tabindex: '0' }, code[kind]));

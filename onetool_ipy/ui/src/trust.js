@@ -43,8 +43,8 @@ function serverLine({ name, runs, variables, secrets, changes }) {
     null,
     `Server ${name}: `,
     h('code', null, runs),
-    secrets.length ? h('div.otx-quiet', null, 'gets the secrets ', h('code', null, secrets.join(', '))) : null,
-    variables.length ? h('div.otx-quiet', null, 'gets the variables ', h('code', null, variables.join(', '))) : null,
+    secrets.length ? h('div.otx-muted', null, 'gets the secrets ', h('code', null, secrets.join(', '))) : null,
+    variables.length ? h('div.otx-muted', null, 'gets the variables ', h('code', null, variables.join(', '))) : null,
     changes.length ? h('pre.otx-trust-changes', null, changes.join('\n')) : null
   );
 }

@@ -38,7 +38,7 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
     periods.value = usage.period;
     const names = [...new Set([...usage.known, ...(usage.tool ? [usage.tool] : [])])];
     fill(tools, h('option', { value: '' }, 'All tools'), names.map(name => h('option', { value: name }, name))).value = usage.tool ?? '';
-    fill(totals, usage.totals.map(total => h('div.otx-total-box', { title: total.help || null }, h('div.otx-big', null, total.value), h('div.otx-quiet', null, total.label))));
+    fill(totals, usage.totals.map(total => h('div.otx-total-box', { title: total.help || null }, h('div.otx-big', null, total.value), h('div.otx-muted', null, total.label))));
     fill(charts, bars('Calls', usage.series, [['ok', 'ok'], ['failed', 'failed']]), line('Latency (ms)', usage.series), failures('Failures per tool', usage.tools));
     fill(table, rows(usage.tools));
   }
@@ -53,7 +53,7 @@ function figure(title, picture, legend = null) {
 }
 
 function empty(title) {
-  return figure(title, h('div.otx-quiet.otx-nothing', null, 'No calls in this period.'));
+  return figure(title, h('div.otx-muted.otx-no-data', null, 'No calls in this period.'));
 }
 
 function bars(title, series, kinds) {
@@ -87,9 +87,9 @@ function line(title, series) {
 
 function failures(title, tools) {
   const failing = tools.filter(row => row.failures).slice(0, 8);
-  if (!failing.length) return figure(title, h('div.otx-quiet.otx-nothing', null, 'No failures in this period.'));
+  if (!failing.length) return figure(title, h('div.otx-muted.otx-no-data', null, 'No failures in this period.'));
   const most = Math.max(...failing.map(row => row.failures));
-  return figure(title, h('div.otx-failing', null, failing.map(row => h('div', null, h('span.otx-failing-name', { title: row.tool }, row.tool), h('span.otx-failing-bar', { style: `width:${(100 * row.failures) / most}%` }), h('span.otx-quiet', null, `${number(row.failures)} of ${number(row.calls)}`)))));
+  return figure(title, h('div.otx-failing', null, failing.map(row => h('div', null, h('span.otx-failing-name', { title: row.tool }, row.tool), h('span.otx-failing-bar', { style: `width:${(100 * row.failures) / most}%` }), h('span.otx-muted', null, `${number(row.failures)} of ${number(row.calls)}`)))));
 }
 
 function chart(title, shapes, series, top) {
@@ -100,7 +100,7 @@ function chart(title, shapes, series, top) {
 }
 
 function rows(tools) {
-  if (!tools.length) return h('p.otx-quiet', null, 'No calls.');
+  if (!tools.length) return h('p.otx-muted', null, 'No calls.');
   const heads = ['Tool', 'Calls', 'Failures', 'Average', 'p95', 'Last'];
   const cells = row => [row.tool, number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0), row.last_called ?? ''];
   return h('table', null, h('thead', null, h('tr', null, heads.map(head => h('th', { scope: 'col' }, head)))), h('tbody', null, tools.map(row => h('tr', null, cells(row).map((cell, at) => h(at ? 'td' : 'th', at ? {} : { scope: 'row' }, cell))))));

@@ -55,20 +55,20 @@ function summary(result) {
     { role: 'status' },
     outcomeChip(outcome),
     result.tool ? h('code', null, result.tool) : null,
-    facts.map(fact => h('span.otx-quiet', null, fact)),
-    result.handle ? h('span.otx-quiet', { title: 'The handle: ot.result(handle=...)' }, result.handle) : null
+    facts.map(fact => h('span.otx-muted', null, fact)),
+    result.handle ? h('span.otx-muted', { title: 'The handle: ot.result(handle=...)' }, result.handle) : null
   );
 }
 
 function errorBox(error) {
-  if (error.reason === 'cancelled') return h('p.otx-quiet', null, error.message);
+  if (error.reason === 'cancelled') return h('p.otx-muted', null, error.message);
   const reason = error.reason ? ` (${error.reason})` : '';
   return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
 }
 
 function assignForm(request, result, onAssigned) {
   const name = h('input.otx-input.otx-short', { type: 'text', placeholder: 'variable', 'aria-label': 'Name of the variable', spellcheck: 'false' });
-  const status = h('code.otx-quiet', { role: 'status' });
+  const status = h('code.otx-muted', { role: 'status' });
   const assign = async () => {
     try {
       const answer = await request('assign', { handle: result.handle, call: result.call, variable: name.value.trim() });
@@ -100,7 +100,7 @@ class TextPane {
     this.lineInput.addEventListener('change', () => this.list.scrollTo(Number.parseInt(this.lineInput.value.replaceAll(/\D/g, ''), 10) - 1 || 0));
     this.list.element.style.flexBasis = `${Math.min(result.lines, 99) * LINE_HEIGHT + 16}px`;
     this.finder = new Finder(request, result, line => this.showLine(line));
-    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-quiet', null, 'line ', this.lineInput, ` of ${number(result.lines)}`)), this.list.element);
+    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.finder.element, h('label.otx-muted', null, 'line ', this.lineInput, ` of ${number(result.lines)}`)), this.list.element);
   }
 
   start() {
@@ -131,7 +131,7 @@ class Finder {
     Object.assign(this, { request, result, onHit, hits: [], at: -1, searches: 0 });
     this.input = h('input.otx-input', { type: 'search', placeholder: 'Find', 'aria-label': 'Find in the result', spellcheck: 'false' });
     this.fuzzy = h('input', { type: 'checkbox' });
-    this.count = h('span.otx-quiet.otx-count', { role: 'status' });
+    this.count = h('span.otx-muted.otx-count', { role: 'status' });
     const search = debounce(200, () => this.search());
     this.input.addEventListener('input', search);
     this.fuzzy.addEventListener('change', () => search.now());
@@ -142,7 +142,7 @@ class Finder {
       else search.now();
     });
     const button = (label, title, step) => h('button.otx-small', { type: 'button', title, 'aria-label': title, onclick: () => this.step(step) }, label);
-    this.element = h('div.otx-find', { role: 'search' }, this.input, h('label.otx-quiet', { title: 'Also find near matches' }, this.fuzzy, ' fuzzy'), button('↑', 'Previous', -1), button('↓', 'Next', 1), this.count);
+    this.element = h('div.otx-find', { role: 'search' }, this.input, h('label.otx-muted', { title: 'Also find near matches' }, this.fuzzy, ' fuzzy'), button('↑', 'Previous', -1), button('↓', 'Next', 1), this.count);
   }
 
   query() {
@@ -184,7 +184,7 @@ class TablePane {
   constructor(request, result) {
     Object.assign(this, { request, result, sort: null, filter: '', loads: 0 });
     this.head = h('div.otx-table-head', { role: 'row' });
-    this.count = h('span.otx-quiet', { role: 'status' });
+    this.count = h('span.otx-muted', { role: 'status' });
     this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
     this.list.element.setAttribute('role', 'table');
     this.list.spacer.prepend(this.head);
@@ -255,7 +255,7 @@ class TablePane {
 class TreePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
-    this.status = h('span.otx-quiet', { role: 'status' });
+    this.status = h('span.otx-muted', { role: 'status' });
     this.root = h('ul.otx-tree', { role: 'tree', 'aria-label': 'Result as a tree' });
     this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.status), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Tree' }, this.root));
   }
@@ -287,7 +287,7 @@ class TreePane {
     const list = h('ul', { role: 'group', hidden: true });
     const item = h('li', { role: 'treeitem', 'aria-expanded': 'false' });
     let isLoaded = false;
-    const toggle = h('button.otx-toggle', { type: 'button', onclick: () => {
+    const toggle = h('button.otx-expand', { type: 'button', onclick: () => {
       const isOpen = list.hidden;
       show(list, isOpen);
       item.setAttribute('aria-expanded', String(isOpen));
@@ -309,7 +309,7 @@ class TreePane {
 class ImagePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
-    this.element = h('div.otx-pane.otx-image', { tabindex: '0', role: 'group', 'aria-label': 'Image' }, h('span.otx-quiet', null, '…'));
+    this.element = h('div.otx-pane.otx-image', { tabindex: '0', role: 'group', 'aria-label': 'Image' }, h('span.otx-muted', null, '…'));
   }
 
   async start() {

@@ -16,10 +16,10 @@ export class VirtualList {
     this.height = 0;
     this.pages = new Map();
     this.generation = 0;
-    this.body = h('div.otx-window-body');
+    this.body = h('div.otx-virtual-list-body');
     this.spacer = h('div.otx-spacer', null, this.body);
     const redraw = () => this.update().catch(() => {}); // rows that cannot be loaded stay '…'
-    this.element = h('div.otx-window', { tabindex: '0', role: 'group', 'aria-label': label, onscroll: redraw }, this.spacer);
+    this.element = h('div.otx-virtual-list', { tabindex: '0', role: 'group', 'aria-label': label, onscroll: redraw }, this.spacer);
     this.element.addEventListener('keydown', event => this.onKey(event));
     this.resizes = typeof ResizeObserver === 'undefined' ? null : new ResizeObserver(redraw);
     this.resizes?.observe(this.element);
@@ -96,7 +96,7 @@ export class VirtualList {
     const rows = [];
     for (let row = from; row < to; row += 1) {
       const data = this.pages.get(Math.floor(row / PAGE_SIZE))?.[row % PAGE_SIZE];
-      const element = data === undefined ? h('div.otx-wait', null, '…') : this.draw(data, row);
+      const element = data === undefined ? h('div.otx-loading-row', null, '…') : this.draw(data, row);
       element.style.height = `${this.rowHeight}px`;
       rows.push(element);
     }

@@ -45,12 +45,12 @@ test('what was used lately comes first; a typo finds its tool; matched letters a
   type(search, 'xyzzy');
   await until(() => names(browser).length === 0);
   assert.match($(browser, '.otx-total').textContent, /no tool/);
-  assert.equal($(browser, '.otx-none').textContent, "No tool matches 'xyzzy'.");
+  assert.equal($(browser, '.otx-no-matches').textContent, "No tool matches 'xyzzy'.");
   $(browser, '[data-kind="history"]').click();
-  assert.ok($(browser, '.otx-none').hidden);
+  assert.ok($(browser, '.otx-no-matches').hidden);
   type(search, '');
   await until(() => names(browser).length === TOOLS.length);
-  assert.ok($(browser, '.otx-none').hidden);
+  assert.ok($(browser, '.otx-no-matches').hidden);
   browser.close();
 });
 
@@ -61,8 +61,8 @@ test('filters hold together with the search', async () => {
   assert.deepEqual(names(browser), ['fs.read_file']);
   type(search, 'search');
   await until(() => names(browser).length === 0);
-  assert.match($(browser, '.otx-none').textContent, /No tool matches 'search' with these filters\./);
-  $(browser, '.otx-none button').click();
+  assert.match($(browser, '.otx-no-matches').textContent, /No tool matches 'search' with these filters\./);
+  $(browser, '.otx-no-matches button').click();
   await until(() => names(browser).includes('brave.search'));
   browser.close();
 });
@@ -120,7 +120,7 @@ test('cancel asks for it, and what was stopped is not called failed', async () =
   transport.receive({ event: 'job', job: 'j1', status: 'cancelled', result: { ok: false, error: { code: 'execution_error', reason: 'cancelled', message: 'The job was cancelled.' } } });
   await until(() => /The job was cancelled/.test($(browser, '.otx-result').textContent));
   assert.equal($(browser, '.otx-summary .otx-chip').textContent, 'cancelled');
-  assert.equal($(browser, '.otx-result .otx-bad, .otx-failure'), null);
+  assert.equal($(browser, '.otx-result .otx-failed, .otx-failure'), null);
   browser.close();
 });
 
@@ -146,7 +146,7 @@ test('what is missing is said at its field once Run is pressed, and not before; 
 test('tabs are one stop, and the arrow keys go from one to the next', async () => {
   const { browser } = await open();
   await browser.open('nb.slow');
-  const [form, json, code] = browser.element.querySelectorAll('.otx-detail .otx-tab');
+  const [form, json, code] = browser.element.querySelectorAll('.otx-tool-page .otx-tab');
   assert.deepEqual([form, json, code].map(tab => tab.tabIndex), [0, -1, -1]);
   form.focus();
   press(form, 'ArrowRight');
@@ -183,13 +183,13 @@ test('several calls run at once; those out of sight have a line, and come back w
   await browser.open('brave.search', { n: 5 });
   await browser.page.run();
   await until(() => browser.calls.all[1]?.id === 'j2');
-  const lines = () => [...browser.element.querySelectorAll('.otx-run-line')].map(each => each.textContent);
+  const lines = () => [...browser.element.querySelectorAll('.otx-call-line')].map(each => each.textContent);
   assert.equal(lines().length, 1);
   assert.match(lines()[0], /nb\.slow/);
   transport.receive({ event: 'job', job: 'j1', status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['slow one'], kinds: ['text'] } });
   await until(() => /^ok/.test(lines()[0]));
   assert.equal($(browser, '.otx-summary'), null, 'what is in sight is not replaced');
-  $(browser, '.otx-run-open').click();
+  $(browser, '.otx-call-open').click();
   await until(() => /nb\.slow/.test($(browser, '.otx-summary')?.textContent ?? ''));
   assert.equal($(browser, '.otx-form input').value, '3');
   assert.match(lines()[0], /brave\.search/);
@@ -209,7 +209,7 @@ test('a call that starts or ends leaves the focus on the line of another', async
   const cancel = browser.element.querySelectorAll('[aria-label="Cancel the call of nb.slow"]')[1];
   cancel.focus();
   transport.receive({ event: 'job', job: 'j1', status: 'done', result: { ok: true, tool: 'nb.slow', lines: 1, preview: ['1'], kinds: ['text'] } });
-  await until(() => browser.element.querySelector('.otx-run-line .otx-ok'));
+  await until(() => browser.element.querySelector('.otx-call-line .otx-ok'));
   assert.equal(document.activeElement, cancel);
   browser.close();
 });
@@ -231,7 +231,7 @@ test('another call of the same tool may run beside the first; what was typed is 
 test('form, JSON and code are in step', async () => {
   const { browser } = await open();
   await browser.open('nb.slow', { n: 3 });
-  const tab = kind => $(browser, `.otx-detail .otx-tab[data-kind="${kind}"]`);
+  const tab = kind => $(browser, `.otx-tool-page .otx-tab[data-kind="${kind}"]`);
   tab('json').click();
   const json = $(browser, '.otx-json');
   assert.deepEqual(JSON.parse(json.value), { n: 3 });
@@ -249,7 +249,7 @@ test('a call that may change something is run again only after a second press', 
   const ran = () => asked.filter(message => message.kind === 'run').length;
   browser.selectView('history');
   await until(() => $(browser, '[aria-label="Run nb.slow again"]'));
-  const sure = $(browser, '.otx-sure');
+  const sure = $(browser, '.otx-confirm');
   assert.ok(sure.hidden);
   $(browser, '[aria-label="Run nb.slow again"]').click();
   assert.ok(!sure.hidden);
@@ -268,7 +268,7 @@ test('a call that may change something is run again only after a second press', 
 test('history can be edited and run again; what was masked cannot', async () => {
   const { browser, asked } = await open();
   browser.selectView('history');
-  await until(() => browser.element.querySelectorAll('.otx-past').length === 2);
+  await until(() => browser.element.querySelectorAll('.otx-history-row').length === 2);
   $(browser, '[aria-label="Edit the call of nb.slow"]').click();
   await until(() => $(browser, '.otx-form input')?.value === '7');
   assert.equal($(browser, '[aria-label="Run fs.read_file again"]'), null);

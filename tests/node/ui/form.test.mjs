@@ -135,7 +135,7 @@ test('errors stand at their field, also inside, and what fits no field is said a
   assert.match(first.textContent, /\/other: not known/);
   form.showErrors([]);
   assert.ok([...form.element.querySelectorAll('.otx-error')].every(each => each.hidden));
-  assert.equal(form.element.querySelector('[aria-invalid="true"], .otx-wrong'), null);
+  assert.equal(form.element.querySelector('[aria-invalid="true"], .otx-invalid'), null);
 });
 
 test('every kind of field says what is wrong with it, to readers of the screen too', () => {
@@ -148,7 +148,7 @@ test('every kind of field says what is wrong with it, to readers of the screen t
     form.showErrors([{ pointer: `/${name}`, message: `wrong ${name}` }]);
     const error = field(form, name).querySelector(':scope > .otx-error');
     assert.equal(error.textContent, `wrong ${name}`);
-    const marked = form.element.querySelectorAll('[aria-invalid="true"], .otx-wrong');
+    const marked = form.element.querySelectorAll('[aria-invalid="true"], .otx-invalid');
     assert.equal(marked.length, 1, name);
     assert.ok(marked[0].getAttribute('aria-describedby').split(' ').includes(error.id), name);
     form.focusError();

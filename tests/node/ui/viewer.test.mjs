@@ -72,9 +72,9 @@ test('a tree asks for what is opened, and gives the path', async () => {
     { call: 'c', lines: 1, kinds: ['tree', 'text'] },
     { tree: ({ path }) => { paths.push(path); return path.length ? { children: [{ key: 0, kind: 'int', preview: '1', count: 0 }], total: 1 } : { children: [{ key: 'a', kind: 'list', preview: '[1]', count: 1 }], total: 1 }; } }
   );
-  await until(() => $('.otx-toggle'));
+  await until(() => $('.otx-expand'));
   assert.deepEqual(paths, [[]]);
-  $('.otx-toggle').click();
+  $('.otx-expand').click();
   await until(() => paths.length === 2);
   assert.deepEqual(paths[1], ['a']);
   viewer.close();
