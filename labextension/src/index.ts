@@ -177,7 +177,7 @@ async function saveSnippet(connection: KernelConnection, name: string, source: s
 }
 
 async function saveTool(connection: KernelConnection, name: string, source: string): Promise<string> {
-  const { tools } = await connection.transport!.request<{ tools: string[] }>('keepTool', { name, source });
+  const { tools } = await connection.transport!.request<{ tools: string[] }>('saveTool', { name, source });
   return `Saved: ${tools.join(', ')}.`;
 }
 
@@ -192,13 +192,13 @@ class PaletteTools {
 
   async refresh(): Promise<void> {
     const { connection } = this.panel;
-    const mark = this.isOn && connection?.state === 'connected' ? (connection.report?.mark ?? '') : '';
-    if (mark === this._mark) {
+    const fingerprint = this.isOn && connection?.state === 'connected' ? (connection.report?.fingerprint ?? '') : '';
+    if (fingerprint === this._fingerprint) {
       return;
     }
-    this._mark = mark;
-    const names = mark ? await toolNames(connection) : [];
-    if (mark !== this._mark || names.join() === this._names.join()) {
+    this._fingerprint = fingerprint;
+    const names = fingerprint ? await toolNames(connection) : [];
+    if (fingerprint !== this._fingerprint || names.join() === this._names.join()) {
       return;
     }
     this._names = names;
@@ -213,7 +213,7 @@ class PaletteTools {
     }
   }
 
-  private _mark = '';
+  private _fingerprint = '';
   private _names: string[] = [];
   private readonly _items: IDisposable[] = [];
 }

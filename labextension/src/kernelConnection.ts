@@ -33,7 +33,7 @@ export interface IKernelReport {
   project: string;
   trust: ITrust;
   tools: number;
-  mark: string;
+  fingerprint: string;
   problems: IProblem[];
   servers: Record<string, { state: string; reason: string }>;
 }
@@ -112,7 +112,7 @@ export class KernelConnection {
       return;
     }
     try {
-      const report = await transport.request<IKernelReport>('about');
+      const report = await transport.request<IKernelReport>('report');
       if (transport === this._transport && JSON.stringify(report) !== JSON.stringify(this._report)) {
         this._report = report;
         this.changed.emit();
@@ -200,7 +200,7 @@ export class KernelConnection {
     this._comm = comm;
     this._transport = transport;
     try {
-      const report = await transport.request<IKernelReport>('about');
+      const report = await transport.request<IKernelReport>('report');
       if (transport === this._transport) {
         this._report = report;
         this._setState('connected');

@@ -116,7 +116,7 @@ export class NotebookTools {
 
 /** Changes when the browser must load its tools again. */
 function fingerprintOf(report: IKernelReport): string {
-  return JSON.stringify([report.mark, report.trust]);
+  return JSON.stringify([report.fingerprint, report.trust]);
 }
 
 /** The line that calls a tool, with its required arguments to fill in; without them if the kernel does not answer in time. */

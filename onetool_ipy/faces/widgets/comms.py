@@ -78,8 +78,8 @@ class _Line:
         """A panel asks something; in whichever shell it asked."""
         asked = message["content"]["data"]
         desk = self._desk()
-        if isinstance(asked, dict) and asked.get("kind") in ("about", "keepTool"):
-            desk.answer(asked.get("id"), self._about if asked["kind"] == "about" else self._keep, asked.get("payload"))
+        if isinstance(asked, dict) and asked.get("kind") in ("report", "saveTool"):
+            desk.answer(asked.get("id"), self._about if asked["kind"] == "report" else self._keep, asked.get("payload"))
             return
         desk.receive(asked)
 
@@ -114,13 +114,14 @@ class _Line:
         box.heed_trust()
         box.registry.refresh()
         specs = box.registry.known()
+        listed = repr([(spec.name, bool(spec.disabled)) for spec in specs])
         servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
         return {
             "version": __version__,
             "project": str(box.config.paths.project),
             "trust": trust_of(box),
             "tools": len(specs),
-            "mark": blake2b(repr([(spec.name, bool(spec.disabled)) for spec in specs]).encode()).hexdigest()[:16],
+            "fingerprint": blake2b(listed.encode()).hexdigest()[:16],
             "problems": [{"where": p.where, "message": p.message, "hint": p.hint} for p in box.problems()],
             "servers": servers,
         }

@@ -337,9 +337,9 @@ class Desk:
         self._index: tuple[Any, Index] | None = None
         self._opening = first or {"view": "browser", "options": {}}
         self._quick: dict[str, Callable[[Json], Any]] = {
-            "first": lambda _payload: values.map_text(values.to_json(self._opening), self._box.mask),
+            "view": lambda _payload: values.map_text(values.to_json(self._opening), self._box.mask),
             "variables": self._variables,
-            "hello": self._hello,
+            "overview": self._overview,
             "entries": self._entries,
             "search": self._search,
             "tool": self._tool,
@@ -419,7 +419,7 @@ class Desk:
     def _specs(self) -> list[ToolSpec]:
         return sorted(self._box.registry.known(), key=lambda spec: spec.name)
 
-    def _hello(self, _payload: Json) -> Json:
+    def _overview(self, _payload: Json) -> Json:
         self._box.heed_trust()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
@@ -604,7 +604,7 @@ class Desk:
             "ok": row.ok,
             "ms": row.ms,
             "when": row.ts.astimezone().strftime("%b %d %H:%M:%S"),
-            "said": self._box.mask(values.cut(row.args if row.ok else f"{row.code} {row.args}", 160)),
+            "summary": self._box.mask(values.cut(row.args if row.ok else f"{row.code} {row.args}", 160)),
             "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), self._box.mask),
         }
 
@@ -613,7 +613,7 @@ class Desk:
         for row in self._box.results.list()[:200]:
             size = "in memory" if row["bytes"] is None else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
             when = row["created"].astimezone().strftime("%b %d %H:%M:%S")
-            found.append({"handle": row["handle"], "tool": row["tool"], "when": when, "said": size})
+            found.append({"handle": row["handle"], "tool": row["tool"], "when": when, "summary": size})
         return {"items": found}
 
     def _usage(self, payload: Json) -> Json:

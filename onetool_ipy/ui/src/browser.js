@@ -104,11 +104,11 @@ class ToolBrowser {
   /** Request the packs, the filters and the tools again. */
   async load() {
     try {
-      const [hello, entries] = await Promise.all([this.transport.request('hello'), this.transport.request('entries')]);
-      this.hello = hello;
-      this.tools.load(entries, hello);
+      const [overview, entries] = await Promise.all([this.transport.request('overview'), this.transport.request('entries')]);
+      this.overview = overview;
+      this.tools.load(entries, overview);
       this.drawFilters();
-      this.drawTrust(hello.trust);
+      this.drawTrust(overview.trust);
       await this.refresh();
       show(this.notice, false);
     } catch (error) {
@@ -149,14 +149,14 @@ class ToolBrowser {
   }
 
   drawFilters() {
-    const { hello, filters } = this;
+    const { overview, filters } = this;
     const all = noun => (this.isSmall ? noun[0].toUpperCase() + noun.slice(1) : `All ${noun}`);
     const choices = (title, values) => [h('option', { value: '' }, title), ...values.map(value => h('option', { value }, value))];
-    fill(this.source, choices(all('sources'), hello.sources)).value = filters.source;
-    fill(this.tag, choices(all('tags'), hello.tags)).value = filters.tag;
-    fill(this.packSelect, choices(all('packs'), hello.packs.map(pack => pack.name))).value = filters.pack;
-    show(this.source, hello.sources.length > 1);
-    show(this.tag, hello.tags.length > 0);
+    fill(this.source, choices(all('sources'), overview.sources)).value = filters.source;
+    fill(this.tag, choices(all('tags'), overview.tags)).value = filters.tag;
+    fill(this.packSelect, choices(all('packs'), overview.packs.map(pack => pack.name))).value = filters.pack;
+    show(this.source, overview.sources.length > 1);
+    show(this.tag, overview.tags.length > 0);
     const button = (label, count, isOn, change) => h(
       isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
       { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
@@ -165,9 +165,9 @@ class ToolBrowser {
     );
     fill(
       this.packs,
-      button('All', hello.tools, !filters.pack && !filters.isFavourite, {}),
-      hello.favourites.length ? button('★ Favourites', hello.favourites.length, filters.isFavourite, { isFavourite: true }) : null,
-      hello.packs.map(pack => button(pack.name, pack.count, filters.pack === pack.name, { pack: pack.name }))
+      button('All', overview.tools, !filters.pack && !filters.isFavourite, {}),
+      overview.favourites.length ? button('★ Favourites', overview.favourites.length, filters.isFavourite, { isFavourite: true }) : null,
+      overview.packs.map(pack => button(pack.name, pack.count, filters.pack === pack.name, { pack: pack.name }))
     );
   }
 
@@ -193,7 +193,7 @@ class ToolBrowser {
   async showMatches() {
     try {
       const found = await this.tools.show(this.search.value, this.filters);
-      const total = this.hello?.tools ?? 0;
+      const total = this.overview?.tools ?? 0;
       fill(this.count, found === total ? counted(total, 'tool') : found ? `${number(found)} of ${number(total)}` : 'no tool');
       this.drawNoMatches(found === 0);
       this.search.setAttribute('aria-activedescendant', this.tools.activeId);
@@ -234,7 +234,7 @@ class ToolBrowser {
 
   async setFavourite(name, isOn) {
     const { favourites } = await this.transport.request('favourite', { name, isOn });
-    this.hello.favourites = favourites;
+    this.overview.favourites = favourites;
     this.tools.favourites = new Set(favourites);
     this.drawFilters();
     await this.refresh();
@@ -249,7 +249,7 @@ class ToolBrowser {
 
   async onCallFinished() {
     try {
-      this.tools.recent = (await this.transport.request('hello')).recent;
+      this.tools.recent = (await this.transport.request('overview')).recent;
       if (this.view !== 'tools') this.selectView(this.view);
     } catch {
       // The order of the list stays as it was.
@@ -307,7 +307,7 @@ class ToolBrowser {
     return h(
       'div.otx-history-row',
       null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-summary', null, `${row.when} · ${duration(row.ms)} · ${row.said}`)),
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-summary', null, `${row.when} · ${duration(row.ms)} · ${row.summary}`)),
       row.args ? button('Edit', `Edit the call of ${row.tool}`, () => this.open(row.tool, row.args)) : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
       rerunButton,
       confirm
@@ -326,7 +326,7 @@ class ToolBrowser {
     return h(
       'div.otx-history-row',
       null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-summary', null, `${row.when} · ${row.said}`)),
+      h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool || row.handle), h('div.otx-tool-summary', null, `${row.when} · ${row.summary}`)),
       h('button.otx-small', { type: 'button', 'aria-label': `Open the result of ${row.tool}`, onclick: open }, 'Open')
     );
   }

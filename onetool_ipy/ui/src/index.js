@@ -25,7 +25,7 @@ function render({ model, el }) {
     view = openView(transport, kind, options);
     el.append(view.element);
   };
-  transport.request('first').then(draw, () => {});
+  transport.request('view').then(draw, () => {});
   return () => {
     isClosed = true;
     model.off('msg:custom', receive);

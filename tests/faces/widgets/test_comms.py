@@ -109,15 +109,15 @@ def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Li
     kernel.execute(LOAD)
     line.look()
 
-    about = line.ask("about")
+    about = line.ask("report")
 
     assert about["version"] == __version__
     assert about["project"] == str(kernel.cwd.resolve())
     assert [problem["where"] for problem in about["problems"]] == ["alias 'lost'"]
     kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")
-    after = line.ask("about")
+    after = line.ask("report")
     assert after["tools"] == about["tools"] + 1
-    assert after["mark"] != about["mark"]
+    assert after["fingerprint"] != about["fingerprint"]
 
 
 def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Line) -> None:
@@ -125,7 +125,7 @@ def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Li
     kernel.execute(LOAD)
     line.open_subshell()
     line.look()
-    line.ask("about")
+    line.ask("report")
     kernel.execute("from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    return 2 * n")  # publishes
     kernel.execute("import threading; go_on = threading.Event()")
     running = kernel.start_execute("print('began', flush=True)\nwhile not go_on.wait(0.1): pass")
@@ -143,7 +143,7 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
     line.look()
     with page(kernel) as second:
         assert second.look() == [line.comm]
-        assert second.ask("hello")["tools"] == line.ask("hello")["tools"]
+        assert second.ask("overview")["tools"] == line.ask("overview")["tools"]
         second.client.shell_channel.send(second.client.session.msg("comm_close", {"comm_id": line.comm, "data": {}}))
         assert second.look() == [line.comm]  # one page let go; the line is there for the others
         kernel.execute("%unload_ext onetool_ipy")
@@ -169,7 +169,7 @@ def test_cell_that_cannot_be_a_tool_is_refused(kernel: Kernel, line: Line, name:
     kernel.execute(LOAD)
     line.look()
 
-    line.send("keepTool", name=name, source=source)
+    line.send("saveTool", name=name, source=source)
 
     assert said in json.dumps(line.hear()["error"])
     assert not (kernel.cwd / ".onetool").exists()
@@ -180,9 +180,9 @@ def test_cell_is_kept_as_a_tool_and_never_over_another(kernel: Kernel, line: Lin
     line.look()
     source = "def shout(text: str) -> str:\n    'Loudly.'\n    return text.upper()"
 
-    assert line.ask("keepTool", name="voice", source=source)["tools"] == ["voice.shout"]
+    assert line.ask("saveTool", name="voice", source=source)["tools"] == ["voice.shout"]
 
     assert "HEY" in kernel.execute("%tool voice.shout text=hey").text
-    line.send("keepTool", name="voice", source="def other() -> int:\n    return 1")
+    line.send("saveTool", name="voice", source="def other() -> int:\n    return 1")
     assert "a pack 'voice' already" in line.hear()["error"]["message"]
     assert (kernel.cwd / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == source + "\n"

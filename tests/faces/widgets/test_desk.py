@@ -94,12 +94,12 @@ def adopt(side: Side, fn: Any) -> None:
     side.box.adopt(fn)
 
 
-def test_hello_and_entries_tell_what_there_is(side: Side) -> None:
-    hello = side.ask("hello")
-    assert {"name": "time", "count": 1} in hello["packs"]
+def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
+    overview = side.ask("overview")
+    assert {"name": "time", "count": 1} in overview["packs"]
     entries = side.ask("entries")
     assert entries["isPartial"] is False
-    assert len(entries["items"]) == hello["tools"]
+    assert len(entries["items"]) == overview["tools"]
     read = next(item for item in entries["items"] if item["name"] == "fs.read_file")
     assert read["arguments"] == ["path", "maxBytes"]
 
@@ -280,7 +280,7 @@ def test_stored_results_history_and_favourites(side: Side) -> None:
     assert [each["tool"] for each in past] == ["tools.echo", "tools.echo"]
     assert past[0]["args"] is None, "a call with a secret in it cannot be repeated from the log"
     assert side.ask("favourite", name="time.now", isOn=True) == {"favourites": ["time.now"]}
-    assert side.ask("hello")["favourites"] == ["time.now"]
+    assert side.ask("overview")["favourites"] == ["time.now"]
     assert side.ask("favourite", name="time.now", isOn=False) == {"favourites": []}
 
 
@@ -320,7 +320,7 @@ def test_what_a_screen_begins_with_is_masked(side: Side) -> None:
         keep=lambda result: keep(side.box, result),
         first={"view": "browser", "options": {"tool": "tools.echo", "args": {"message": SECRET}}},
     )
-    desk.receive({"id": 77, "kind": "first"})
+    desk.receive({"id": 77, "kind": "view"})
     answer = side.wait(lambda message: message.get("id") == 77)["value"]
     assert answer == {"view": "browser", "options": {"tool": "tools.echo", "args": {"message": "***"}}}
 
@@ -395,7 +395,7 @@ def test_nonsense_breaks_nothing(side: Side, message: Any) -> None:
     side.desk.receive(message)
     if isinstance(message, dict) and message.get("id"):
         assert "error" in side.wait(lambda m: m.get("id") == 1)
-    assert side.ask("hello")["tools"] > 0
+    assert side.ask("overview")["tools"] > 0
 
 
 def test_a_new_tool_is_told(side: Side) -> None:

@@ -14,7 +14,7 @@ const TOOLS = [
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
-    hello: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
+    overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
     entries: () => ({ items: TOOLS, isPartial: false }),
     tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
@@ -24,8 +24,8 @@ async function open(more = {}) {
       if (isOn) stars.push(name);
       return { favourites: [...stars] };
     },
-    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '{"n": 7}', args: { n: 7 }, readOnly: true }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', said: 'x', args: null }] }),
-    results: () => ({ items: [{ handle: 'h1', tool: 'nb.slow', when: 'now', said: '3 lines' }] }),
+    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '{"n": 7}', args: { n: 7 }, readOnly: true }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', summary: 'x', args: null }] }),
+    results: () => ({ items: [{ handle: 'h1', tool: 'nb.slow', when: 'now', summary: '3 lines' }] }),
     open: () => ({ ok: true, handle: 'h1', lines: 3, preview: ['a', 'b', 'c'], kinds: ['text'] }),
     ...more
   });
@@ -69,7 +69,7 @@ test('filters hold together with the search', async () => {
 
 test('tools of another source are found by it', async () => {
   const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
-  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), hello: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
+  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), overview: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
   const select = $(browser, 'select[aria-label="Source"]');
   assert.ok(!select.hidden);
   type(select, 'mcp');
@@ -245,7 +245,7 @@ test('form, JSON and code are in step', async () => {
 });
 
 test('a call that may change something is run again only after a second press', async () => {
-  const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', said: '', args: { n: 7 }, readOnly: false }] }) });
+  const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '', args: { n: 7 }, readOnly: false }] }) });
   const ran = () => asked.filter(message => message.kind === 'run').length;
   browser.selectView('history');
   await until(() => $(browser, '[aria-label="Run nb.slow again"]'));
@@ -311,7 +311,7 @@ test('a kernel that went away is said, and a run under way ends', async () => {
   transport.close('The kernel was restarted. Run the cell again to continue.');
   assert.match($(browser, '.otx-notice').textContent, /restarted/);
   assert.match($(browser, '.otx-failure').textContent, /kernel stopped/);
-  await assert.rejects(transport.request('hello'), /restarted/);
+  await assert.rejects(transport.request('overview'), /restarted/);
   browser.close();
 });
 

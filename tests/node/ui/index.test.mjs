@@ -7,8 +7,8 @@ const { default: widget } = await ui('index');
 
 const TRUST = { how: 'no project', isTrusted: false, wouldRun: { servers: [] } };
 const ANSWERS = {
-  first: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
-  hello: { tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [], trust: TRUST },
+  view: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
+  overview: { tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [], trust: TRUST },
   entries: { items: [], isPartial: false }
 };
 
