@@ -26,7 +26,7 @@ from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.context import BundleKit
+    from onetool_ipy.bundles.context import BundleContext
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.mcp import ServerDefinition, Servers
     from onetool_ipy.net.client import HttpClient
@@ -147,7 +147,7 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     return found
 
 
-def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], BundleKit]) -> Inventory:
+def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], BundleContext]) -> Inventory:
     """What a yes to this project would let run, as far as it needs one."""
     from onetool_ipy.sources.bundles import http_hosts
     from onetool_ipy.sources.inventory import Inventory, server_entries
@@ -262,7 +262,7 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
 def _registry(
     config: Config,
     files: PackFiles | None,
-    kit: Callable[[], BundleKit],
+    kit: Callable[[], BundleContext],
     build_builtins: Callable[[Toolbox], Functions],
     box: Toolbox,
 ) -> Registry:
@@ -302,12 +302,12 @@ def _before_list(box: Toolbox) -> None:
     box.servers.prepare()
 
 
-def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleKit:
+def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleContext:
     """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one, which is trusted."""
-    from onetool_ipy.bundles.context import BundleKit, Outside
+    from onetool_ipy.bundles.context import BundleContext, RunnerDependencies
 
     found = config.paths.onetool_dir
-    outside = Outside(
+    outside = RunnerDependencies(
         http_client=lambda: box.http_client,
         rules=partial(_rules, config),
         secret=partial(_secret, config),
@@ -317,14 +317,14 @@ def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolb
         call=partial(_inner_call, box),
     )
     made = partial(_record_trust, config, env, "")
-    return BundleKit(found or config.paths.project / FOLDER, outside, is_found=found is not None, on_made=made)
+    return BundleContext(found or config.paths.project / FOLDER, outside, is_found=found is not None, on_made=made)
 
 
-def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleKit], box: Toolbox) -> Bundles:
-    from onetool_ipy.bundles.service import Bundles, Surroundings
+def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleContext], box: Toolbox) -> Bundles:
+    from onetool_ipy.bundles.service import Bundles, ServiceDependencies
 
     shelf = kit()
-    around = Surroundings(
+    around = ServiceDependencies(
         find=partial(_known, box),
         refresh=partial(_refresh, box),
         taken=partial(_taken, config, box),

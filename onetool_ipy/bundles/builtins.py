@@ -1,8 +1,8 @@
-"""The built-in bundles: the five tools of 004 under fixed ids, read-only but for their switches.
+"""The built-in bundles: the five tools of 004 under fixed ids. Only their switches can be changed.
 
-Their words and schemas are those of the real tools, asked for when a record is made. The switches are one small overlay
-file, `builtins.json`, in the store; `Overlay.off` is asked at every call of a built-in, so it costs one look at the
-file's stamp and loads no library.
+Their descriptions and schemas come from the real tools when a record is made. The switches are one small file,
+`builtins.json`, in the store. Every call of a built-in tool reads them, so that costs one `stat` of the file and loads
+no library.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = [
     "BUILTINS",
     "VERSION",
     "BuiltIn",
+    "BuiltInSwitches",
     "BuiltInTool",
-    "Overlay",
     "bundle_off",
     "bundle_record",
     "tool_off",
@@ -84,7 +84,7 @@ class _Read(NamedTuple):
     is_newer: bool = False
 
 
-class Overlay:
+class BuiltInSwitches:
     """Which built-in bundles and tools are switched off, by id; seen by the next call in every process.
 
     A damaged file switches nothing off, and is a problem; it is replaced by the next switch.

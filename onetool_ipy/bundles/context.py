@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onetool_ipy.bundles.builtins import Overlay
+from onetool_ipy.bundles.builtins import BuiltInSwitches
 from onetool_ipy.bundles.store import BundleStore
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.net.rules import Rules
 
-__all__ = ["BundleKit", "Outside"]
+__all__ = ["BundleContext", "RunnerDependencies"]
 
 _FOLDER = "bundles"
 
 
-class Outside(NamedTuple):
+class RunnerDependencies(NamedTuple):
     """What runners reach out with; asked for when something is called, not before.
 
     `secret` looks into the secrets file only. `call` runs a tool of the registry, gives its value or raises its error.
@@ -39,14 +39,19 @@ class Outside(NamedTuple):
     call: Callable[[str, Mapping[str, Any]], Any]
 
 
-class BundleKit:
+class BundleContext:
     """The store, the switches of the built-ins, and the runners, of the bundles in one `.onetool`."""
 
     def __init__(
-        self, home: Path, outside: Outside, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None
+        self,
+        home: Path,
+        outside: RunnerDependencies,
+        *,
+        is_found: bool = True,
+        on_made: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
-        self.overlay = Overlay(home / _FOLDER)
+        self.overlay = BuiltInSwitches(home / _FOLDER)
         self._outside = outside
         self._runners: Runners | None = None
 

@@ -30,7 +30,7 @@ from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
-from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
+from onetool_ipy.bundles.http.definition import HttpDefinition, ToolLimits
 from onetool_ipy.bundles.ids import require_id, require_slug, require_version
 from onetool_ipy.bundles.problems import fault, of_validation, whole
 from onetool_ipy.core import names
@@ -41,11 +41,11 @@ __all__ = [
     "BundleBody",
     "GoTool",
     "Page",
-    "Record",
     "Switch",
     "Tool",
     "ToolBody",
     "ToolType",
+    "WireModel",
     "read",
 ]
 
@@ -69,7 +69,7 @@ _READ_ONLY = frozenset(
 _FIRST = ("toolID", "bundleID", "slug", "version")
 """What a record begins with, for those who read the files."""
 
-Kind = TypeVar("Kind", bound="Record")
+Kind = TypeVar("Kind", bound="WireModel")
 
 
 def _alias(field: str) -> str:
@@ -124,7 +124,7 @@ Tags = Annotated[list[Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda t
 Schema = dict[str, Any]
 
 
-class Record(BaseModel):
+class WireModel(BaseModel):
     """A record of ours: frozen, camelCase outside, refuses unknown keys."""
 
     model_config = ConfigDict(
@@ -147,7 +147,7 @@ class Record(BaseModel):
         return self.to_dict().get(key, default)
 
 
-class Bundle(Record):
+class Bundle(WireModel):
     """A bundle: a name and one switch for all tools in it."""
 
     _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt",))
@@ -178,13 +178,13 @@ class Bundle(Record):
         return fresh
 
 
-class GoTool(Record):
+class GoTool(WireModel):
     """The function a local tool calls, by its name in the registry; never an import path."""
 
     func: Annotated[str, _said(_func)]
 
 
-class _ToolFields(Record):
+class _ToolFields(WireModel):
     """What whoever PUTs a tool decides, and what follows from it."""
 
     display_name: Name = ""
@@ -197,7 +197,7 @@ class _ToolFields(Record):
     read_only: bool | None = None
     http: HttpDefinition | None = None
     go_tool: GoTool | None = None
-    limits: Limits | None = None
+    limits: ToolLimits | None = None
     is_enabled: bool = True
 
     @property
@@ -291,7 +291,7 @@ class Tool(_ToolFields):
         return self.http is not None and all(step.request.method in _READING for _, step in self.http.plan())
 
 
-class BundleBody(Record):
+class BundleBody(WireModel):
     """The body of PUT /bundles/{bundleID}."""
 
     slug: Slug
@@ -304,13 +304,13 @@ class ToolBody(_ToolFields):
     """The body of PUT .../tools/{slug}/version/{version}."""
 
 
-class Switch(Record):
+class Switch(WireModel):
     """The body of PATCH: nothing else can be changed by it."""
 
     is_enabled: bool
 
 
-class Page(Record):
+class Page(WireModel):
     """Some of a list: iterate over it; `next_page_token` fetches what comes after."""
 
     _optional: ClassVar[frozenset[str]] = frozenset(("nextPageToken",))
@@ -350,7 +350,7 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     With `own`, the slug and version that a tool is PUT under, fields that only the store decides are ignored, so that
     what was read can be sent back.
     """
-    if isinstance(data, Record):
+    if isinstance(data, WireModel):
         data = data.to_dict()
     if not isinstance(data, Mapping):
         raise whole(f"An object is needed, not {values.safe_repr(data, 80)}.")

@@ -14,30 +14,30 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.context import Outside
+from onetool_ipy.bundles.context import RunnerDependencies
 from onetool_ipy.bundles.model import Tool, ToolBody
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.http.runner import HttpRunner
 
-__all__ = ["GoRunner", "Runners"]
+__all__ = ["FunctionRunner", "Runners"]
 
 
 Note = Callable[[dict[str, Any]], None]
 
 
-class GoRunner:
+class FunctionRunner:
     """A local function under the limits and the outputSchema of its record."""
 
-    def __init__(self, tool: Tool | ToolBody, name: str, outside: Outside) -> None:
-        from onetool_ipy.bundles.http.runner import Output, PerMinute
+    def __init__(self, tool: Tool | ToolBody, name: str, outside: RunnerDependencies) -> None:
+        from onetool_ipy.bundles.http.runner import OutputCheck, RateLimit
 
         assert tool.go_tool is not None
         self._func = tool.go_tool.func
         self._name = name
         self._outside = outside
-        self._output = Output(tool.output_schema, is_strict=tool.is_output_strict)
-        self._rate = PerMinute(tool.limits.max_calls_per_minute if tool.limits else None, outside.clock)
+        self._output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
+        self._rate = RateLimit(tool.limits.max_calls_per_minute if tool.limits else None, outside.clock)
 
     def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """Call it; raises the function's own error. `note` is told what does not fit an imported outputSchema."""
@@ -52,11 +52,11 @@ class GoRunner:
 class Runners:
     """The runners of one project's tools, by tool id."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: RunnerDependencies) -> None:
         self._outside = outside
-        self._made: dict[str, tuple[Tool, HttpRunner | GoRunner]] = {}
+        self._made: dict[str, tuple[Tool, HttpRunner | FunctionRunner]] = {}
 
-    def of(self, tool: Tool, name: str) -> HttpRunner | GoRunner:
+    def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
         """The runner of a stored tool. Raises InvalidTool for one that was edited into something that cannot work."""
         known = self._made.get(tool.tool_id)
         if known is not None and (known[0] is tool or _essence(known[0]) == _essence(tool)):
@@ -65,10 +65,10 @@ class Runners:
         self._made[tool.tool_id] = (tool, made)
         return made
 
-    def draft(self, tool: Tool | ToolBody, name: str) -> HttpRunner | GoRunner:
+    def draft(self, tool: Tool | ToolBody, name: str) -> HttpRunner | FunctionRunner:
         """A runner of one's own, also for what is not stored."""
         if tool.http is None:
-            return GoRunner(tool, name, self._outside)
+            return FunctionRunner(tool, name, self._outside)
         from onetool_ipy.bundles.http.runner import compile_http
 
         # what is not stored yet is of this version: a schema without a word is its author's

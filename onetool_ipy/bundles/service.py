@@ -51,16 +51,16 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.search import Entry, Index
-from onetool_ipy.bundles.builtins import BUILTINS, Overlay, bundle_record, tool_record
-from onetool_ipy.bundles.http.auth import Credentials, TokenWay
-from onetool_ipy.bundles.http.definition import HttpDefinition, OAuth2, Request
-from onetool_ipy.bundles.http.request import Prepared
+from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_record, tool_record
+from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
+from onetool_ipy.bundles.http.definition import HttpDefinition, OAuth2, RequestTemplate
+from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.ids import new_id as ids_new_id
 from onetool_ipy.bundles.ids import require_id, require_slug, require_version
-from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Record, Switch, Tool, ToolBody, read
+from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.problems import fault, together, with_others
 from onetool_ipy.bundles.runners import Runners
-from onetool_ipy.bundles.store import BundleStore, Held, Snapshot
+from onetool_ipy.bundles.store import BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core.tool import CallSource, ToolResult, ToolSpec
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params
@@ -74,13 +74,13 @@ __all__ = [
     "MAX_BYTES",
     "MAX_SIZE",
     "REAP_AFTER",
+    "BundleCatalog",
     "Bundles",
-    "Calling",
-    "Catalog",
+    "CallTool",
     "CatalogRow",
     "Key",
-    "Records",
-    "Surroundings",
+    "RecordLookup",
+    "ServiceDependencies",
     "by_age",
     "no_tool",
     "page_of",
@@ -179,17 +179,17 @@ class CatalogRow(NamedTuple):
 class _State(NamedTuple):
     """What was made for one state of the files."""
 
-    snapshot: Snapshot
+    snapshot: BundleSnapshot
     off: frozenset[str]
     bundles: list[Bundle]
     rows: list[CatalogRow]
     by_place: dict[tuple[str, str, str], CatalogRow]
 
 
-class Catalog:
+class BundleCatalog:
     """Every live bundle and tool. `find` gives the real tool behind a built-in."""
 
-    def __init__(self, store: BundleStore, overlay: Overlay, find: Callable[[str], ToolSpec | None]) -> None:
+    def __init__(self, store: BundleStore, overlay: BuiltInSwitches, find: Callable[[str], ToolSpec | None]) -> None:
         self._store = store
         self._overlay = overlay
         self._find = find
@@ -231,7 +231,7 @@ class Catalog:
             state = self._state = self._made(snapshot, off)
         return state
 
-    def _made(self, snapshot: Snapshot, off: frozenset[str]) -> _State:
+    def _made(self, snapshot: BundleSnapshot, off: frozenset[str]) -> _State:
         bundles: list[Bundle] = []
         rows: list[CatalogRow] = []
         for builtin in BUILTINS:
@@ -255,7 +255,7 @@ class Catalog:
         return self._index[1]
 
 
-def _rows(held: Held) -> list[CatalogRow]:
+def _rows(held: StoredBundle) -> list[CatalogRow]:
     bundle = held.bundle
     lead = bundle.bundle_id if held.twin else bundle.slug  # the slug's calls are those of the older twin
     return [
@@ -304,7 +304,7 @@ def wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[str
         steps.add(name)
 
 
-def _parts(request: Request, arguments: Set[str], steps: Set[str]) -> dict[str, Callable[[], object]]:
+def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> dict[str, Callable[[], object]]:
     bare = request.model_copy(update={"url_template": _ANYWHERE, "query": {}, "headers": {}, "body": None})
     kind = {name: value for name, value in request.headers.items() if name.lower() == "content-type"}
     alone: dict[str, dict[str, object]] = {
@@ -315,11 +315,11 @@ def _parts(request: Request, arguments: Set[str], steps: Set[str]) -> dict[str, 
     }
 
     def prepared(part: dict[str, object]) -> Callable[[], object]:
-        return lambda: Prepared(bare.model_copy(update=part), arguments, steps)
+        return lambda: PreparedRequest(bare.model_copy(update=part), arguments, steps)
 
     def signed() -> object:
         auth = request.auth
-        return TokenWay(auth, arguments, steps) if isinstance(auth, OAuth2) else Credentials(auth, arguments, steps)
+        return TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else Credentials(auth, arguments, steps)
 
     return {**{name: prepared(part) for name, part in alone.items()}, "auth": signed}
 
@@ -386,13 +386,13 @@ REAP_AFTER = datetime.timedelta(days=2)
 BUILT_IN = frozenset(builtin.bundle_id for builtin in BUILTINS)
 
 
-class Calling(Protocol):
+class CallTool(Protocol):
     """Run a call through the executor."""
 
     def __call__(self, tool: str, args: Any, *, source: CallSource, timeout: float | None) -> Any: ...
 
 
-class Surroundings(NamedTuple):
+class ServiceDependencies(NamedTuple):
     """What the bundles need of their toolbox.
 
     `find` looks a tool up as it is known, `refresh` lets the registry look again. `taken` says what has a name already
@@ -404,27 +404,27 @@ class Surroundings(NamedTuple):
     taken: Callable[[str], str]
     secret_names: Callable[[], Collection[str]]
     counts: Callable[[], Mapping[str, tuple[int, datetime.datetime]]]
-    call: Calling
-    acall: Calling
+    call: CallTool
+    acall: CallTool
     clock: Callable[[], datetime.datetime]
 
 
-class Records:
+class RecordLookup:
     """The records of one store, with the built-in ones."""
 
-    def __init__(self, store: BundleStore, overlay: Overlay, around: Surroundings) -> None:
-        self.catalog = Catalog(store, overlay, around.find)
+    def __init__(self, store: BundleStore, overlay: BuiltInSwitches, around: ServiceDependencies) -> None:
+        self.catalog = BundleCatalog(store, overlay, around.find)
         self._store = store
         self._around = around
 
-    def held(self, snapshot: Snapshot, bundle_id: str) -> Held:
+    def held(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """The stored bundle of that id; NotFound where there is none, or where it was deleted."""
         found = snapshot.bundles.get(bundle_id)
         if found is None or found.bundle.soft_deleted_at is not None:
             raise self.no_bundle(bundle_id)
         return found
 
-    def opened(self, snapshot: Snapshot, bundle_id: str) -> Held:
+    def opened(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """`held`, for a change of what is in it; Forbidden while it is off."""
         found = self.held(snapshot, bundle_id)
         refuse_off(found.bundle)
@@ -485,7 +485,7 @@ class Records:
         counts = self._around.counts()
         return [row.tool.model_copy(update=self._computed(row, counts)) for row in rows]
 
-    def reap(self, snapshot: Snapshot) -> list[str]:
+    def reap(self, snapshot: BundleSnapshot) -> list[str]:
         """Remove what was deleted long enough ago and is still empty; only while the store is being written."""
         gone = []
         for bundle_id, held in snapshot.bundles.items():
@@ -494,7 +494,7 @@ class Records:
                 gone.append(bundle_id)
         return gone
 
-    def is_due(self, held: Held) -> bool:
+    def is_due(self, held: StoredBundle) -> bool:
         """Whether a bundle was deleted long enough ago to be removed."""
         deleted = held.bundle.soft_deleted_at
         return deleted is not None and self._around.clock() - deleted >= REAP_AFTER
@@ -543,12 +543,14 @@ def no_tool(pair: tuple[str, str]) -> NotFound:
 class Bundles:
     """The bundles of a project. Records go out as `Bundle` and `Tool`, lists as a `Page`."""
 
-    def __init__(self, store: BundleStore, overlay: Overlay, runners: Runners, around: Surroundings) -> None:
+    def __init__(
+        self, store: BundleStore, overlay: BuiltInSwitches, runners: Runners, around: ServiceDependencies
+    ) -> None:
         self._store = store
         self._overlay = overlay
         self._runners = runners
         self._around = around
-        self._records = Records(store, overlay, around)
+        self._records = RecordLookup(store, overlay, around)
         self._place = str(store.root)
 
     def new_id(self) -> str:
@@ -800,7 +802,7 @@ class Bundles:
         )
         return result
 
-    def draft(self, record: Mapping[str, Any] | Record, *, name: str = "draft") -> HttpRunner:
+    def draft(self, record: Mapping[str, Any] | WireModel, *, name: str = "draft") -> HttpRunner:
         """An HTTP tool that is not stored, ready to be tried out; refused as `put_tool` would refuse it."""
         from onetool_ipy.bundles.http.runner import HttpRunner
 
@@ -851,7 +853,7 @@ def _place(bundle_id: Any, slug: Any, version: Any) -> tuple[str, tuple[str, str
 
 def _unlabelled(record: Any) -> Any:
     """A tool's record without the slug and the version that may stand in it."""
-    if not isinstance(record, Mapping | Record):
+    if not isinstance(record, Mapping | WireModel):
         return record
     return {key: record[key] for key in record.keys() if key not in ("slug", "version")}  # noqa: SIM118 - records too
 

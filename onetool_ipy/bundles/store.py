@@ -36,10 +36,10 @@ __all__ = [
     "BUNDLE_FILE",
     "EMPTY",
     "FORMAT",
+    "BundleSnapshot",
     "BundleStore",
-    "File",
-    "Held",
-    "Snapshot",
+    "RecordFile",
+    "StoredBundle",
     "parse",
     "snapshot_of",
     "stored_slugs",
@@ -76,7 +76,7 @@ _FIX = "Mend it, or delete it; the others are not touched."
 _UPDATE = "Update onetool-ipy to use it; it is left as it is."
 
 
-class File(NamedTuple):
+class RecordFile(NamedTuple):
     """One file: its stamp, its text (or why it cannot be read), its record or its fault.
 
     `claims` is the slug and version of a record that is not ours to read but that takes up its place.
@@ -90,7 +90,7 @@ class File(NamedTuple):
     claims: tuple[str, str] | None = None
 
 
-class Held:
+class StoredBundle:
     """A bundle with its tools by slug and version. `claimed` are pairs that files of a newer format take up."""
 
     __slots__ = ("bundle", "claimed", "slugs", "tools", "twin")
@@ -118,30 +118,30 @@ class Held:
         return next((tool for tool in versions if tool.is_enabled), versions[0] if versions else None)
 
 
-class Snapshot(NamedTuple):
+class BundleSnapshot(NamedTuple):
     """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug. `outside`: no record's faults."""
 
-    bundles: dict[str, Held]
+    bundles: dict[str, StoredBundle]
     slugs: dict[str, str]
     problems: tuple[Problem, ...]
     outside: tuple[Problem, ...] = ()
 
-    def live(self) -> Iterable[Held]:
+    def live(self) -> Iterable[StoredBundle]:
         """The bundles that were not deleted."""
         return (held for held in self.bundles.values() if held.bundle.soft_deleted_at is None)
 
-    def of_slug(self, slug: str) -> Held | None:
+    def of_slug(self, slug: str) -> StoredBundle | None:
         """The live bundle of that slug."""
         found = self.slugs.get(slug)
         return None if found is None else self.bundles[found]
 
 
-EMPTY = Snapshot({}, {}, ())
+EMPTY = BundleSnapshot({}, {}, ())
 
 
-def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> File:
+def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> RecordFile:
     """Make a record of a file's text, or say what is wrong with it."""
-    file = File(stamp, is_young, text)
+    file = RecordFile(stamp, is_young, text)
     if isinstance(text, str):
         return file._replace(fault=Problem(path, text))
     import orjson
@@ -161,10 +161,10 @@ def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> File
     return _record(path, data, file)
 
 
-def snapshot_of(files: Mapping[str, File], outside: tuple[Problem, ...]) -> Snapshot:
+def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -> BundleSnapshot:
     """Put the records together; of two that claim one place, the older one is served."""
     problems = [*outside, *(file.fault for file in files.values() if file.fault is not None)]
-    folders: dict[str, list[tuple[str, File]]] = {}
+    folders: dict[str, list[tuple[str, RecordFile]]] = {}
     for path, file in files.items():
         folders.setdefault(os.path.dirname(path), []).append((path, file))
     found = [held for folder, inside in folders.items() if (held := _held(folder, inside, problems)) is not None]
@@ -181,10 +181,10 @@ def snapshot_of(files: Mapping[str, File], outside: tuple[Problem, ...]) -> Snap
                 Problem(f"bundle {bundle.bundle_id}", said, "Its tools are not offered. Give it another slug.")
             )
         slugs.setdefault(bundle.slug, bundle.bundle_id)
-    return Snapshot({held.bundle.bundle_id: held for held in found}, slugs, tuple(problems), outside)
+    return BundleSnapshot({held.bundle.bundle_id: held for held in found}, slugs, tuple(problems), outside)
 
 
-def _record(path: str, data: dict[str, Any], file: File) -> File:
+def _record(path: str, data: dict[str, Any], file: RecordFile) -> RecordFile:
     from onetool_ipy.base.errors import InvalidRequest
     from onetool_ipy.bundles.model import Bundle, Tool, read
 
@@ -202,7 +202,7 @@ def _record(path: str, data: dict[str, Any], file: File) -> File:
     return file._replace(record=record)
 
 
-def _held(folder: str, inside: list[tuple[str, File]], problems: list[Problem]) -> Held | None:
+def _held(folder: str, inside: list[tuple[str, RecordFile]], problems: list[Problem]) -> StoredBundle | None:
     from onetool_ipy.bundles.model import Bundle, Tool
 
     bundle: Bundle | None = None
@@ -220,7 +220,7 @@ def _held(folder: str, inside: list[tuple[str, File]], problems: list[Problem]) 
     for path, tool in twins:
         said = f"version '{tool.version}' of '{tool.slug}' is in '{tools[tool.pair].tool_id}.json' too, which is older."
         problems.append(Problem(path, said, "It is not offered. Delete it, or give it another version."))
-    return Held(bundle, tools, frozenset(file.claims for _, file in inside if file.claims is not None))
+    return StoredBundle(bundle, tools, frozenset(file.claims for _, file in inside if file.claims is not None))
 
 
 def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -228,7 +228,7 @@ def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
     return (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
 
 
-def _age(file: File) -> tuple[Any, ...]:
+def _age(file: RecordFile) -> tuple[Any, ...]:
     from onetool_ipy.bundles.model import Tool
 
     record = file.record
@@ -264,8 +264,8 @@ class _Seen(NamedTuple):
     """
 
     stamps: dict[str, Stamp | None]
-    files: dict[str, File]
-    snapshot: Snapshot
+    files: dict[str, RecordFile]
+    snapshot: BundleSnapshot
     is_young: bool
     listed: dict[str, _Listed]
 
@@ -282,13 +282,13 @@ class BundleStore:
         self._is_found = is_found
         self._on_made = on_made
         self._seen = _Seen({str(root): None}, {}, EMPTY, is_young=False, listed={})
-        self._written: dict[str, File] = {}
+        self._written: dict[str, RecordFile] = {}
 
     def is_empty(self) -> bool:
         """Whether there certainly is no bundle; says so without reading any."""
         return not self._seen.files and not os.path.isdir(self.root)
 
-    def look(self) -> Snapshot:
+    def look(self) -> BundleSnapshot:
         """What the files hold now."""
         before = self._seen
         stamps, listed, faults = self._listed(before)
@@ -304,7 +304,7 @@ class BundleStore:
         self._written = {}
         return snapshot
 
-    def glance(self, bundle: str, slug: str) -> Snapshot:
+    def glance(self, bundle: str, slug: str) -> BundleSnapshot:
         """What the files hold now, as far as one slug goes; a few system calls, however many tools there are."""
         seen = self._seen
         if not seen.is_young:
@@ -318,7 +318,7 @@ class BundleStore:
         return self.look().problems
 
     @contextmanager
-    def writing(self) -> Iterator[Snapshot]:
+    def writing(self) -> Iterator[BundleSnapshot]:
         """Hold the store's lock: nobody else writes, and what is seen inside stays true until the end."""
         self._require_own()
         is_new = not os.path.lexists(self.root.parent)
@@ -388,7 +388,7 @@ class BundleStore:
                     with suppress(OSError):
                         os.unlink(path)
             raise
-        self._written = {str(path): File(_NEVER, True, text, record) for path, (record, text) in texts.items()}
+        self._written = {str(path): RecordFile(_NEVER, True, text, record) for path, (record, text) in texts.items()}
 
     def _require_own(self) -> None:
         """A `.onetool` that another user made is not ours to use."""
@@ -426,7 +426,7 @@ class BundleStore:
             return {root: stamps[root]}, {}, (Problem(root, said.message, said.hint),)
         return stamps, listed, tuple(faults)
 
-    def _file(self, path: str, stamp: Stamp, before: File | None) -> File:
+    def _file(self, path: str, stamp: Stamp, before: RecordFile | None) -> RecordFile:
         if before is not None and before.stamp == stamp and not before.is_young:
             return before
         text = _read(path, stamp)
@@ -435,7 +435,7 @@ class BundleStore:
                 return known._replace(stamp=stamp, is_young=is_young(stamp))
         return parse(path, text, stamp, is_young=is_young(stamp))
 
-    def _places(self, held: Held | None, slug: str) -> list[str] | None:
+    def _places(self, held: StoredBundle | None, slug: str) -> list[str] | None:
         """The folders and files that decide what a slug of a bundle stands for."""
         if held is None:
             return None

@@ -22,10 +22,10 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.importing.openapi import Draft
+    from onetool_ipy.bundles.importing.openapi import BundleDraft
     from onetool_ipy.bundles.model import Bundle, Tool
-    from onetool_ipy.net.body import Reply
-    from onetool_ipy.net.hosts import Place
+    from onetool_ipy.net.body import HttpResponse
+    from onetool_ipy.net.hosts import Origin
     from onetool_ipy.net.rules import Rules
 
 __all__ = [
@@ -81,14 +81,14 @@ def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
 
-    def is_reached(place: Place) -> bool:
+    def is_reached(place: Origin) -> bool:
         needs_more = is_private(place.host) and not http.allow_private
         return allowed.allow_private(place) if needs_more else allowed.allow(place)
 
     return [host for host in hosts if not is_reached(_place(host))]
 
 
-def told(made: Imported, draft: Draft, box: Toolbox) -> list[str]:
+def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     """An import in a few lines."""
     lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools: {made.bundle.display_name}"]
     known = set(box.config.secrets.names())
@@ -138,7 +138,7 @@ async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
     return _body(await box.http_client.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
 
 
-def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str = "") -> Imported:
+def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = "") -> Imported:
     """Store a bundle with all its tools, or nothing; a tool that could not be called is left out, and that is noted."""
     bundles = box.bundles
     bundle = bundles.put_bundle(
@@ -165,14 +165,14 @@ def store_draft(box: Toolbox, draft: Draft, *, slug: str = "", display_name: str
 _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 
-def _place(host: str) -> Place:
+def _place(host: str) -> Origin:
     """Where `name`, `name:port` or `[ipv6]:port` leads."""
-    from onetool_ipy.net.hosts import Place
+    from onetool_ipy.net.hosts import Origin
 
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdecimal():
         name, port = host, "443"
-    return Place("https", name.strip("[]").lower(), int(port))
+    return Origin("https", name.strip("[]").lower(), int(port))
 
 
 def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
@@ -198,7 +198,7 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
     return Rules.of(http).replace(hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
 
 
-def _body(reply: Reply, url: str) -> tuple[bytes, str]:
+def _body(reply: HttpResponse, url: str) -> tuple[bytes, str]:
     if not 200 <= reply.status < 300:
         raise ExecutionFailed(f"'{url}' answered {reply.status} instead of the document.")
     return reply.body, reply.url

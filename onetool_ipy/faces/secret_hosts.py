@@ -114,10 +114,10 @@ def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
 
 
 def _names(part: Any, own: Collection[str]) -> Iterator[str]:
-    from onetool_ipy.bundles.http.template import SECRET_NAME, holes_in
+    from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
 
     try:
-        found = {hole.name for hole in holes_in(part)}
+        found = {hole.name for hole in placeholders_in(part)}
     except ValueError:  # refused when it is stored
         return
     for name in found:

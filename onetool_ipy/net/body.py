@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from onetool_ipy.base.background import Background, Running
 from onetool_ipy.base.errors import CallCancelled, CallFailure, ExecutionFailed, InvalidOutput, TooLarge, UsageProblem
 from onetool_ipy.base.records import Value
-from onetool_ipy.net.errors import Broken, Mask, masked
+from onetool_ipy.net.errors import ConnectionFailed, Mask, masked
 from onetool_ipy.net.rules import Rules
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["ACCEPTED", "Intake", "Reply", "Stream", "charset_of", "mime_of"]
+__all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "ResponseStream", "charset_of", "mime_of"]
 
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
 """Python's codecs for names and tests: they take minutes for a few megabytes, or fail whatever they are given."""
 
 
-class Reply(Value):
+class HttpResponse(Value):
     """What came back. Header names are in lower case; `url` is where the last redirect led."""
 
     status: int
@@ -109,7 +109,7 @@ _RAW = -15
 _HEAD = 2
 
 
-class Intake:
+class BodyDecoder:
     """Takes a body in as it arrives and gives it on unpacked; raises TooLarge past `limit` bytes."""
 
     __slots__ = ("_limit", "_total", "_unpack")
@@ -149,7 +149,7 @@ class Intake:
     def finish(self) -> None:
         """Say that there is no more; raises where the packed data is cut off."""
         if self._unpack is not None and not self._unpack.is_whole():
-            raise Broken("The response is cut off in the middle of its compressed data.")
+            raise ConnectionFailed("The response is cut off in the middle of its compressed data.")
 
     def _pieces(self, chunk: bytes) -> Iterator[bytes]:
         if self._unpack is None:
@@ -223,7 +223,7 @@ Send = Callable[[Any], Awaitable[None]]
 """Sends the request and gives the open response to the function it is called with."""
 
 
-class Stream:
+class ResponseStream:
     """An open reply. `status` and `headers` are there once it was entered."""
 
     status: int
@@ -265,7 +265,7 @@ class Stream:
             yield from splitter.feed(piece)
         yield from splitter.finish()
 
-    def read(self) -> Reply:
+    def read(self) -> HttpResponse:
         """The rest of the body, whole."""
         return self._reply(b"".join(self))
 
@@ -294,7 +294,7 @@ class Stream:
         for line in splitter.finish():
             yield line
 
-    async def aread(self) -> Reply:
+    async def aread(self) -> HttpResponse:
         """`read` for async code."""
         return self._reply(b"".join([piece async for piece in self]))
 
@@ -329,7 +329,7 @@ class Stream:
         request: httpx.Request,
         attempt: int,  # noqa: ARG002 - the shape of every use
     ) -> None:
-        intake = Intake(headers, self._rules.max_bytes)
+        intake = BodyDecoder(headers, self._rules.max_bytes)
         self.status, self.headers, self.url = response.status_code, headers, str(request.url)
         self._pipe.open()
         async for chunk in response.stream:  # type: ignore[union-attr]  # an async transport's stream
@@ -347,8 +347,8 @@ class Stream:
     def _left_s(self) -> float:
         return max(self._until - time.monotonic(), 0) + _GRACE_S
 
-    def _reply(self, body: bytes) -> Reply:
-        return Reply(self.status, self.headers, body, self.url)
+    def _reply(self, body: bytes) -> HttpResponse:
+        return HttpResponse(self.status, self.headers, body, self.url)
 
 
 class _Pipe:

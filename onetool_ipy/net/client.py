@@ -33,16 +33,16 @@ import httpx
 from onetool_ipy._version import __version__
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
-from onetool_ipy.net.body import ACCEPTED, Intake, Reply
-from onetool_ipy.net.errors import Broken, Mask, late, masked, translated
-from onetool_ipy.net.hosts import Place, Resolve, literal, look_up, place_of, require_public
+from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
+from onetool_ipy.net.errors import ConnectionFailed, Mask, masked, timeout_error, translated
+from onetool_ipy.net.hosts import Origin, Resolve, literal_address, look_up, origin_of, require_public
 from onetool_ipy.net.rules import IDEMPOTENT, Retry, Rules, is_passing
 
 if TYPE_CHECKING:
-    from onetool_ipy.net.body import Stream
+    from onetool_ipy.net.body import ResponseStream
     from onetool_ipy.net.hosts import Dial
 
-__all__ = ["Headers", "HttpClient", "Threaded", "headers_of", "new_request", "redirected", "require_allowed"]
+__all__ = ["Headers", "HttpClient", "ThreadedTransport", "headers_of", "new_request", "redirected", "require_allowed"]
 
 
 Headers = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
@@ -83,13 +83,13 @@ def new_request(
     return request
 
 
-def require_allowed(request: httpx.Request, rules: Rules) -> Place:
+def require_allowed(request: httpx.Request, rules: Rules) -> Origin:
     """Where a request leads, if the rules let it; an address in the URL itself is checked here already."""
 
-    place = place_of(request.url)
+    place = origin_of(request.url)
     if rules.hosts is not None:
         rules.hosts.require(place)
-    if (address := literal(place.host)) is not None:
+    if (address := literal_address(place.host)) is not None:
         require_public(place.host, [address], allow_private=rules.may_be_private(place))
     return place
 
@@ -103,7 +103,7 @@ def redirected(request: httpx.Request, status: int, headers: Mapping[str, str]) 
         target = request.url.join(location).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError):
         raise ExecutionFailed("The response redirects to something that is no URL.") from None
-    here, there = place_of(request.url), place_of(target)
+    here, there = origin_of(request.url), origin_of(target)
     is_same = here == there or here.upgrades_to(there)
     turns_get = (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST")
     method = "GET" if turns_get else request.method
@@ -148,7 +148,7 @@ _DEFAULTS = {
 InWorker = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
-class Threaded(httpx.AsyncBaseTransport):
+class ThreadedTransport(httpx.AsyncBaseTransport):
     """Makes a sync transport async."""
 
     def __init__(self, transport: httpx.BaseTransport, in_worker: InWorker) -> None:
@@ -215,14 +215,16 @@ class HttpClient:
         params: Mapping[str, Any] | None = None,
         content: bytes | str | None = None,
         json: Any = None,
-    ) -> Reply:
+    ) -> HttpResponse:
         """Send, and wait for the whole reply, whatever its status. Raises a CallFailure where there is none."""
         request = self._request(method, url, headers, params, content, json)
         if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
             limit_s = rules.timeout_s + 1
-            reply: Reply = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
+            reply: HttpResponse = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
             return reply
-        found: Reply = self._background.run(lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s)
+        found: HttpResponse = self._background.run(
+            lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s
+        )
         return found
 
     async def arequest(
@@ -235,13 +237,13 @@ class HttpClient:
         params: Mapping[str, Any] | None = None,
         content: bytes | str | None = None,
         json: Any = None,
-    ) -> Reply:
+    ) -> HttpResponse:
         """`request` without blocking the event loop, whichever it is."""
         request = self._request(method, url, headers, params, content, json)
         if self._background.is_here():
             return await self._shared(request, rules, _reader(rules))
         running = self._background.submit(lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s)
-        reply: Reply = await self._background.wait(running, rules.timeout_s)
+        reply: HttpResponse = await self._background.wait(running, rules.timeout_s)
         return reply
 
     def stream(
@@ -254,17 +256,17 @@ class HttpClient:
         params: Mapping[str, Any] | None = None,
         content: bytes | str | None = None,
         json: Any = None,
-    ) -> Stream:
+    ) -> ResponseStream:
         """A reply that is read as it comes: `with client.stream(...) as reply: for line in reply.lines(): ...`.
 
         `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it; there is
         one try, since part of it may have been read.
         """
-        from onetool_ipy.net.body import Stream
+        from onetool_ipy.net.body import ResponseStream
 
         request = self._request(method, url, headers, params, content, json)
         rules = rules.replace(tries=1)
-        return Stream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
+        return ResponseStream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
 
     def close(self) -> None:
         """Close idle connections; may be called twice. A later request opens new ones."""
@@ -286,7 +288,7 @@ class HttpClient:
             self._pools = _Pools(loop, self._new_transport)
         return await self._in_time(request, rules, use, self._pools)
 
-    async def _alone(self, request: httpx.Request, rules: Rules) -> Reply:
+    async def _alone(self, request: httpx.Request, rules: Rules) -> HttpResponse:
         """On a loop of its own, with connections of its own."""
         pools = _Pools(asyncio.get_running_loop(), self._new_transport)
         try:
@@ -302,7 +304,7 @@ class HttpClient:
             async with asyncio.timeout(rules.timeout_s):
                 return await self._tries(request, rules, use, pools)
         except TimeoutError:
-            fault = masked(late(place, rules.timeout_s), self.mask)
+            fault = masked(timeout_error(place, rules.timeout_s), self.mask)
         except CallFailure as exc:
             fault = masked(exc, self.mask)
         raise fault
@@ -317,7 +319,7 @@ class HttpClient:
                 return await self._follow(request, rules, use, pools, attempt, tries, until)
             except _Again as again:
                 wait_s = again.wait_s
-            except Broken as exc:
+            except ConnectionFailed as exc:
                 wait_s = self._retry.wait_s(attempt)
                 if attempt >= tries or not self._fits(wait_s, until):
                     exc.details = {"attempts": attempt}
@@ -374,7 +376,7 @@ class HttpClient:
         if self.transport is not None:
             if hasattr(self.transport, "handle_async_request"):
                 return self.transport
-            return Threaded(self.transport, self._in_worker)
+            return ThreadedTransport(self.transport, self._in_worker)
         from onetool_ipy.net.hosts import PinnedTransport, tls_context
 
         if scheme == "https" and self._tls is None:
@@ -425,16 +427,18 @@ class _Pools:
                 await transport.aclose()
 
 
-def _reader(rules: Rules) -> Use[Reply]:
+def _reader(rules: Rules) -> Use[HttpResponse]:
     """How a reply is read whole."""
 
-    async def read(response: httpx.Response, headers: Mapping[str, str], request: httpx.Request, attempt: int) -> Reply:
+    async def read(
+        response: httpx.Response, headers: Mapping[str, str], request: httpx.Request, attempt: int
+    ) -> HttpResponse:
         parts: list[bytes] = []
         if request.method != "HEAD":
-            intake = Intake(headers, rules.max_bytes)
+            intake = BodyDecoder(headers, rules.max_bytes)
             async for chunk in response.stream:  # type: ignore[union-attr]  # an async transport's stream
                 parts.append(intake.feed(chunk))  # noqa: PERF401 - what came before a failure is let go at once
             intake.finish()
-        return Reply(response.status_code, headers, b"".join(parts), str(request.url), attempt)
+        return HttpResponse(response.status_code, headers, b"".join(parts), str(request.url), attempt)
 
     return read

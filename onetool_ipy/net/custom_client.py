@@ -16,9 +16,9 @@ import httpx
 
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed
-from onetool_ipy.net.body import ACCEPTED, Intake, Reply
+from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
 from onetool_ipy.net.client import HttpClient, headers_of
-from onetool_ipy.net.errors import Mask, late, masked, quiet_logs, translated
+from onetool_ipy.net.errors import Mask, mask_httpx_logs, masked, timeout_error, translated
 from onetool_ipy.net.rules import Rules
 
 __all__ = ["client_transport", "limit_of", "send", "with_transport"]
@@ -38,12 +38,12 @@ def send(
     limit_s: float,
     max_bytes: int,
     **options: Any,
-) -> Reply:
+) -> HttpResponse:
     """Send and read the reply, within the limits; of a failed one the first 64 KB. Raises a CallFailure.
 
     `options` are those of `httpx.Client.request`, without `timeout`.
     """
-    quiet_logs()
+    mask_httpx_logs()
     until = time.monotonic() + limit_s
     work = _Sending(client, max_bytes, mask, until)
     place: object = "the server"
@@ -51,10 +51,10 @@ def send(
     try:
         request = client.build_request(method, url, timeout=limit_s, **_without(options, _SENDING))
         place = request.url.netloc.decode("ascii", "replace") or place
-        reply: Reply = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S, "own")
+        reply: HttpResponse = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S, "own")
         return reply
     except CallFailure as exc:
-        fault = masked(exc if exc.reason != "timeout" else late(place, limit_s), mask)
+        fault = masked(exc if exc.reason != "timeout" else timeout_error(place, limit_s), mask)
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
         fault = translated(exc, place, limit_s, mask)
     raise fault
@@ -99,7 +99,7 @@ class _Sending:
         self._mask = mask
         self._until = until
 
-    def run(self, request: httpx.Request, options: Mapping[str, Any]) -> Reply:
+    def run(self, request: httpx.Request, options: Mapping[str, Any]) -> HttpResponse:
         auth = options.get("auth", httpx.USE_CLIENT_DEFAULT)
         follow = options.get("follow_redirects", self._client.follow_redirects)
         _ask_for_known_encodings(request)
@@ -115,15 +115,15 @@ class _Sending:
             request, auth = self._moved(request, following), None
         raise ExecutionFailed(f"More than {self._client.max_redirects} redirects.")
 
-    def _read(self, response: httpx.Response) -> Reply:
+    def _read(self, response: httpx.Response) -> HttpResponse:
         headers = headers_of(response)
         failed = response.status_code >= 400
         read = self._some if failed else self._all
         body = b"" if response.request.method == "HEAD" else read(response, headers)
-        return Reply(response.status_code, headers, body, str(response.url))
+        return HttpResponse(response.status_code, headers, body, str(response.url))
 
     def _all(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
-        intake = Intake(headers, self._max_bytes)
+        intake = BodyDecoder(headers, self._max_bytes)
         body = b"".join(self._pieces(response, intake.feed))
         intake.finish()
         return body
@@ -132,7 +132,7 @@ class _Sending:
         """The beginning of an error's body, as far as it can be read."""
         parts: list[bytes] = []
         with suppress(ExecutionFailed, httpx.TransportError):  # the status is what counts
-            intake = Intake({**headers, "content-length": ""}, _ERROR_BYTES)
+            intake = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
             for piece in self._pieces(response, intake.sip):
                 parts.append(piece)
                 if intake.is_full():

@@ -1,7 +1,7 @@
-"""Exceptions of httpx, httpcore and the system -> those of `core.errors`, in words that hold no secret.
+"""Translates exceptions of httpx, httpcore and the system into those of `base.errors`, with secrets masked.
 
-`Broken` is what another try may mend. A translated error is raised without its cause, since that holds the request
-with its URL and headers.
+A `ConnectionFailed` may be retried. A translated error is raised without its cause: the cause holds the request with
+its URL and headers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed
 from onetool_ipy.core import current
 
-__all__ = ["Broken", "Mask", "late", "masked", "quiet_logs", "translated"]
+__all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_error", "translated"]
 
 Mask = Callable[[str], str]
 
@@ -24,11 +24,11 @@ _QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)[?#][^\s'\"]*"
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 
-class Broken(ExecutionFailed):
+class ConnectionFailed(ExecutionFailed):
     """A connection that could not be made, or broke."""
 
 
-def late(place: object, limit_s: float) -> CallTimeout:
+def timeout_error(place: object, limit_s: float) -> CallTimeout:
     """The failure of a request that ran past its limit."""
     return CallTimeout(f"No whole answer from '{place}' within {round(limit_s, 3):g} s.", hint="Give it more time.")
 
@@ -40,13 +40,13 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
     kinds = {kind.__name__ for kind in type(exc).__mro__}
     words = _reason(exc, mask)
     if kinds & {"TimeoutException", "TimeoutError"}:
-        return masked(late(place, limit_s), mask)
+        return masked(timeout_error(place, limit_s), mask)
     if _is_certificate(exc):
         return ExecutionFailed(mask(f"The certificate of '{place}' is not valid: {words}"))
     if "ConnectError" in kinds or "gaierror" in kinds:
-        return Broken(mask(f"Cannot connect to '{place}': {words}"))
+        return ConnectionFailed(mask(f"Cannot connect to '{place}': {words}"))
     if kinds & {"NetworkError", "RemoteProtocolError", "OSError", "ProxyError"}:
-        return Broken(mask(f"The connection to '{place}' broke: {words}"))
+        return ConnectionFailed(mask(f"The connection to '{place}' broke: {words}"))
     return ExecutionFailed(mask(f"Cannot send to '{place}': {words}"))
 
 
@@ -58,7 +58,7 @@ def masked(exc: CallFailure, mask: Mask) -> CallFailure:
     return exc
 
 
-def quiet_logs() -> None:
+def mask_httpx_logs() -> None:
     """Mask what httpx logs: it writes every URL, with the secrets in it."""
     logging.getLogger("httpx").addFilter(_mask_record)  # once: the same filter is not added again
 

@@ -33,20 +33,20 @@ import httpx
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
 
 __all__ = [
+    "AsyncResolve",
     "Dial",
     "Hosts",
-    "LookUp",
+    "Origin",
     "PinnedTransport",
-    "Place",
     "Resolve",
     "Url",
-    "is_odd_number",
+    "is_odd_address",
     "is_private",
     "is_public",
-    "literal",
+    "literal_address",
     "look_up",
+    "origin_of",
     "pattern_of",
-    "place_of",
     "require_public",
     "tls_context",
 ]
@@ -63,7 +63,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 _LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 
 
-def literal(host: str) -> str | None:
+def literal_address(host: str) -> str | None:
     """The address that a host is by itself, in its one spelling; None for a name."""
     try:
         return str(ipaddress.ip_address(host))
@@ -71,9 +71,9 @@ def literal(host: str) -> str | None:
         return None
 
 
-def is_odd_number(host: str) -> bool:
+def is_odd_address(host: str) -> bool:
     """Whether a host is an address in a spelling that only some programs read: `127.1`, `2130706433`, `0x7f.1`."""
-    return literal(host) is None and _LAST_LABEL.fullmatch(host) is not None
+    return literal_address(host) is None and _LAST_LABEL.fullmatch(host) is not None
 
 
 def is_public(address: str) -> bool:
@@ -106,7 +106,7 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
                 raise HostNotAllowed(
                     f"{place} is not a public address.",
                     hint="Name address and port in http.allowed_hosts, or set http.allow_private: true."
-                    if literal(host) or host == "localhost"
+                    if literal_address(host) or host == "localhost"
                     else "Set http.allow_private: true to reach private networks.",
                 )
     return checked
@@ -138,7 +138,7 @@ class Url(Protocol):
     def userinfo(self) -> bytes: ...
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """Where a URL leads: two with the same place may see each other's headers."""
 
     scheme: str
@@ -149,7 +149,7 @@ class Place(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
-    def upgrades_to(self, other: Place) -> bool:
+    def upgrades_to(self, other: Origin) -> bool:
         """Whether the other is this very host, only now over TLS."""
         plain = self == ("http", self.host, 80)
         return plain and other == ("https", self.host, 443)
@@ -168,20 +168,20 @@ class Hosts:
             host, port = _parse(pattern)
             (self._within if host.startswith("*.") else self._exact).add((host.removeprefix("*."), port))
 
-    def allow(self, place: Place) -> bool:
+    def allow(self, place: Origin) -> bool:
         """Whether a place is on the list."""
         if {(place.host, None), (place.host, place.port)} & self._exact:
             return True
-        if literal(place.host) is not None:
+        if literal_address(place.host) is not None:
             return False
         _, *parents = _parents(place.host)
         return any((parent, port) in self._within for parent in parents for port in (None, place.port))
 
-    def allow_private(self, place: Place) -> bool:
+    def allow_private(self, place: Origin) -> bool:
         """Whether a place is a private address, or `localhost`, that the list names with its very port."""
         return (place.host, place.port) in self._exact and is_private(place.host)
 
-    def require(self, place: Place) -> None:
+    def require(self, place: Origin) -> None:
         """Raise HostNotAllowed for a place that is not on the list."""
         if self.allow(place):
             return
@@ -196,7 +196,7 @@ class Hosts:
 
 def is_private(host: str) -> bool:
     """Whether a host is `localhost`, or an address that is not a public one; a name says nothing of where it leads."""
-    address = literal(host)
+    address = literal_address(host)
     return host == "localhost" if address is None else not is_public(address)
 
 
@@ -208,7 +208,7 @@ def pattern_of(scheme: str, host: str, port: int | None) -> str:
     return shown if port is None else f"{shown}:{port}"
 
 
-def place_of(url: Url) -> Place:
+def origin_of(url: Url) -> Origin:
     """Where a URL leads, if that can be said without doubt."""
     if url.scheme not in _PORTS:
         raise ExecutionFailed(
@@ -219,13 +219,13 @@ def place_of(url: Url) -> Place:
     host = url.raw_host.decode("ascii", "replace").lower()
     if not host:
         raise ExecutionFailed("The URL names no host.")
-    spelled = literal(host) or host.removesuffix(".")
-    if is_odd_number(host) or (":" not in spelled and not _NAME.fullmatch(spelled)):
+    spelled = literal_address(host) or host.removesuffix(".")
+    if is_odd_address(host) or (":" not in spelled and not _NAME.fullmatch(spelled)):
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
         raise ExecutionFailed(f"The port {port} is none.")
-    return Place(url.scheme, spelled, port)
+    return Origin(url.scheme, spelled, port)
 
 
 def _parse(pattern: Any) -> tuple[str, int | None]:
@@ -236,10 +236,10 @@ def _parse(pattern: Any) -> tuple[str, int | None]:
         )
     host = match["host"].lower().removesuffix(".")
     if host.startswith("["):
-        host = literal(host[1:-1]) or ""
+        host = literal_address(host[1:-1]) or ""
     elif not host.isascii():
         host = _in_ascii(host)
-    if not host or is_odd_number(host.removeprefix("*.")):
+    if not host or is_odd_address(host.removeprefix("*.")):
         raise InvalidConfig(f"{pattern!r} is not a host.", hint="Write an address in its usual form.")
     return host, int(match["port"]) if match["port"] else None
 
@@ -260,7 +260,7 @@ def _parents(host: str) -> list[str]:
     return [".".join(labels[i:]) for i in range(len(labels))]
 
 
-LookUp = Callable[[str, int], Awaitable[Iterable[str]]]
+AsyncResolve = Callable[[str, int], Awaitable[Iterable[str]]]
 Dial = Callable[[str, int, float | None], Awaitable[httpcore.AsyncNetworkStream]]
 """(address, port, seconds) -> an open stream."""
 
@@ -278,7 +278,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
     """An httpx transport over a small pool of pinned connections. HTTP/1.1, no proxy, nothing from the environment."""
 
     def __init__(
-        self, look_up: LookUp, *, allow_private: bool, tls: ssl.SSLContext | None = None, dial: Dial | None = None
+        self, look_up: AsyncResolve, *, allow_private: bool, tls: ssl.SSLContext | None = None, dial: Dial | None = None
     ) -> None:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
@@ -325,7 +325,7 @@ class _Body(httpx.AsyncByteStream):
 class _Backend(httpcore.AsyncNetworkBackend):
     """Looks a host up, checks what it finds, and dials one address after another."""
 
-    def __init__(self, look_up: LookUp, allow_private: bool, dial: Dial) -> None:
+    def __init__(self, look_up: AsyncResolve, allow_private: bool, dial: Dial) -> None:
         self._look_up = look_up
         self._allow_private = allow_private
         self._dial = dial
@@ -338,7 +338,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,  # noqa: ARG002 - the shape that httpcore asks for
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.AsyncNetworkStream:
-        known = literal(host)
+        known = literal_address(host)
         found = [known] if known is not None else await self._look_up(host, port)
         checked = require_public(host, found, allow_private=self._allow_private)
         until = time.monotonic() + (_CONNECT_S if timeout is None else timeout)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.hosts import Hosts, Place
+from onetool_ipy.net.hosts import Hosts, Origin
 
 __all__ = ["IDEMPOTENT", "Retry", "Rules", "after_s", "is_passing"]
 
@@ -36,7 +36,7 @@ class Rules(Value):
     tries: int = 3
     max_redirects: int = 10
 
-    def may_be_private(self, place: Place) -> bool:
+    def may_be_private(self, place: Origin) -> bool:
         """Whether the address of a place may be a private one."""
         return self.allow_private or (self.hosts is not None and self.hosts.allow_private(place))
 

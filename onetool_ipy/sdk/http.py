@@ -19,7 +19,7 @@ from onetool_ipy.sdk.tools import get_secret
 if TYPE_CHECKING:
     import httpx
 
-    from onetool_ipy.net.body import Reply
+    from onetool_ipy.net.body import HttpResponse
 
 __all__ = ["api_headers", "lazy_client", "safe_request"]
 
@@ -129,7 +129,7 @@ def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None
     return client
 
 
-def _problem(reply: Reply) -> str | None:
+def _problem(reply: HttpResponse) -> str | None:
     """What to say of a reply that is none to work with."""
     if reply.status >= 400:
         return reply.text or _phrase(reply.status)

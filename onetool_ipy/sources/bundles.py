@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
-from onetool_ipy.bundles.builtins import BUILTINS, Overlay, bundle_off, tool_off
-from onetool_ipy.bundles.store import EMPTY, BundleStore, Held, Snapshot
+from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_off, tool_off
+from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, Source, ToolResult, ToolSpec
 
@@ -47,7 +47,7 @@ class BundleTools:
         self._runners = runners
         self._find = find
         self._http_timeout_s = http_timeout_s
-        self._told: Snapshot = EMPTY
+        self._told: BundleSnapshot = EMPTY
         self._specs: dict[str, tuple[Tool, str, ToolSpec]] = {}
 
     def tools(self) -> Iterator[ToolSpec]:
@@ -94,7 +94,7 @@ class BundleTools:
             raise ToolNotFound(f"The tool '{_name(bundle, slug, version)}' was deleted.", hint="See all: %tool list")
         return self._spec(held, tool, version)
 
-    def _spec(self, held: Held, tool: Tool, version: str) -> ToolSpec:
+    def _spec(self, held: StoredBundle, tool: Tool, version: str) -> ToolSpec:
         """The tool as a spec, made once for what it is now, so that its compiled check lasts."""
         bundle = held.bundle
         name = _name(bundle.slug, tool.slug, version)
@@ -155,7 +155,7 @@ class BundleTools:
         own = [step.request.timeout_ms for _, step in tool.http.plan()]
         return max(self._http_timeout_s if ms is None else ms / 1000 for ms in own) + _SLACK_S
 
-    def _lack(self, held: Held, tool: Tool) -> tuple[str, str] | None:
+    def _lack(self, held: StoredBundle, tool: Tool) -> tuple[str, str] | None:
         """What an enabled tool needs and has not, and what to do."""
         if tool.go_tool is not None:
             if self._find(tool.go_tool.func) is not None:
@@ -201,7 +201,7 @@ def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
 class Switched:
     """A source of built-in tools, each on or off as the overlay of the built-in bundles says."""
 
-    def __init__(self, inner: Source, overlay: Overlay) -> None:
+    def __init__(self, inner: Source, overlay: BuiltInSwitches) -> None:
         self._inner = inner
         self._overlay = overlay
         self._funcs = frozenset(tool.func for builtin in BUILTINS for tool in builtin.tools)
@@ -242,7 +242,7 @@ def _name(bundle: str, slug: str, version: str) -> str:
     return f"{bundle}.{slug}@{version}" if version else f"{bundle}.{slug}"
 
 
-def _reason(held: Held, tool: Tool) -> str:
+def _reason(held: StoredBundle, tool: Tool) -> str:
     """Which switch is off, and how to turn it on."""
     if not held.bundle.is_enabled:
         return bundle_off(held.bundle.slug)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import HostNotAllowed
-from onetool_ipy.net.hosts import is_odd_number, is_public, require_public
+from onetool_ipy.net.hosts import is_odd_address, is_public, require_public
 
 PRIVATE = [
     "127.0.0.1",
@@ -78,9 +78,9 @@ def test_addresses_are_given_once_each_in_order() -> None:
     "host", ["2130706433", "127.1", "127.0.1", "0x7f.1", "0x7f000001", "0177.0.0.1", "1.2.3.4.5", "a.b.1", "127.1."]
 )
 def test_numbers_that_only_some_programs_read_are_odd(host: str) -> None:
-    assert is_odd_number(host)
+    assert is_odd_address(host)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "example.com", "1.example.com", "::1", "a1", "x0x1"])
 def test_names_and_plain_addresses_are_not_odd(host: str) -> None:
-    assert not is_odd_number(host)
+    assert not is_odd_address(host)

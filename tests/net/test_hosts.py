@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidConfig
-from onetool_ipy.net.hosts import Hosts, Place, place_of
+from onetool_ipy.net.hosts import Hosts, Origin, origin_of
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_host_is_allowed_by_its_name_its_domain_and_its_port(patterns: list[st
         assert not allowed
         return
 
-    assert hosts.allow(place_of(httpx.URL(url))) is allowed
+    assert hosts.allow(origin_of(httpx.URL(url))) is allowed
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_a_pattern_that_is_no_host_is_refused(pattern: object) -> None:
 )
 def test_a_url_that_could_be_read_in_two_ways_is_refused(url: str) -> None:
     with pytest.raises((HostNotAllowed, ExecutionFailed)) as caught:
-        place_of(httpx.URL(url))
+        origin_of(httpx.URL(url))
 
     assert isinstance(caught.value, CallFailure)
 
 
 def test_a_refusal_names_the_host_and_what_is_allowed() -> None:
     with pytest.raises(HostNotAllowed, match=r"'evil\.test:8080' is not allowed") as caught:
-        Hosts(["example.com"]).require(Place("http", "evil.test", 8080))
+        Hosts(["example.com"]).require(Origin("http", "evil.test", 8080))
 
     assert "example.com" in caught.value.hint
 
 
 def test_a_place_is_written_with_its_port_where_that_is_not_the_usual_one() -> None:
-    shown = [str(Place("https", "a.com", 443)), str(Place("http", "a.com", 443)), str(Place("http", "::1", 8443))]
+    shown = [str(Origin("https", "a.com", 443)), str(Origin("http", "a.com", 443)), str(Origin("http", "::1", 8443))]
 
     assert shown == ["a.com", "a.com:443", "[::1]:8443"]

@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import ApiKey, Basic, Bearer, OAuth2
-from onetool_ipy.bundles.http.request import Outgoing, Piece, Url, bound, encoded
+from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
-from onetool_ipy.bundles.http.template import HIDDEN, Ref, Scope
-from onetool_ipy.net.body import Reply
+from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
+from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["Credentials", "Grant", "Sign", "TokenWay", "Tokens", "bearer"]
+__all__ = ["AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "bearer"]
 
 Clock = Callable[[], datetime.datetime]
 
@@ -31,7 +31,7 @@ _LONGEST_S = 10 * 365 * 86_400
 _MAX_TOKENS = 16
 
 
-class Sign(NamedTuple):
+class AuthParts(NamedTuple):
     """What auth adds to a request; `secrets` are texts made here that must not be shown."""
 
     headers: dict[str, str]
@@ -39,7 +39,7 @@ class Sign(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-NOTHING = Sign({}, [])
+NOTHING = AuthParts({}, [])
 
 
 class Credentials:
@@ -54,7 +54,7 @@ class Credentials:
             texts = (auth.value,)
         self._parts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
 
-    def sign(self, scope: Scope) -> Sign:
+    def sign(self, scope: ValueSource) -> AuthParts:
         """What is added to a request that is sent."""
         values = [writing_text(parts, scope, "auth") for parts in self._parts]
         try:
@@ -65,27 +65,27 @@ class Credentials:
                 raise
             raise InvalidArgs(f"{exc.message} It is made from '{given}'.", hint="Give it another value.") from None
 
-    def _signed(self, values: list[str]) -> Sign:
+    def _signed(self, values: list[str]) -> AuthParts:
         if isinstance(self._auth, Bearer):
             return bearer(values[0])
         if isinstance(self._auth, Basic):
             return basic(values[0], values[1])
         if isinstance(self._auth, ApiKey):
             if self._auth.where == "query":
-                return Sign({}, [(self._auth.name, values[0])], (values[0],))
+                return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
             return _in_header(self._auth.name, values[0], (values[0],))
         return NOTHING
 
-    def shown(self) -> Sign:
+    def shown(self) -> AuthParts:
         """The same for a request that is shown."""
         if isinstance(self._auth, Bearer):
-            return Sign({"Authorization": f"Bearer {HIDDEN}"}, [])
+            return AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         if isinstance(self._auth, Basic):
-            return Sign({"Authorization": f"Basic {HIDDEN}"}, [])
+            return AuthParts({"Authorization": f"Basic {HIDDEN}"}, [])
         if isinstance(self._auth, ApiKey):
             if self._auth.where == "query":
-                return Sign({}, [(self._auth.name, HIDDEN)])
-            return Sign({self._auth.name: HIDDEN}, [])
+                return AuthParts({}, [(self._auth.name, HIDDEN)])
+            return AuthParts({self._auth.name: HIDDEN}, [])
         return NOTHING
 
     def refs(self) -> Iterator[Ref]:
@@ -105,7 +105,7 @@ class Grant(NamedTuple):
         """Tells grants apart without keeping what they hold."""
         return hashlib.sha256("\0".join(self).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def request(self, *, in_body: bool) -> Outgoing:
+    def request(self, *, in_body: bool) -> OutgoingRequest:
         """The request for a token: the client named in a header, as RFC 6749 prefers, or in the form."""
         form = [("grant_type", "client_credentials"), *([("scope", self.scope)] if self.scope else ())]
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
@@ -113,18 +113,18 @@ class Grant(NamedTuple):
             form += [("client_id", self.client), ("client_secret", self.secret)]
         else:
             headers |= basic(quote(self.client, safe=""), quote(self.secret, safe="")).headers
-        return Outgoing("POST", self.url, headers, encoded(form).encode("ascii"))
+        return OutgoingRequest("POST", self.url, headers, encoded(form).encode("ascii"))
 
 
-class TokenWay:
+class TokenRequest:
     """How the tokens of one request are asked for."""
 
     def __init__(self, auth: OAuth2, arguments: Set[str], steps: Set[str]) -> None:
-        self._url = Url(auth.token_url, {}, arguments, steps)
+        self._url = UrlWriter(auth.token_url, {}, arguments, steps)
         texts = (auth.client_id, auth.client_secret, auth.scope or "")
         self._parts = [bound(text, arguments, steps) for text in texts]
 
-    def grant(self, scope: Scope) -> Grant:
+    def grant(self, scope: ValueSource) -> Grant:
         """The grant, with its values."""
         return Grant(self._url.fill(scope), *(writing_text(parts, scope, "auth") for parts in self._parts))
 
@@ -150,7 +150,7 @@ class Tokens:
         """Drop a token that was refused."""
         self._kept.pop(grant.key(), None)
 
-    def take(self, grant: Grant, reply: Reply) -> str:
+    def take(self, grant: Grant, reply: HttpResponse) -> str:
         """The token of a reply, kept from now on; raises for a reply without one."""
         if not 200 <= reply.status < 300:
             raise ExecutionFailed(
@@ -177,23 +177,23 @@ class Tokens:
         return self._clock() + datetime.timedelta(seconds=lasts)
 
 
-def bearer(token: str) -> Sign:
+def bearer(token: str) -> AuthParts:
     """A token as the Authorization header has it."""
     return _in_header("Authorization", f"Bearer {token}", (token,))
 
 
-def basic(user: str, password: str) -> Sign:
+def basic(user: str, password: str) -> AuthParts:
     """A name and a password as the Authorization header has them."""
     if ":" in user:
         raise ExecutionFailed("A user name for basic auth holds no ':'.")
     made = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
-    return Sign({"Authorization": f"Basic {made}"}, [], (made,))
+    return AuthParts({"Authorization": f"Basic {made}"}, [], (made,))
 
 
-def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> Sign:
+def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> AuthParts:
     if not value.isprintable() or not _is_latin(value):
         raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
-    return Sign({name: value.strip(" ")}, [], secrets)
+    return AuthParts({name: value.strip(" ")}, [], secrets)
 
 
 def _is_latin(value: str) -> bool:

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.http.template import holes, holes_in
+from onetool_ipy.bundles.http.template import placeholders, placeholders_in
 
 __all__ = [
     "HEADER_NAME",
@@ -36,12 +36,12 @@ __all__ = [
     "BodyType",
     "Encoding",
     "HttpDefinition",
-    "Limits",
+    "HttpStep",
     "OAuth2",
-    "Request",
-    "Response",
+    "RequestTemplate",
+    "ResponseOptions",
     "Selector",
-    "Step",
+    "ToolLimits",
 ]
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
@@ -86,7 +86,7 @@ Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 
 
 def _template(text: str) -> str:
-    holes(text)
+    placeholders(text)
     return text
 
 
@@ -175,7 +175,7 @@ class ApiKey(_Record):
         if self.where == "header":
             _header_name(self.name)
             _header_value(self.name, self.value)
-        elif holes(self.name):
+        elif placeholders(self.name):
             raise ValueError(f"'{self.name}' is a key, and a key cannot be a ${{name}}")
         return self
 
@@ -193,7 +193,7 @@ class OAuth2(_Record):
 Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="type")]
 
 
-class Request(_Record):
+class RequestTemplate(_Record):
     """One request, with holes."""
 
     method: Method = "GET"
@@ -214,7 +214,7 @@ class Request(_Record):
                 raise ValueError(f"'{name}' is neither text, number, true, false nor a list of those")
         if not values.is_json(query):
             raise ValueError("a query holds plain JSON")
-        list(holes_in(query))
+        list(placeholders_in(query))
         return query
 
     @field_validator("headers")
@@ -241,7 +241,7 @@ class Request(_Record):
             raise ValueError(f"a {kind} body is text, or one ${{name}}")
         if not values.is_json(body):
             raise ValueError("a body is plain JSON of at most 200 levels")
-        list(holes_in(body))
+        list(placeholders_in(body))
         return body
 
 
@@ -264,7 +264,7 @@ class Selector(_Record):
         return self
 
 
-class Response(_Record):
+class ResponseOptions(_Record):
     """How a response is read. Without `successCodes` 200 to 299 are a success."""
 
     success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100)] | None = None
@@ -300,12 +300,12 @@ class Response(_Record):
         return codes
 
 
-class Step(_Record):
+class HttpStep(_Record):
     """One request of several; a later one takes from its response as `${name.path}`."""
 
     name: str | None = None
-    request: Request
-    response: Response = Field(default_factory=Response)
+    request: RequestTemplate
+    response: ResponseOptions = Field(default_factory=ResponseOptions)
 
     @field_validator("name")
     @classmethod
@@ -318,9 +318,9 @@ class Step(_Record):
 class HttpDefinition(_Record):
     """An HTTP tool: one request and its response, or several steps."""
 
-    request: Request | None = None
-    response: Response | None = None
-    steps: Annotated[list[Step], Field(min_length=1, max_length=MAX_STEPS)] | None = None
+    request: RequestTemplate | None = None
+    response: ResponseOptions | None = None
+    steps: Annotated[list[HttpStep], Field(min_length=1, max_length=MAX_STEPS)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -333,10 +333,10 @@ class HttpDefinition(_Record):
             raise ValueError(f"two steps are named '{twice[0]}'")
         return self
 
-    def plan(self) -> list[tuple[str, Step]]:
+    def plan(self) -> list[tuple[str, HttpStep]]:
         """The steps by name, in order; one request is the only step."""
         if self.request is not None:
-            return [("step1", Step(request=self.request, response=self.response or Response()))]
+            return [("step1", HttpStep(request=self.request, response=self.response or ResponseOptions()))]
         return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
 
     def wire(self) -> dict[str, Any]:
@@ -344,7 +344,7 @@ class HttpDefinition(_Record):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-class Limits(_Record):
+class ToolLimits(_Record):
     """What one tool may do. Bytes of a response are counted after decompression; the settings' own limit holds too."""
 
     max_calls_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None

@@ -7,7 +7,7 @@ How values are written where they stand: in a path, a query, a header, a JSON bo
 A value never leaves its place: what would end a path segment, a query value or a header is encoded, or refused.
 A missing value, and null in a URL or header, drops its key; where there is no key to drop, it is refused.
 
-A request with holes, made ready once; then filled for each call into an `Outgoing`. Pure.
+A request with holes, made ready once; then filled for each call into an `OutgoingRequest`. Pure.
 
 Which names are arguments, secrets or steps is settled here, so that a call only looks values up. Scheme, host and port
 stand in `origin` and are never touched again.
@@ -25,15 +25,15 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, TooLarge
-from onetool_ipy.bundles.http.definition import BodyType, Request
-from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, Scope, bind, pieces
+from onetool_ipy.bundles.http.definition import BodyType, RequestTemplate
+from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, ValueSource, bind, pieces
 
 __all__ = [
-    "File",
-    "Outgoing",
+    "FilePart",
+    "OutgoingRequest",
     "Piece",
-    "Prepared",
-    "Url",
+    "PreparedRequest",
+    "UrlWriter",
     "as_file",
     "bound",
     "encoded",
@@ -48,7 +48,7 @@ __all__ = [
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
-class File(NamedTuple):
+class FilePart(NamedTuple):
     """Bytes, with what they are called and what they are."""
 
     content: bytes
@@ -56,7 +56,7 @@ class File(NamedTuple):
     mime: str
 
 
-def as_file(name: str, value: Any) -> File | None:
+def as_file(name: str, value: Any) -> FilePart | None:
     """The file that a value is; None for one that is none. `name` is what the value belongs to, in errors."""
     if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
         return None
@@ -67,7 +67,7 @@ def as_file(name: str, value: Any) -> File | None:
     mime = value.get("mime") or "application/octet-stream"
     if not isinstance(mime, str) or not _MIME.fullmatch(mime):
         raise InvalidArgs(f"What '{name}' has as mime is no media type.")
-    return File(content, str(value.get("filename") or name), mime)
+    return FilePart(content, str(value.get("filename") or name), mime)
 
 
 def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
@@ -105,7 +105,7 @@ _IN_HEADER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DOTS = (".", "..")
 
 
-def text(parts: Sequence[Piece], scope: Scope, place: str) -> str:
+def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
     """The text of a template; raises InvalidArgs where a value is missing."""
     found = _joined(parts, scope)
     if found is None:
@@ -114,7 +114,7 @@ def text(parts: Sequence[Piece], scope: Scope, place: str) -> str:
     return found
 
 
-def path(parts: Sequence[Piece], scope: Scope) -> str:
+def path(parts: Sequence[Piece], scope: ValueSource) -> str:
     """A path with its values percent-encoded; no value can add, remove or climb a level."""
     out: list[str] = []
     for segment in _segments(parts):
@@ -131,7 +131,7 @@ def path(parts: Sequence[Piece], scope: Scope) -> str:
     return "/".join(out)
 
 
-def pairs(name: str, value: Any, scope: Scope) -> Iterator[tuple[str, str]]:
+def pairs(name: str, value: Any, scope: ValueSource) -> Iterator[tuple[str, str]]:
     """The pairs that one entry of a query or form makes: none, one, or one for each item of a list.
 
     `value` is a list of pieces, or a list of such lists.
@@ -156,7 +156,7 @@ def encoded(found: Iterable[tuple[str, str]]) -> str:
     return "&".join(f"{_quote(name)}={_quote(value)}" for name, value in found)
 
 
-def header(name: str, parts: Sequence[Piece], scope: Scope) -> str | None:
+def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
     """The value of a header; None where a value is missing. Raises for what no header can hold."""
     found = _joined(parts, scope)
     if found is None:
@@ -176,7 +176,7 @@ def header(name: str, parts: Sequence[Piece], scope: Scope) -> str | None:
     raise ExecutionFailed(f"{words}.", hint="Look at the secret or step that it is made from.")
 
 
-def json_value(template: Any, scope: Scope) -> Any:
+def json_value(template: Any, scope: ValueSource) -> Any:
     """A JSON value with its holes filled: a lone one keeps its type, one inside a text becomes text.
 
     `template` holds lists of pieces, marked as tuples, in the place of texts. MISSING where all of it is missing.
@@ -195,7 +195,7 @@ def json_value(template: Any, scope: Scope) -> Any:
     return template
 
 
-def _joined(parts: Iterable[Piece], scope: Scope) -> str | None:
+def _joined(parts: Iterable[Piece], scope: ValueSource) -> str | None:
     out: list[str] = []
     for part in parts:
         if isinstance(part, Ref):
@@ -208,7 +208,7 @@ def _joined(parts: Iterable[Piece], scope: Scope) -> str | None:
     return "".join(out)
 
 
-def _in_path(ref: Ref, scope: Scope) -> str:
+def _in_path(ref: Ref, scope: ValueSource) -> str:
     found = scope.value(ref)
     if found is MISSING or found is None:
         raise InvalidArgs(f"'{ref}' is needed in the path.", hint=f"Give '{ref.name}' a value.")
@@ -279,7 +279,7 @@ _TYPES: dict[str, str] = {
 _SAID: dict[str, BodyType] = {"json": "json", "x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}
 
 
-class Outgoing(NamedTuple):
+class OutgoingRequest(NamedTuple):
     """A request as it is sent."""
 
     method: str
@@ -293,7 +293,7 @@ def bound(text: str, arguments: Set[str], steps: Set[str]) -> list[Piece]:
     return [part if isinstance(part, str) else bind(part, arguments=arguments, steps=steps) for part in pieces(text)]
 
 
-class Url:
+class UrlWriter:
     """A URL with holes in its path and query."""
 
     def __init__(self, template: str, query: dict[str, Any], arguments: Set[str], steps: Set[str]) -> None:
@@ -307,7 +307,7 @@ class Url:
             *((_key(name), _bind_query(value, arguments, steps)) for name, value in query.items()),
         ]
 
-    def fill(self, scope: Scope, extra: list[tuple[str, str]] | None = None) -> str:
+    def fill(self, scope: ValueSource, extra: list[tuple[str, str]] | None = None) -> str:
         """The URL with its values; `extra` are pairs for the end of the query."""
         found = [pair for name, value in self._query for pair in pairs(name, value, scope)]
         query = encoded([*found, *(extra or ())])
@@ -323,17 +323,19 @@ class Url:
             yield from _refs(value)
 
 
-class Prepared:
+class PreparedRequest:
     """A request with holes; `fill` makes one to send."""
 
-    def __init__(self, request: Request, arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(self, request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> None:
         self.method = request.method
-        self.url = Url(request.url_template, request.query, arguments, steps)
+        self.url = UrlWriter(request.url_template, request.query, arguments, steps)
         self._headers = {name: bound(value, arguments, steps) for name, value in request.headers.items()}
         self._kind, template = _body(request)
         self._body = _bind_body(template, self._kind, arguments, steps)
 
-    def fill(self, scope: Scope, *, headers: dict[str, str], query: list[tuple[str, str]], room: int) -> Outgoing:
+    def fill(
+        self, scope: ValueSource, *, headers: dict[str, str], query: list[tuple[str, str]], room: int
+    ) -> OutgoingRequest:
         """The request with its values; `headers` and `query` are those of the auth, and win."""
         found = {name: header(name, text, scope) for name, text in self._headers.items()}
         sent = {name: value for name, value in found.items() if value is not None}
@@ -347,14 +349,14 @@ class Prepared:
                 sent["Content-Type"] = mime or _TYPES[self._kind]
         taken = {name.lower() for name in headers}
         sent = {name: value for name, value in sent.items() if name.lower() not in taken} | headers
-        return Outgoing(self.method, self.url.fill(scope, query), sent, content)
+        return OutgoingRequest(self.method, self.url.fill(scope, query), sent, content)
 
     def refs(self) -> Iterator[Ref]:
         """Every reference in it."""
         yield from self.url.refs()
         yield from _refs([*self._headers.values(), self._body])
 
-    def _content(self, scope: Scope) -> tuple[bytes | None, str]:
+    def _content(self, scope: ValueSource) -> tuple[bytes | None, str]:
         """The body, and what it is where that is not said by its kind."""
         if self._body is None:
             return None, ""
@@ -386,7 +388,7 @@ def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield name, item
 
 
-def _body(request: Request) -> tuple[BodyType, Any]:
+def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
     """How a body is written, and its template as JSON, fields or text."""
     body, kind = request.body, request.body_type
     said = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")

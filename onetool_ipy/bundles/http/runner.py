@@ -27,14 +27,22 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
-from onetool_ipy.bundles.http.auth import Credentials, Grant, Sign, Tokens, TokenWay, bearer
-from onetool_ipy.bundles.http.definition import HttpDefinition, Limits, OAuth2, Response, Step
-from onetool_ipy.bundles.http.request import Outgoing, Prepared
-from onetool_ipy.bundles.http.template import HIDDEN, Ref, Scope, Secret, Shown, Values, compile_selector
+from onetool_ipy.bundles.http.auth import AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
+from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, OAuth2, ResponseOptions, ToolLimits
+from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
+from onetool_ipy.bundles.http.template import (
+    HIDDEN,
+    CallValues,
+    MaskedValues,
+    Ref,
+    SecretLookup,
+    ValueSource,
+    compile_selector,
+)
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import failure_of
 from onetool_ipy.core.tool import UncheckedCall
-from onetool_ipy.net.body import Reply
+from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.errors import Mask, masked
 from onetool_ipy.net.rules import Rules
@@ -42,12 +50,12 @@ from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
 from onetool_ipy.schema.read import params
 
 __all__ = [
-    "Answer",
+    "CallTrace",
     "HttpRunner",
-    "Output",
-    "PerMinute",
+    "OutputCheck",
+    "RateLimit",
+    "ResponseReader",
     "Trace",
-    "Veil",
     "body_text",
     "compile_http",
     "decoded",
@@ -57,7 +65,7 @@ __all__ = [
 _MINUTE = datetime.timedelta(seconds=60)
 
 
-class PerMinute:
+class RateLimit:
     """So many permits, each free again a minute after its use."""
 
     def __init__(self, most: int | None, clock: Callable[[], datetime.datetime]) -> None:
@@ -105,10 +113,10 @@ _TEXT = frozenset(
 )
 
 
-class Answer:
+class ResponseReader:
     """Reads the responses of one request."""
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: ResponseOptions) -> None:
         codes = response.success_codes or ["2xx"]
         self._codes = {code for code in codes if isinstance(code, int)}
         self._hundreds = {int(code[0]) for code in codes if isinstance(code, str)}
@@ -121,7 +129,7 @@ class Answer:
         """Whether a status is one of those that the tool expects."""
         return status in self._codes or status // 100 in self._hundreds
 
-    def read(self, reply: Reply, mask: Mask) -> tuple[Any, bool]:
+    def read(self, reply: HttpResponse, mask: Mask) -> tuple[Any, bool]:
         """The value, and whether there is one; raises ExecutionFailed for a failure, unless that means nothing."""
         if not self.is_success(reply.status):
             if self._is_lenient:
@@ -133,7 +141,7 @@ class Answer:
         return value, True
 
 
-class Output:
+class OutputCheck:
     """The compiled check of a tool's value; without a schema anything will do."""
 
     def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
@@ -168,7 +176,7 @@ class Output:
         ]
 
 
-def decoded(reply: Reply, encoding: str) -> Any:
+def decoded(reply: HttpResponse, encoding: str) -> Any:
     """The body as a value: JSON, text, or `{mime, base64, size}`."""
     if encoding == "auto":
         encoding = _kind(reply)
@@ -180,12 +188,12 @@ def decoded(reply: Reply, encoding: str) -> Any:
     return {"mime": reply.mime or "application/octet-stream", "base64": written, "size": len(reply.body)}
 
 
-def body_text(reply: Reply) -> str | None:
+def body_text(reply: HttpResponse) -> str | None:
     """The body as text for people; None where it is none."""
     return reply.text if _kind(reply) in ("json", "text") else None
 
 
-def _kind(reply: Reply) -> str:
+def _kind(reply: HttpResponse) -> str:
     if reply.is_json or not reply.body:
         return "json"
     mime = reply.mime
@@ -205,7 +213,7 @@ def _kind(reply: Reply) -> str:
     return "text"
 
 
-def _failed(reply: Reply, mask: Mask) -> ExecutionFailed:
+def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
     """The failure that a status means, with what the server said."""
     said = " ".join((body_text(reply) or "").split())
     words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
@@ -234,7 +242,7 @@ _SHORTEST = 6
 _ENCODED = "%2A%2A%2A"
 
 
-class Veil:
+class CallTrace:
     """Hides the secrets of one call, also those that were got on the way; keeps nothing of it."""
 
     def __init__(self, mask: Mask) -> None:
@@ -260,11 +268,11 @@ class Veil:
     def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
         """A request goes out."""
 
-    def got(self, reply: Reply) -> None:
+    def got(self, reply: HttpResponse) -> None:
         """The reply to it."""
 
 
-class Trace(Veil):
+class Trace(CallTrace):
     """Follows one call, and keeps what is told of it."""
 
     def __init__(self, mask: Mask) -> None:
@@ -278,7 +286,7 @@ class Trace(Veil):
             self._steps.append({"name": name, "request": request(), "response": None})
         self._began = time.monotonic()
 
-    def got(self, reply: Reply) -> None:
+    def got(self, reply: HttpResponse) -> None:
         """The reply to it."""
         self._steps[-1]["response"] = {
             "status": reply.status,
@@ -310,7 +318,7 @@ class Trace(Veil):
         return found
 
 
-def shown_request(out: Outgoing) -> dict[str, Any]:
+def shown_request(out: OutgoingRequest) -> dict[str, Any]:
     """A request as a dict; its secrets are `***` already, also where they were percent-encoded."""
     shown: dict[str, Any] = {
         "method": out.method,
@@ -323,7 +331,7 @@ def shown_request(out: Outgoing) -> dict[str, Any]:
     return shown
 
 
-def _body(reply: Reply) -> dict[str, Any]:
+def _body(reply: HttpResponse) -> dict[str, Any]:
     text = body_text(reply)
     return {} if text is None else {"body": _cut(text)}
 
@@ -343,11 +351,11 @@ Note = Callable[[dict[str, Any]], None]
 class _Send(NamedTuple):
     """A request, and what holds for it."""
 
-    out: Outgoing
+    out: OutgoingRequest
     rules: Rules
 
 
-_Course = Generator[_Send, Reply, Any]
+_Course = Generator[_Send, HttpResponse, Any]
 
 
 def compile_http(
@@ -356,11 +364,11 @@ def compile_http(
     arg_schema: Mapping[str, Any] | None,
     output_schema: Mapping[str, Any] | bool | None = None,
     is_output_strict: bool = True,
-    limits: Limits | None = None,
+    limits: ToolLimits | None = None,
     name: str,
     client: HttpClient,
     rules: Rules,
-    secret: Secret,
+    secret: SecretLookup,
     mask: Mask = str,
     hide: Callable[[str], object] = str,
     clock: Callable[[], datetime.datetime],
@@ -381,10 +389,10 @@ def compile_http(
         steps=steps,
         checker=Checker(parameters),
         defaults={param.name: param.schema["default"] for param in known if param.has_default},
-        output=Output(
+        output=OutputCheck(
             dict(output_schema) if isinstance(output_schema, Mapping) else output_schema, is_strict=is_output_strict
         ),
-        limits=limits or Limits(),
+        limits=limits or ToolLimits(),
         client=client,
         rules=rules,
         secret=secret,
@@ -397,12 +405,12 @@ def compile_http(
 class _Ready:
     """One step, made ready."""
 
-    def __init__(self, name: str, step: Step, arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(self, name: str, step: HttpStep, arguments: Set[str], steps: Set[str]) -> None:
         self.name = name
-        self.request = Prepared(step.request, arguments, steps)
-        self.answer = Answer(step.response)
+        self.request = PreparedRequest(step.request, arguments, steps)
+        self.answer = ResponseReader(step.response)
         auth = step.request.auth
-        self.tokens = TokenWay(auth, arguments, steps) if isinstance(auth, OAuth2) else None
+        self.tokens = TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else None
         self.credentials = Credentials(None if isinstance(auth, OAuth2) else auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
 
@@ -410,9 +418,9 @@ class _Ready:
         found = {*self.request.refs(), *self.credentials.refs()}
         return found | set(self.tokens.refs()) if self.tokens is not None else found
 
-    def shown(self, scope: Scope, room: int) -> dict[str, Any]:
+    def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
         """The request as it may be shown."""
-        sign = self.credentials.shown() if self.tokens is None else Sign({"Authorization": f"Bearer {HIDDEN}"}, [])
+        sign = self.credentials.shown() if self.tokens is None else AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         return shown_request(self.request.fill(scope, headers=sign.headers, query=sign.query, room=room))
 
 
@@ -426,11 +434,11 @@ class HttpRunner:
         steps: list[_Ready],
         checker: Checker,
         defaults: Mapping[str, Any],
-        output: Output,
-        limits: Limits,
+        output: OutputCheck,
+        limits: ToolLimits,
         client: HttpClient,
         rules: Rules,
-        secret: Secret,
+        secret: SecretLookup,
         mask: Mask,
         hide: Callable[[str], object],
         clock: Callable[[], datetime.datetime],
@@ -447,23 +455,23 @@ class HttpRunner:
         self._secret = secret
         self._mask = mask
         self._hide = hide
-        self._rate = PerMinute(limits.max_calls_per_minute, clock)
+        self._rate = RateLimit(limits.max_calls_per_minute, clock)
         self._tokens = Tokens(clock)
         self._limit_s = max(step.timeout_s or rules.timeout_s for step in steps)
 
     def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """Call it, and wait for the value."""
-        return self._drive(self._course(args, Veil(self._mask), note))
+        return self._drive(self._course(args, CallTrace(self._mask), note))
 
     async def arun(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """`run` without blocking the event loop, whichever it is."""
-        return await self._adrive(self._course(args, Veil(self._mask), note))
+        return await self._adrive(self._course(args, CallTrace(self._mask), note))
 
     def preview(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What would be sent, masked; raises InvalidArgs and TooLarge as a call would."""
-        scope = Shown(self._values(args))
+        scope = MaskedValues(self._values(args))
         try:
-            return [Veil(self._mask).masked(step.shown(scope, self._room)) for step in self._steps]
+            return [CallTrace(self._mask).masked(step.shown(scope, self._room)) for step in self._steps]
         except CallFailure as exc:
             fault = masked(exc, self._mask)
         raise fault
@@ -517,7 +525,7 @@ class HttpRunner:
         finally:
             course.close()
 
-    def _course(self, args: Mapping[str, Any], trace: Veil, note: Note | None) -> _Course:
+    def _course(self, args: Mapping[str, Any], trace: CallTrace, note: Note | None) -> _Course:
         """The whole call: yields what is to be sent, is given the replies, returns the value."""
         fault: CallFailure
         try:
@@ -529,7 +537,7 @@ class HttpRunner:
             fault = masked(exc, trace.mask)
         raise fault
 
-    def _walk(self, scope: Values, trace: Veil, note: Note | None) -> _Course:
+    def _walk(self, scope: CallValues, trace: CallTrace, note: Note | None) -> _Course:
         until = time.monotonic() + self._limit_s
         value, is_there, counted = None, True, False
         for step in self._steps:
@@ -555,10 +563,10 @@ class HttpRunner:
         return value
 
     def _exchange(
-        self, step: _Ready, out: Outgoing, grant: Grant | None, until: float, trace: Veil, scope: Values
-    ) -> Generator[_Send, Reply, Reply]:
+        self, step: _Ready, out: OutgoingRequest, grant: Grant | None, until: float, trace: CallTrace, scope: CallValues
+    ) -> Generator[_Send, HttpResponse, HttpResponse]:
         """One request and its reply; with OAuth2 first the token, and a new one where it is refused."""
-        shown = partial(step.shown, Shown(scope), self._room)
+        shown = partial(step.shown, MaskedValues(scope), self._room)
         if grant is None:
             trace.sent(step.name, shown)
             return (yield _Send(out, self._within(step, until)))
@@ -576,7 +584,7 @@ class HttpRunner:
             self._tokens.forget(grant)
         raise AssertionError  # the last one returns
 
-    def _fetch(self, step: _Ready, grant: Grant, until: float) -> Generator[_Send, Reply, str]:
+    def _fetch(self, step: _Ready, grant: Grant, until: float) -> Generator[_Send, HttpResponse, str]:
         reply = yield _Send(grant.request(in_body=False), self._within(step, until))
         if reply.status in (400, _UNAUTHORIZED):  # some servers take the client in the form only
             reply = yield _Send(grant.request(in_body=True), self._within(step, until))
@@ -590,8 +598,8 @@ class HttpRunner:
         own_s = step.timeout_s or self._rules.timeout_s
         return self._rules.replace(timeout_s=min(left_s, own_s))
 
-    def _values(self, args: Mapping[str, Any]) -> Values:
+    def _values(self, args: Mapping[str, Any]) -> CallValues:
         here = current.scope()
         is_checked = here is None or type(here.call) is not UncheckedCall
         given = self._checker.check(args, self.name, self._mask) if is_checked else args
-        return Values(given, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
+        return CallValues(given, self._secret, defaults=self._defaults, room=self._room, tool=self.name)

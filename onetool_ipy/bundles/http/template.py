@@ -1,14 +1,9 @@
-"""Selectors: what of a response is taken, by JMESPath or by an RE2 pattern; both end in time, whatever they get.
+"""Placeholders (`${name}`) in a text, and the values of one call that fill them. Pure.
 
-`${name}` in a text: find it, and cut the text into its pieces. Pure; knows nothing of where a value comes from.
-
-`$${` stands for `${` itself. `${ids|csv}` names a form: how a list or an object is written in a URL
-(`FORMS`). Whether a name is an argument, a secret or an earlier step is told by `bind`, once for a definition.
-
-Scope: where the values of one call come from: arguments, secrets, earlier steps. Nothing else is ever looked at.
-
-Of two kinds: `Values` gives the real ones, for what is sent; `Shown` gives `***` for each secret, for what is shown,
-so that no secret has to be found and masked there.
+`$${` is a literal `${`. `${ids|csv}` names a form: how a list or an object is written in a URL (`FORMS`). `bind`
+decides once per definition whether a name is an argument, a secret or an earlier step; nothing else is looked up.
+`CallValues` holds the real values, for a request that is sent. `MaskedValues` has `***` for each secret, for a request
+that is shown. Selectors, the JMESPath and RE2 expressions that take a part of a response, are compiled here too.
 """
 
 from __future__ import annotations
@@ -28,19 +23,19 @@ __all__ = [
     "HIDDEN",
     "MISSING",
     "SECRET_NAME",
-    "Hole",
+    "CallValues",
     "Kind",
+    "MaskedValues",
+    "Placeholder",
     "Ref",
-    "Scope",
-    "Secret",
+    "SecretLookup",
     "Select",
-    "Shown",
-    "Values",
+    "ValueSource",
     "bind",
     "compile_selector",
-    "holes",
-    "holes_in",
     "pieces",
+    "placeholders",
+    "placeholders_in",
 ]
 
 Select = Callable[[Any, str], Any]
@@ -126,7 +121,7 @@ _PATH = re.compile(r"(?P<head>[A-Za-z_][\w-]*)(?P<rest>(?:\.[\w$@-]+|\[\d{1,9}\]
 _PART = re.compile(r"\.([\w$@-]+)|\[(\d+)\]")
 
 
-class Hole(NamedTuple):
+class Placeholder(NamedTuple):
     """A `${...}` as it is written."""
 
     name: str
@@ -146,9 +141,9 @@ class Ref(NamedTuple):
         return self.name + path
 
 
-def pieces(text: str) -> list[str | Hole]:
+def pieces(text: str) -> list[str | Placeholder]:
     """The text in its pieces; raises ValueError for a `${` that never ends or names nothing."""
-    found: list[str | Hole] = []
+    found: list[str | Placeholder] = []
     end = 0
     for match in _HOLE.finditer(text):
         found.append(text[end : match.start()])
@@ -163,26 +158,26 @@ def pieces(text: str) -> list[str | Hole]:
     return [piece for piece in found if piece != ""]
 
 
-def holes(text: str) -> list[Hole]:
+def placeholders(text: str) -> list[Placeholder]:
     """The holes of a text, in order."""
-    return [piece for piece in pieces(text) if isinstance(piece, Hole)]
+    return [piece for piece in pieces(text) if isinstance(piece, Placeholder)]
 
 
-def holes_in(value: Any) -> Iterator[Hole]:
+def placeholders_in(value: Any) -> Iterator[Placeholder]:
     """The holes of every text in a JSON value; those in the keys of objects are refused."""
     if isinstance(value, str):
-        yield from holes(value)
+        yield from placeholders(value)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if holes(key):
+            if placeholders(key):
                 raise ValueError(f"'{key}' is a key, and a key cannot be a ${{name}}")
-            yield from holes_in(inner)
+            yield from placeholders_in(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from holes_in(inner)
+            yield from placeholders_in(inner)
 
 
-def bind(hole: Hole, *, arguments: Set[str], steps: Set[str]) -> Ref:
+def bind(hole: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
     """What a hole means: declared names are arguments, then come earlier steps; any other is a secret."""
     if hole.name in arguments:
         return Ref("argument", hole.name, (), hole.form)
@@ -201,7 +196,7 @@ def bind(hole: Hole, *, arguments: Set[str], steps: Set[str]) -> Ref:
     )
 
 
-def _hole(inside: str) -> Hole:
+def _hole(inside: str) -> Placeholder:
     name, bar, form = inside.rpartition("|")
     if bar and form.strip() in FORMS:
         inside, form = name, form.strip()
@@ -209,7 +204,7 @@ def _hole(inside: str) -> Hole:
         form = ""
     if not inside.strip():
         raise ValueError("'${}' names nothing")
-    return Hole(inside.strip(), form)
+    return Placeholder(inside.strip(), form)
 
 
 def _parts(rest: str) -> Iterator[str | int]:
@@ -217,7 +212,7 @@ def _parts(rest: str) -> Iterator[str | int]:
         yield match[1] if match[1] is not None else int(match[2])
 
 
-Secret = Callable[[str], str | None]
+SecretLookup = Callable[[str], str | None]
 """name -> its value, None where there is none."""
 
 HIDDEN: Final = "***"
@@ -232,18 +227,18 @@ MISSING: Final = _Missing()
 """Stands for an optional argument that was not given."""
 
 
-class Scope(Protocol):
+class ValueSource(Protocol):
     """Gives the value of a reference, or MISSING."""
 
     def value(self, ref: Ref) -> Any:
         """The value, in its JSON form."""
 
 
-class Values:
+class CallValues:
     """The real values of one call; raises TooLarge once they hold more than `room` characters."""
 
     def __init__(
-        self, args: Mapping[str, Any], secret: Secret, *, defaults: Mapping[str, Any], room: int, tool: str
+        self, args: Mapping[str, Any], secret: SecretLookup, *, defaults: Mapping[str, Any], room: int, tool: str
     ) -> None:
         self._args = args
         self._defaults = defaults
@@ -284,10 +279,10 @@ class Values:
         return self._known[name]
 
 
-class Shown:
+class MaskedValues:
     """The values of a call as they may be shown: no secret, and what no step has given yet as it is written."""
 
-    def __init__(self, real: Values) -> None:
+    def __init__(self, real: CallValues) -> None:
         self._real = real
 
     def value(self, ref: Ref) -> Any:

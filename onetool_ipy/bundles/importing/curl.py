@@ -32,7 +32,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.records import Value
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
-from onetool_ipy.bundles.importing.openapi import Unique
+from onetool_ipy.bundles.importing.openapi import UniqueNames
 from onetool_ipy.bundles.importing.openapi import argument as labels_argument
 from onetool_ipy.bundles.importing.openapi import secret as labels_secret
 from onetool_ipy.bundles.importing.openapi import slug as labels_slug
@@ -40,9 +40,9 @@ from onetool_ipy.bundles.model import ToolBody, read
 
 __all__ = [
     "MARKED",
-    "Command",
+    "ArgumentNames",
+    "CurlCommand",
     "CurlDraft",
-    "Names",
     "import_curl",
     "is_secret",
     "mark",
@@ -136,7 +136,7 @@ _DATA = ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "jso
 
 
 @dataclass
-class Command:
+class CurlCommand:
     """A curl command, taken apart. `data` are (kind, text)."""
 
     urls: list[str] = field(default_factory=list)
@@ -154,11 +154,11 @@ class Command:
     notes: list[str] = field(default_factory=list)
 
 
-def read_command(words: list[str]) -> Command:
+def read_command(words: list[str]) -> CurlCommand:
     """The command that these words are; raises InvalidRequest for one that is none."""
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
-    found = Command()
+    found = CurlCommand()
     rest = words[1:]
     only_urls = False
     while rest:
@@ -177,7 +177,7 @@ def read_command(words: list[str]) -> Command:
     return found
 
 
-def _short(found: Command, letters: str, rest: list[str]) -> None:
+def _short(found: CurlCommand, letters: str, rest: list[str]) -> None:
     """`-sSXPOST`: letters together, the last one perhaps with its value."""
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -190,7 +190,7 @@ def _short(found: Command, letters: str, rest: list[str]) -> None:
         _take(found, name, None, rest)
 
 
-def _take(found: Command, name: str, attached: str | None, rest: list[str]) -> None:
+def _take(found: CurlCommand, name: str, attached: str | None, rest: list[str]) -> None:
     value = ""
     if name in _VALUED:
         if attached is None and not rest:
@@ -210,14 +210,14 @@ def _take(found: Command, name: str, attached: str | None, rest: list[str]) -> N
         raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
 
 
-def _max_time(found: Command, value: str) -> None:
+def _max_time(found: CurlCommand, value: str) -> None:
     try:
         found.max_time_s = float(value)
     except ValueError:
         raise InvalidRequest(f"'{value}' is no number of seconds.") from None
 
 
-_SETS: dict[str, Callable[[Command, str], None]] = {
+_SETS: dict[str, Callable[[CurlCommand, str], None]] = {
     "url": lambda found, value: found.urls.append(value),
     "request": lambda found, value: setattr(found, "method", value),
     "header": lambda found, value: found.headers.append(value),
@@ -395,13 +395,13 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
 
 
-class Names:
+class ArgumentNames:
     """Gathers arguments and secrets; each method gives the text that stands for one in the tool."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._arguments = Unique(mark="_", longest=120)
-        self._unique = Unique(mark="_", longest=120)
+        self._arguments = UniqueNames(mark="_", longest=120)
+        self._unique = UniqueNames(mark="_", longest=120)
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
         self._holes: dict[str, str] = {}
@@ -508,7 +508,7 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
 class _Maker:
     """Makes one tool of one command."""
 
-    def __init__(self, command: Command, prefix: str | None) -> None:
+    def __init__(self, command: CurlCommand, prefix: str | None) -> None:
         self._command = command
         self._notes = list(command.notes)
         url = command.urls[0]
@@ -524,7 +524,7 @@ class _Maker:
             raise InvalidRequest("The URL is no whole http:// or https:// address.")
         if marks(self._host) or _HOLE.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
-        self._names = Names(prefix or _prefix(self._url.hostname))
+        self._names = ArgumentNames(prefix or _prefix(self._url.hostname))
         self._auth: dict[str, Any] | None = None
         self._headers: dict[str, str] = {}
         self._query: dict[str, Any] = {}

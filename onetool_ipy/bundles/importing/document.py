@@ -5,7 +5,7 @@ written out, since a body, a form and the media types stand elsewhere in OpenAPI
 
 An OpenAPI document as plain values, with its local references followed. Nothing outside it is ever fetched.
 
-`Notes` collects what is not taken over: nothing is dropped without a word.
+`ImportNotes` collects what is not taken over: nothing is dropped without a word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from urllib.parse import urlsplit
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
 
-__all__ = ["MAX_BYTES", "Notes", "OpenApi", "as_dict", "as_list", "as_text", "read_document", "to_openapi"]
+__all__ = [
+    "MAX_BYTES",
+    "ImportNotes",
+    "OpenApiDocument",
+    "as_dict",
+    "as_list",
+    "as_text",
+    "read_document",
+    "to_openapi",
+]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _JSON, _FORM, _MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -39,16 +48,16 @@ _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 _FILE = {"type": "string", "format": "binary"}
 
 
-def to_openapi(root: Mapping[str, Any], notes: Notes, base_url: str | None) -> dict[str, Any]:
+def to_openapi(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> dict[str, Any]:
     """The document as OpenAPI 3.0. `base_url` is where it came from: a scheme that is missing is taken from it."""
     return _Converter(root, notes).document(base_url)
 
 
 class _Converter:
-    def __init__(self, root: Mapping[str, Any], notes: Notes) -> None:
+    def __init__(self, root: Mapping[str, Any], notes: ImportNotes) -> None:
         self._root = root
         self._notes = notes
-        self._api = OpenApi(root, notes)
+        self._api = OpenApiDocument(root, notes)
 
     def document(self, base_url: str | None) -> dict[str, Any]:
         schemes = {name: _security(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
@@ -174,7 +183,7 @@ _MAX_NOTES = 500
 _MAX_HOPS = 50
 
 
-class Notes:
+class ImportNotes:
     """What is not taken over, each once, in order; very many end in a count."""
 
     def __init__(self) -> None:
@@ -195,10 +204,10 @@ class Notes:
         return [*self._found, *([f"and {self._more:,} more"] if self._more else [])]
 
 
-class OpenApi:
+class OpenApiDocument:
     """The document; follows references inside it."""
 
-    def __init__(self, root: Mapping[str, Any], notes: Notes) -> None:
+    def __init__(self, root: Mapping[str, Any], notes: ImportNotes) -> None:
         self.root = root
         self.notes = notes
         self._found: dict[str, Any] = {}
@@ -245,7 +254,9 @@ class OpenApi:
         return node
 
 
-def read_document(source: bytes | str | Mapping[str, Any], notes: Notes, base_url: str | None = None) -> OpenApi:
+def read_document(
+    source: bytes | str | Mapping[str, Any], notes: ImportNotes, base_url: str | None = None
+) -> OpenApiDocument:
     """The document in JSON or YAML, Swagger 2.0 as OpenAPI 3.0; raises InvalidRequest for what is neither."""
     root = source if isinstance(source, Mapping) else _parsed(source, notes)
     said = root.get("openapi")
@@ -256,12 +267,12 @@ def read_document(source: bytes | str | Mapping[str, Any], notes: Notes, base_ur
                 f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
                 hint="Convert it first, for example with swagger2openapi.",
             )
-        return OpenApi(to_openapi(root, notes, base_url), notes)
+        return OpenApiDocument(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
         raise InvalidRequest("This is no OpenAPI 3 document: 'openapi: 3.x' is missing, and 'swagger: 2.0' too.")
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
-    return OpenApi(root, notes)
+    return OpenApiDocument(root, notes)
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -279,7 +290,7 @@ def as_text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _parsed(source: bytes | str, notes: Notes) -> Mapping[str, Any]:
+def _parsed(source: bytes | str, notes: ImportNotes) -> Mapping[str, Any]:
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(data) > MAX_BYTES:
         raise InvalidRequest(f"The document has {len(data):,} bytes; at most {MAX_BYTES:,} are read.")
@@ -305,7 +316,7 @@ def _json(data: bytes) -> Any:
         return None  # YAML in flow style begins like that too
 
 
-def _yaml(data: bytes, notes: Notes) -> Any:
+def _yaml(data: bytes, notes: ImportNotes) -> Any:
     from onetool_ipy.config import yaml_text
     from onetool_ipy.config.yaml_text import NotYaml
 

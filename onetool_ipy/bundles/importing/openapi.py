@@ -33,19 +33,26 @@ from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
-from onetool_ipy.bundles.http.template import holes_in
+from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.ids import MAX_RUNES
-from onetool_ipy.bundles.importing.document import Notes, OpenApi, as_dict, as_list, as_text, read_document
+from onetool_ipy.bundles.importing.document import (
+    ImportNotes,
+    OpenApiDocument,
+    as_dict,
+    as_list,
+    as_text,
+    read_document,
+)
 from onetool_ipy.schema.check import compile_schema
 
 __all__ = [
+    "BundleDraft",
     "Direction",
-    "Draft",
     "Operation",
-    "Schemas",
-    "Security",
-    "Unique",
-    "Wanted",
+    "RequiredAuth",
+    "SchemaTranslator",
+    "SecuritySchemes",
+    "UniqueNames",
     "argument",
     "import_openapi",
     "literal",
@@ -60,7 +67,7 @@ _MAX_ARGUMENT = 100
 _MAX_WORD = 32
 
 
-class Unique:
+class UniqueNames:
     """Gives each name once; a second one gets a number."""
 
     def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()) -> None:
@@ -119,7 +126,7 @@ def _label(text: str, allowed: str) -> str:
     return re.sub(r"-{2,}", "-", kept)
 
 
-class Wanted(NamedTuple):
+class RequiredAuth(NamedTuple):
     """What a request needs to be let in."""
 
     auth: dict[str, Any] | None
@@ -127,22 +134,22 @@ class Wanted(NamedTuple):
     query: dict[str, str]
 
 
-_NOTHING = Wanted(None, {}, {})
+_NOTHING = RequiredAuth(None, {}, {})
 _TAKEN = ("bearer", "basic", "apiKey", "oauth2")
 
 
-class Security:
+class SecuritySchemes:
     """The schemes of one document; `secrets` are those that were used so far, by name."""
 
-    def __init__(self, api: OpenApi, prefix: str) -> None:
+    def __init__(self, api: OpenApiDocument, prefix: str) -> None:
         self._api = api
         self._prefix = prefix
         self._auths: dict[str, dict[str, Any] | None] = {}
         self._named: dict[tuple[str, ...], str] = {}
-        self._unique = Unique(mark="_", longest=120)
+        self._unique = UniqueNames(mark="_", longest=120)
         self.secrets: dict[str, str] = {}
 
-    def of(self, operation: dict[str, Any], place: str) -> Wanted:
+    def of(self, operation: dict[str, Any], place: str) -> RequiredAuth:
         """What an operation needs: its own security, else that of the document."""
         listed = operation.get("security", self._api.root.get("security"))
         ways = [as_dict(way) for way in as_list(listed)]
@@ -158,7 +165,7 @@ class Security:
         self._api.notes.add(f"{place}: none of its kinds of auth can be taken over: {', '.join(map(str, ways[0]))}")
         return _NOTHING
 
-    def _together(self, auths: list[dict[str, Any]], place: str) -> Wanted:
+    def _together(self, auths: list[dict[str, Any]], place: str) -> RequiredAuth:
         """One is the auth; only keys can stand beside it."""
         keys = [auth for auth in auths if auth["type"] == "apiKey"]
         others = [auth for auth in auths if auth["type"] != "apiKey"]
@@ -167,7 +174,7 @@ class Security:
         first = others[0] if others else keys.pop(0)
         headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
         query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
-        return Wanted(first, headers, query)
+        return RequiredAuth(first, headers, query)
 
     def _auth(self, name: str, scopes: list[str]) -> dict[str, Any] | None:
         key = "\0".join((name, *scopes))
@@ -253,12 +260,12 @@ class _Made(NamedTuple):
     refs: frozenset[str]
 
 
-class Schemas:
+class SchemaTranslator:
     """The schemas of one document."""
 
-    def __init__(self, api: OpenApi) -> None:
+    def __init__(self, api: OpenApiDocument) -> None:
         self._api = api
-        self._notes: Notes = api.notes
+        self._notes: ImportNotes = api.notes
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
@@ -515,12 +522,14 @@ class Operation:
     operations apart, and is not sent.
     """
 
-    def __init__(self, api: OpenApi, schemas: Schemas, method: str, path: str, reserved: Collection[str] = ()) -> None:
+    def __init__(
+        self, api: OpenApiDocument, schemas: SchemaTranslator, method: str, path: str, reserved: Collection[str] = ()
+    ) -> None:
         self._api = api
         self._schemas = schemas
         self.place = f"{method.upper()} {path}"
         self._path = path.partition("#")[0]
-        self._arguments = Unique(mark="_", longest=120, taken=reserved)
+        self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._refs: set[str] = set()
         self._in_path: dict[str, str] = {}
         self.properties: dict[str, Any] = {}
@@ -752,7 +761,7 @@ _MAX_OUTPUT = 16_000
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
-class Draft(Value):
+class BundleDraft(Value):
     """What a document gives: a bundle, its tools, the secrets and hosts they need, and what was not taken over."""
 
     bundle: dict[str, Any]
@@ -768,7 +777,7 @@ def import_openapi(
     slug: str | None = None,
     base_url: str | None = None,
     secrets: Collection[str] = (),
-) -> Draft:
+) -> BundleDraft:
     """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere.
 
     `secrets` are the names of secrets that are there already: an argument of such a name is renamed.
@@ -779,8 +788,8 @@ def import_openapi(
 
 def _import(
     source: bytes | str | Mapping[str, Any], given: str | None, base_url: str | None, known: Collection[str]
-) -> Draft:
-    notes = Notes()
+) -> BundleDraft:
+    notes = ImportNotes()
     api = read_document(source, notes, base_url)
     info = api.part("info")
     title = printable(as_text(info.get("title")))
@@ -795,20 +804,20 @@ def _import(
     about = printable(as_text(info.get("description")) or as_text(info.get("summary")))
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
-    return Draft(bundle, tools, secrets, sorted(maker.hosts), notes.list())
+    return BundleDraft(bundle, tools, secrets, sorted(maker.hosts), notes.list())
 
 
 class _Maker:
     """Makes tools of the operations of one document."""
 
-    def __init__(self, api: OpenApi, name: str, base_url: str | None, known: Collection[str]) -> None:
+    def __init__(self, api: OpenApiDocument, name: str, base_url: str | None, known: Collection[str]) -> None:
         self._api = api
         self._known = frozenset(known)
-        self._schemas = Schemas(api)
+        self._schemas = SchemaTranslator(api)
         self._base_url = base_url
-        self._slugs = Unique()
+        self._slugs = UniqueNames()
         self._sound: set[bytes] = set()
-        self.security = Security(api, name)
+        self.security = SecuritySchemes(api, name)
         self.hosts: set[str] = set()
 
     def tools(self, version: str) -> Iterator[dict[str, Any]]:
@@ -835,7 +844,7 @@ class _Maker:
         if server is None:
             return
         wanted = self.security.of(operation, place)
-        reserved = self._known | {hole.name for hole in holes_in(_signs(wanted))}
+        reserved = self._known | {hole.name for hole in placeholders_in(_signs(wanted))}
         taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
         request = self._request(taken, server, method, operation, wanted)
@@ -857,7 +866,7 @@ class _Maker:
         yield tool
 
     def _request(
-        self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: Wanted
+        self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: RequiredAuth
     ) -> dict[str, Any]:
         target = taken.target()
         named = {name.lower() for name in (*wanted.headers, *_header_of(wanted.auth))}
@@ -978,7 +987,7 @@ def _filled(server: dict[str, Any]) -> str:
     return _VARIABLE.sub(value, as_text(server.get("url")))
 
 
-def _signs(wanted: Wanted) -> list[Any]:
+def _signs(wanted: RequiredAuth) -> list[Any]:
     """Every text of what a request is signed with."""
     return [list(part.values()) for part in (wanted.auth or {}, wanted.headers, wanted.query)]
 

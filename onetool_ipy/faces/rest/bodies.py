@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from onetool_ipy.bundles.model import Bundle, Record, Slug, Tool, ToolBody
+from onetool_ipy.bundles.model import Bundle, Slug, Tool, ToolBody, WireModel
 
 __all__ = [
     "BundlePage",
@@ -34,7 +34,7 @@ Confirmed = Annotated[
 ]
 
 
-class InvokeBody(Record):
+class InvokeBody(WireModel):
     """The body of POST .../invoke."""
 
     args: Annotated[Json | SkipJsonSchema[Any], Field(description="The arguments, as argSchema has them.")] = Field(
@@ -48,7 +48,7 @@ class DraftTool(ToolBody):
     model_config = ConfigDict(extra="ignore")
 
 
-class TestBody(Record):
+class TestBody(WireModel):
     """The body of POST /onetool/tools/test."""
 
     tool: DraftTool
@@ -56,14 +56,14 @@ class TestBody(Record):
     confirm_secrets: Confirmed = Field(default_factory=list)
 
 
-class NewBundle(Record):
+class NewBundle(WireModel):
     """The bundle that an import makes."""
 
     slug: Slug
     display_name: Annotated[str, Field(max_length=256)] = ""
 
 
-class ImportBody(Record):
+class ImportBody(WireModel):
     """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to make of it."""
 
     openapi: Json | str
@@ -71,7 +71,7 @@ class ImportBody(Record):
     confirm_secrets: Confirmed = Field(default_factory=list)
 
 
-class TrustBody(Record):
+class TrustBody(WireModel):
     """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
 
     is_trusted: bool
@@ -81,7 +81,7 @@ class TrustBody(Record):
     server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
 
 
-class TrustState(Record):
+class TrustState(WireModel):
     """Whether a project is trusted, why, and what a yes would let run."""
 
     folder: str
@@ -90,21 +90,21 @@ class TrustState(Record):
     would_run: Json
 
 
-class BundlePage(Record):
+class BundlePage(WireModel):
     """Some of the bundles."""
 
     items: list[Bundle]
     next_page_token: str | None = None
 
 
-class ToolPage(Record):
+class ToolPage(WireModel):
     """Some of the tools."""
 
     items: list[Tool]
     next_page_token: str | None = None
 
 
-class ImportedTools(Record):
+class ImportedTools(WireModel):
     """What an import made: which secrets and hosts its tools need, and what of the document was not taken over."""
 
     bundle: Bundle
@@ -114,7 +114,7 @@ class ImportedTools(Record):
     notes: list[str] = Field(default_factory=list)
 
 
-class ErrorDetail(Record):
+class ErrorDetail(WireModel):
     """What is wrong with one place."""
 
     model_config = ConfigDict(extra="allow")
@@ -130,7 +130,7 @@ class ErrorDetail(Record):
     message: str
 
 
-class ErrorBody(Record):
+class ErrorBody(WireModel):
     """What went wrong. Of an invoke, `code` is spec 004's and `reason` is finer."""
 
     model_config = ConfigDict(extra="allow")
@@ -145,20 +145,20 @@ class ErrorBody(Record):
     ] = None
 
 
-class Refusal(Record):
+class Refusal(WireModel):
     """Every answer that is no success."""
 
     ok: Literal[False]
     error: ErrorBody
 
 
-class Meta(Record):
+class Meta(WireModel):
     """What is said of a value: where it does not fit the schema of an imported document."""
 
     mismatch: list[ErrorDetail]
 
 
-class Invoked(Record):
+class Invoked(WireModel):
     """What an invoke gave: `value`, or the tool's own `error`."""
 
     ok: bool
@@ -167,7 +167,7 @@ class Invoked(Record):
     meta: Meta | None = None
 
 
-class Tested(Record):
+class Tested(WireModel):
     """What a draft sent and got, without secrets; `steps` where it has several."""
 
     model_config = ConfigDict(extra="allow")

@@ -57,13 +57,13 @@ from onetool_ipy.llm.models.wire import (
     rules_for,
     words_of,
 )
-from onetool_ipy.net.body import Reply
+from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient
-from onetool_ipy.net.errors import Broken
+from onetool_ipy.net.errors import ConnectionFailed
 from onetool_ipy.net.rules import Retry
 
 if TYPE_CHECKING:
-    from onetool_ipy.net.body import Stream
+    from onetool_ipy.net.body import ResponseStream
 
 __all__ = ["HttpModelClient", "default_url"]
 
@@ -178,7 +178,7 @@ class HttpModelClient:
                                 yield piece
                         yield _taken(reading.turn)
                         return
-            except Broken as exc:
+            except ConnectionFailed as exc:
                 wait_s = self._retry.wait_s(attempt)
                 if attempt >= _TRIES or reading.has_begun or time.monotonic() + wait_s >= until:
                     raise self._told(exc, reading) from None
@@ -186,7 +186,7 @@ class HttpModelClient:
                 raise self._told(exc, reading) from None
             await self._retry.sleep(wait_s)
 
-    def _sent(self, ask: ModelRequest, until: float, deadline_s: float) -> Stream:
+    def _sent(self, ask: ModelRequest, until: float, deadline_s: float) -> ResponseStream:
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise CallTimeout(f"No answer from the model '{self.name}' within {deadline_s:g} s.")
@@ -217,7 +217,7 @@ class HttpModelClient:
             )
         return found.strip()
 
-    def _wait_s(self, reply: Stream, attempt: int, until: float) -> float | None:
+    def _wait_s(self, reply: ResponseStream, attempt: int, until: float) -> float | None:
         """How long to wait before another try; None where this one counts."""
         if not may_pass(reply.status) or attempt >= _TRIES:
             return None
@@ -225,7 +225,7 @@ class HttpModelClient:
         return wait_s if time.monotonic() + wait_s < until else None
 
     async def _read(
-        self, reply: Stream, ask: ModelRequest, reading: ReplyReader, attempt: int
+        self, reply: ResponseStream, ask: ModelRequest, reading: ReplyReader, attempt: int
     ) -> AsyncGenerator[str, None]:
         """Read a reply, whole or piece by piece; gives the new text of each."""
         if reply.status >= 300:
@@ -280,10 +280,10 @@ class _Line:
     """
 
     def __init__(self) -> None:
-        self._stream: Stream | None = None
+        self._stream: ResponseStream | None = None
         self._is_cut = False
 
-    def hold(self, stream: Stream) -> Stream:
+    def hold(self, stream: ResponseStream) -> ResponseStream:
         if self._is_cut:
             raise CallCancelled("The model is no longer asked.")
         self._stream = stream
@@ -312,9 +312,9 @@ def _taken(take: Callable[..., Any], *data: dict[str, Any]) -> Any:
         raise InvalidOutput("The model's reply is not of its provider's form.", hint="Check 'provider'.") from None
 
 
-async def _rest(reply: Stream) -> Reply:
+async def _rest(reply: ResponseStream) -> HttpResponse:
     """The words that come with a status; none where they do not come."""
     try:
         return await reply.aread()
     except CallFailure:
-        return Reply(reply.status, reply.headers, b"", reply.url)
+        return HttpResponse(reply.status, reply.headers, b"", reply.url)

@@ -33,7 +33,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, TokenUsage, Turn
-from onetool_ipy.net.body import Reply
+from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.rules import is_passing
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def rules_for(url: str) -> Rules:
     """What holds for requests to a model: its own host and port, and no other. It may be a private one."""
     import httpx
 
-    from onetool_ipy.net.hosts import Hosts, place_of
+    from onetool_ipy.net.hosts import Hosts, origin_of
     from onetool_ipy.net.rules import Rules
 
     try:
-        place = place_of(httpx.URL(url))
+        place = origin_of(httpx.URL(url))
     except httpx.InvalidURL as exc:
         raise InvalidConfig(f"The model's base_url is not valid: {exc}") from None
     except OneToolError as exc:
@@ -142,7 +142,7 @@ def may_pass(status: int) -> bool:
     return is_passing(status) or status in _ALSO_PASSING
 
 
-def refused(model: Model, reply: Reply, attempts: int) -> CallFailure:
+def refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
     """The failure of a request that was answered with something else than a reply."""
     status = reply.status
     said = words_of(_json(reply))
@@ -165,7 +165,7 @@ def words_of(data: Any) -> str:
     return values.cut(" ".join(text.split()), _MAX_WORDS)
 
 
-def _json(reply: Reply) -> Any:
+def _json(reply: HttpResponse) -> Any:
     if not reply.is_json:
         return reply.text if reply.mime == "text/plain" else None
     try:
@@ -175,7 +175,7 @@ def _json(reply: Reply) -> Any:
     return found[0] if isinstance(found, list) and found else found  # Gemini's streams answer with a list
 
 
-def _hint(model: Model, reply: Reply) -> str:
+def _hint(model: Model, reply: HttpResponse) -> str:
     status = reply.status
     if status in (401, 403):
         where = f"the secret '{model.key}'" if model.key else "that the model has a 'key: SECRET_NAME'"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.masking import Secrets
-from onetool_ipy.bundles.http.definition import HttpDefinition, Limits
+from onetool_ipy.bundles.http.definition import HttpDefinition, ToolLimits
 from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.hosts import Hosts
@@ -62,7 +62,7 @@ def make(client: HttpClient, clock: Clock) -> Make:
             HttpDefinition.model_validate(definition),
             arg_schema=schema or named,
             output_schema=output,
-            limits=Limits.model_validate(limits or {}),
+            limits=ToolLimits.model_validate(limits or {}),
             name="api.tool",
             client=on or client,
             rules=Rules(**{"hosts": Hosts(hosts), "allow_private": True, "timeout_s": 60, **rules}),

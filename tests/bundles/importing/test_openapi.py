@@ -12,8 +12,8 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition
-from onetool_ipy.bundles.http.template import holes_in
-from onetool_ipy.bundles.importing.openapi import Draft, import_openapi
+from onetool_ipy.bundles.http.template import placeholders_in
+from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.schema.check import Checker
 from tests.bundles.importing.test_real_documents import text_of
@@ -28,7 +28,7 @@ def document(**parts: Any) -> dict[str, Any]:
     return {**whole, **parts}
 
 
-def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any) -> Draft:
+def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any) -> BundleDraft:
     draft = import_openapi(document(paths={path: {method: operation}}, **parts))
     for tool in draft.tools:
         read(ToolBody, tool, own=(tool["slug"], tool["version"]))
@@ -36,7 +36,7 @@ def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", 
     return draft
 
 
-def request_of(draft: Draft) -> dict[str, Any]:
+def request_of(draft: BundleDraft) -> dict[str, Any]:
     found: dict[str, Any] = draft.tools[0]["http"]["request"]
     return found
 
@@ -655,6 +655,11 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
 
     for tool in draft.tools:
         request = tool["http"]["request"]
-        used = {hole.name for key, part in request.items() if key != "auth" for hole in holes_in(part)}
-        used |= {hole.name for key, text in request.get("auth", {}).items() if key != "name" for hole in holes_in(text)}
+        used = {hole.name for key, part in request.items() if key != "auth" for hole in placeholders_in(part)}
+        used |= {
+            hole.name
+            for key, text in request.get("auth", {}).items()
+            if key != "name"
+            for hole in placeholders_in(text)
+        }
         assert used <= {*tool["argSchema"]["properties"], *(secret["name"] for secret in draft.secrets)}

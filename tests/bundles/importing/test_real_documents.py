@@ -18,7 +18,7 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
-from onetool_ipy.bundles.importing.openapi import Draft, import_openapi
+from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.net.hosts import Hosts
@@ -75,7 +75,7 @@ def text_of(name: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def drafts() -> dict[str, Draft]:
+def drafts() -> dict[str, BundleDraft]:
     return {name: import_openapi(text_of(name)) for name in OPERATIONS}
 
 
@@ -100,7 +100,7 @@ def judges() -> dict[str, Judge]:
 class Desk:
     """A stub server that judges, and the tools of a document pointed at it."""
 
-    def __init__(self, judge: Judge, draft: Draft, client: HttpClient) -> None:
+    def __init__(self, judge: Judge, draft: BundleDraft, client: HttpClient) -> None:
         self._judge = judge
         self._tools = {tool["slug"]: tool for tool in draft.tools}
         self._client = client
@@ -143,7 +143,7 @@ def _sample(schema: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, Draft], name: str) -> None:
+def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, BundleDraft], name: str) -> None:
     draft = drafts[name]
 
     assert len(draft.tools) == OPERATIONS[name]
@@ -164,7 +164,7 @@ def test_a_document_of_1223_operations_is_imported_in_two_seconds() -> None:
     assert time.process_time() - began < 20
 
 
-def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, Draft]) -> None:
+def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, BundleDraft]) -> None:
     assert "'webhooks' are calls that a server makes, and are left out" in drafts["galaxy.yaml"].notes
     assert drafts["github.json"].hosts == ["api.github.com", "uploads.github.com"]
     assert [secret["name"] for secret in drafts["readme.json"].secrets] == ["README_API_BEARER"]
@@ -172,7 +172,7 @@ def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, Draft])
 
 @pytest.mark.parametrize(("name", "slug"), [(name, slug) for name, five in FIVE.items() for slug in five])
 def test_five_tools_send_what_the_document_asks_for(
-    drafts: dict[str, Draft], judges: dict[str, Judge], client: HttpClient, name: str, slug: str
+    drafts: dict[str, BundleDraft], judges: dict[str, Judge], client: HttpClient, name: str, slug: str
 ) -> None:
     desk = Desk(judges[name], drafts[name], client)
 
@@ -187,7 +187,7 @@ def test_five_tools_send_what_the_document_asks_for(
     ("name", "nth"), [("github.json", 12), ("star-trek.json", 8), ("readme.json", 1), ("galaxy.yaml", 1)]
 )
 def test_tools_with_every_argument_send_what_the_document_asks_for(
-    drafts: dict[str, Draft], judges: dict[str, Judge], client: HttpClient, name: str, nth: int
+    drafts: dict[str, BundleDraft], judges: dict[str, Judge], client: HttpClient, name: str, nth: int
 ) -> None:
     """A sample that does not fit its own schema (a pattern, a choice) is passed over; most do."""
     desk = Desk(judges[name], drafts[name], client)
