@@ -44,13 +44,10 @@ __all__ = [
     "ends",
     "fold",
     "identity",
-    "note_file",
     "reading",
     "rows",
     "salvaging",
     "to_rollup",
-    "unseen",
-    "write_rollups",
     "writing",
 ]
 
@@ -386,8 +383,43 @@ class CallWriter:
             for row in rows(self.connection, COLUMNS["rollups"], stored, (span, start)):
                 if row[:3] in cells:
                     cells[row[:3]].add(to_rollup(row[3:]))
-        write_rollups(self.connection, cells)
+        self.write_rollups(cells)
         self._hours = {}
+
+    def unseen(self, lines: JournalLines) -> JournalLines:
+        """Leave out the calls that the database has, by their time and id."""
+        if not lines.calls:
+            return lines
+        times = [call[0] for call in lines.calls]
+        near = "SELECT ts, call_id FROM calls WHERE ts BETWEEN ? AND ?"
+        have = Counter(rows(self.connection, (int, str), near, (min(times), max(times))))
+        new: list[Any] = []
+        for call in lines.calls:
+            if have[call[0], call[1]] > 0:
+                have[call[0], call[1]] -= 1
+            else:
+                new.append(call)
+        return lines._replace(calls=new)
+
+    def note_file(self, journal: JournalReader, offset: int, damaged: int) -> None:
+        """Note how far a journal was read and how many lines were invalid. The journal is flushed to the disk first."""
+        journal.sync()
+        self.connection.execute(
+            "INSERT INTO files VALUES (?, ?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET offset = excluded.offset,"
+            " mark = excluded.mark, damaged = damaged + excluded.damaged, at = excluded.at",
+            (journal.name, offset, journal.mark(offset) or 0, damaged, int(time.time())),
+        )
+
+    def write_rollups(self, cells: Mapping[tuple[str, int, str], Rollup]) -> None:
+        """Store rollups by span, start and tool, in place of those that were there."""
+        from orjson import dumps
+
+        self._names.update(tool for _, _, tool in cells if tool)
+        fresh = [
+            (*key, c.calls, c.failures, c.ms_sum, c.ms_min, c.ms_max, c.size, c.last_ts, dumps(c.durations).decode())
+            for key, c in cells.items()
+        ]
+        self.connection.executemany("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
 
     def _named(self, call: Sequence[Any]) -> Sequence[Any]:
         """Count a new name as "(other)" if there are too many: a model may invent a new wrong name each time."""
@@ -397,17 +429,6 @@ class CallWriter:
             tool = _OTHER
         self._names.add(tool)
         return call if tool == call[_TOOL] else [*call[:_TOOL], tool, *call[_TOOL + 1 :]]
-
-
-def write_rollups(connection: sqlite3.Connection, cells: Mapping[tuple[str, int, str], Rollup]) -> None:
-    """Store rollups by span, start and tool, in place of those that were there."""
-    from orjson import dumps
-
-    fresh = [
-        (*key, c.calls, c.failures, c.ms_sum, c.ms_min, c.ms_max, c.size, c.last_ts, dumps(c.durations).decode())
-        for key, c in cells.items()
-    ]
-    connection.executemany("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
 
 
 def to_rollup(row: Sequence[Any]) -> Rollup:
@@ -424,36 +445,10 @@ def to_rollup(row: Sequence[Any]) -> Rollup:
     return found
 
 
-def unseen(connection: sqlite3.Connection, lines: JournalLines) -> JournalLines:
-    """Leave out the calls that the database has, by their time and id."""
-    if not lines.calls:
-        return lines
-    times = [call[0] for call in lines.calls]
-    near = "SELECT ts, call_id FROM calls WHERE ts BETWEEN ? AND ?"
-    have = Counter(rows(connection, (int, str), near, (min(times), max(times))))
-    new: list[Any] = []
-    for call in lines.calls:
-        if have[call[0], call[1]] > 0:
-            have[call[0], call[1]] -= 1
-        else:
-            new.append(call)
-    return lines._replace(calls=new)
-
-
 def ends(connection: sqlite3.Connection) -> dict[str, JournalEnd]:
     """Give how far each journal was read; one may have been cut or changed since (`JournalReader.still_has`)."""
     found = rows(connection, (str, int, int), "SELECT name, offset, mark FROM files")
     return {name: JournalEnd(offset, mark) for name, offset, mark in found}
-
-
-def note_file(connection: sqlite3.Connection, journal: JournalReader, offset: int, damaged: int) -> None:
-    """Note how far a journal was read and how many lines were invalid. The journal is flushed to the disk first."""
-    journal.sync()
-    connection.execute(
-        "INSERT INTO files VALUES (?, ?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET offset = excluded.offset,"
-        " mark = excluded.mark, damaged = damaged + excluded.damaged, at = excluded.at",
-        (journal.name, offset, journal.mark(offset) or 0, damaged, int(time.time())),
-    )
 
 
 def _fold_journal(writer: CallWriter, journal: JournalReader, known: JournalEnd, left: int) -> int:
@@ -461,21 +456,20 @@ def _fold_journal(writer: CallWriter, journal: JournalReader, known: JournalEnd,
 
     A journal that was cut or changed is read again from its start, for the calls that the database does not have.
     """
-    connection = writer.connection
     is_changed = not journal.still_has(known)
     begin = offset = 0 if is_changed else known.offset
     damaged = 0
     for data, end in journal.blocks(begin):
         lines = parse(data)
-        writer.add(unseen(connection, lines) if is_changed else lines)
+        writer.add(writer.unseen(lines) if is_changed else lines)
         damaged += lines.damaged
         offset = end
         if offset - begin >= left and not is_changed:
             break
     if is_changed:
-        connection.execute("DELETE FROM files WHERE name = ?", (journal.name,))
+        writer.connection.execute("DELETE FROM files WHERE name = ?", (journal.name,))
     if is_changed or offset != begin:
-        note_file(connection, journal, offset, damaged)
+        writer.note_file(journal, offset, damaged)
     return offset
 
 

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core.tool import Problem, Record, ToolResult, Trip
+from onetool_ipy.stores.calls import query, snapshot
+from onetool_ipy.stores.calls.database import KEEP, Keep
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, UsagePeriod, UsageSpan
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-    from onetool_ipy.stores.calls.database import Keep
-    from onetool_ipy.stores.calls.query import CallRow, Period, UsagePeriod, UsageSpan
     from onetool_ipy.stores.calls.snapshot import Answer, CallSnapshot
 
 __all__ = ["CallLog", "StatsDisabled", "recorder"]
@@ -62,7 +63,7 @@ class CallLog:
         clock: Callable[[], datetime.datetime] | None = None,
         mask: Callable[[str], str] = str,
         enabled: bool = True,
-        keep: Keep | None = None,
+        keep: Keep = KEEP,
         fold_bytes: int = FOLD_BYTES,
         run_later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
@@ -111,8 +112,6 @@ class CallLog:
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> UsagePeriod:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         moment = self._require_period(period, now)
         return self._ask(lambda found: query.usage_of(found, period=period, tool=tool, now=moment))
 
@@ -120,8 +119,6 @@ class CallLog:
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> tuple[UsageSpan, ...]:
         """Give the calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         moment = self._require_period(period, now)
         return self._ask(lambda found: query.series_of(found, period=period, tool=tool, now=moment))
 
@@ -134,10 +131,8 @@ class CallLog:
         since: datetime.datetime | None = None,
     ) -> list[CallRow]:
         """Give the newest calls, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         self._require_enabled()
-        return self._ask(lambda found: query.history_of(found, query.CallFilter(limit, tool, ok, since)))
+        return self._ask(lambda found: query.history_of(found, CallFilter(limit, tool, ok, since)))
 
     def frame(
         self,
@@ -148,15 +143,11 @@ class CallLog:
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
         """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
-        from onetool_ipy.stores.calls import query
-
         self._require_enabled()
-        return self._ask(lambda found: query.frame_of(found, query.CallFilter(limit, tool, ok, since)))
+        return self._ask(lambda found: query.frame_of(found, CallFilter(limit, tool, ok, since)))
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
-        from onetool_ipy.stores.calls import query
-
         return self._ask(query.counts_of)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
@@ -173,16 +164,12 @@ class CallLog:
         found = list(self._journal.problems())
         if not self.enabled or not self.folder.exists():
             return found
-        from onetool_ipy.stores.calls import snapshot
-
         return [*found, *snapshot.problems(self.folder, self._fault)]
 
     def fold(self, *, at_most: int | None = None) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        from onetool_ipy.stores.calls import database, snapshot
-
         self._is_fold_due = False
-        self._fault = snapshot.try_fold(self.folder, keep=self._keep or database.KEEP, at_most=at_most)
+        self._fault = snapshot.try_fold(self.folder, keep=self._keep, at_most=at_most)
 
     def close(self) -> None:
         """Leave this process's journal, and fold it if a fold is due."""
@@ -213,19 +200,15 @@ class CallLog:
             raise StatsDisabled
 
     def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
-        from onetool_ipy.stores.calls import query
-
         moment = now or (self._clock or _now)()
         query.since(period, moment)
         self._require_enabled()
         return moment
 
     def _ask(self, question: Callable[[CallSnapshot], Answer]) -> Answer:
-        from onetool_ipy.stores.calls import database, snapshot
-
         if self._journal.is_deleted():
             self._journal.release()
-        return snapshot.ask(self.folder, question, keep=self._keep or database.KEEP)
+        return snapshot.ask(self.folder, question, keep=self._keep)
 
     def _fold_later(self) -> None:
         """Ask for a fold in the background, and not again before the journal is much longer."""

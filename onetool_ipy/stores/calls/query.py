@@ -25,6 +25,7 @@ from onetool_ipy.stores.calls.snapshot import CallSnapshot
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
+
 __all__ = [
     "PERIODS",
     "CallFilter",

@@ -28,11 +28,8 @@ from onetool_ipy.stores.calls.database import (
     creating,
     database_path,
     identity,
-    note_file,
     salvaging,
     to_rollup,
-    unseen,
-    write_rollups,
 )
 from onetool_ipy.stores.calls.journal import JournalEnd, JournalReader, are_calls, open_journals, parse
 from onetool_ipy.stores.calls.rollup import DAY_US, Rollup, by_hour_and_tool, by_span
@@ -139,8 +136,8 @@ def _copy_landed(old: sqlite3.Connection, new: sqlite3.Connection, journals: Seq
 
 def _fill(new: sqlite3.Connection, journals: Sequence[JournalReader], found: _Contents) -> bool:
     """Write what was read of a database, and make up for what was lost; True if nothing was."""
-    write_rollups(new, found.cells)
     writer = CallWriter(new)
+    writer.write_rollups(found.cells)
     are_all_rows = True
     for part in found.calls:
         are_all_rows = are_all_rows and part is not None
@@ -152,14 +149,14 @@ def _fill(new: sqlite3.Connection, journals: Sequence[JournalReader], found: _Co
         if journal.name in known and journal.still_has(end):
             if not are_all_rows:
                 _add_lost_rows(writer, journal, end.offset)
-            note_file(new, journal, end.offset, damaged)
+            writer.note_file(journal, end.offset, damaged)
         elif journal.name in known or not found.are_all_files:
             _read_again(writer, journal, is_counted=is_whole)
     writer.finish()
     present = {journal.name for journal in journals}
     _insert(new, "files", [(row[0], row[1], row[2] or 0, *row[3:]) for row in found.files if row[0] not in present])
     if not is_whole:
-        write_rollups(new, _rebuilt(new, found.cells))
+        writer.write_rollups(_rebuilt(new, found.cells))
     return is_whole and found.are_all_files
 
 
@@ -279,7 +276,7 @@ def _add_lost_rows(writer: CallWriter, journal: JournalReader, offset: int) -> N
     """Take the rows that are lost from the part of a journal that was counted."""
     for data, end in journal.blocks(0):
         counted = parse(data[: max(0, offset - (end - len(data)))])
-        writer.add_rows(unseen(writer.connection, counted).calls)
+        writer.add_rows(writer.unseen(counted).calls)
 
 
 def _read_again(writer: CallWriter, journal: JournalReader, *, is_counted: bool) -> None:
@@ -287,13 +284,13 @@ def _read_again(writer: CallWriter, journal: JournalReader, *, is_counted: bool)
     offset = damaged = 0
     for data, end in journal.blocks(0):
         lines = parse(data)
-        new = unseen(writer.connection, lines)
+        new = writer.unseen(lines)
         if is_counted:
             writer.add(new)
         else:
             writer.add_rows(new.calls)
         offset, damaged = end, damaged + lines.damaged
-    note_file(writer.connection, journal, offset, damaged)
+    writer.note_file(journal, offset, damaged)
 
 
 def _swap(path: Path, draft: Path, prefix: str) -> None:
