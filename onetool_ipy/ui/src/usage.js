@@ -95,7 +95,7 @@ function failures(title, tools) {
 function chart(title, shapes, series, top) {
   const first = series[0].label;
   const last = series.at(-1).label;
-  const text = (x, y, anchor, said) => svg('text', { x, y, 'text-anchor': anchor, class: 'otx-axis' }, said);
+  const text = (x, y, anchor, content) => svg('text', { x, y, 'text-anchor': anchor, class: 'otx-axis' }, content);
   return svg('svg', { viewBox: `0 0 ${CHART_WIDTH} ${CHART_HEIGHT + 18}`, role: 'img', 'aria-label': `${title}, ${first} to ${last}` }, svg('line', { x1: 0, x2: CHART_WIDTH, y1: CHART_HEIGHT, y2: CHART_HEIGHT, class: 'otx-axis-line' }), shapes, text(0, CHART_HEIGHT + 14, 'start', first), text(CHART_WIDTH, CHART_HEIGHT + 14, 'end', last), text(0, 10, 'start', top));
 }
 

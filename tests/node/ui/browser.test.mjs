@@ -37,7 +37,7 @@ async function open(more = {}) {
 const names = browser => browser.tools.items.map(item => item.name);
 const $ = (browser, selector) => browser.element.querySelector(selector);
 
-test('what was used lately comes first; a typo finds its tool; matched letters are marked', async () => {
+test('recently used tools come first; a typo finds its tool; an empty list says why it is empty', async () => {
   const { browser, search } = await open();
   assert.equal(names(browser)[0], 'nb.slow');
   type(search, 'brave.serach');
@@ -54,7 +54,7 @@ test('what was used lately comes first; a typo finds its tool; matched letters a
   browser.close();
 });
 
-test('filters hold together with the search', async () => {
+test('filters and the search combine', async () => {
   const { browser, search } = await open();
   [...browser.element.querySelectorAll('.otx-pack')].find(each => each.textContent.startsWith('fs')).click();
   await until(() => names(browser).length === 1);
@@ -67,7 +67,7 @@ test('filters hold together with the search', async () => {
   browser.close();
 });
 
-test('tools of another source are found by it', async () => {
+test('the source filter shows the tools of that source', async () => {
   const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
   const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), overview: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
   const select = $(browser, 'select[aria-label="Source"]');
@@ -78,7 +78,7 @@ test('tools of another source are found by it', async () => {
   browser.close();
 });
 
-test('find, open, fill, run by keyboard alone; the result is shown', async () => {
+test('the keyboard alone finds, opens, fills in and runs a tool', async () => {
   const { browser, transport, search } = await open();
   press(browser.element, '/');
   assert.equal(document.activeElement, search);
@@ -101,7 +101,7 @@ test('find, open, fill, run by keyboard alone; the result is shown', async () =>
   browser.close();
 });
 
-test('wrong arguments are said at their field and nothing runs', async () => {
+test('invalid arguments are reported at their field, and nothing runs', async () => {
   const { browser, asked } = await open();
   await browser.open('nb.slow');
   type($(browser, '.otx-form input'), 'three');
@@ -111,7 +111,7 @@ test('wrong arguments are said at their field and nothing runs', async () => {
   browser.close();
 });
 
-test('cancel asks for it, and what was stopped is not called failed', async () => {
+test('Cancel sends a request, and a cancelled call is not shown as failed', async () => {
   const { browser, transport, asked } = await open();
   await browser.open('nb.slow', { n: 3 });
   await browser.page.run();
@@ -124,7 +124,7 @@ test('cancel asks for it, and what was stopped is not called failed', async () =
   browser.close();
 });
 
-test('what is missing is said at its field once Run is pressed, and not before; in JSON below it', async () => {
+test('a missing argument is reported at its field after Run, not before; in the JSON pane below the text', async () => {
   const check = ({ args }) => ({ errors: 'n' in args ? [] : [{ pointer: '', message: "missing argument 'n'", keyword: 'required' }], code: {} });
   const { browser, asked } = await open({ check });
   await browser.open('nb.slow');
@@ -143,7 +143,7 @@ test('what is missing is said at its field once Run is pressed, and not before; 
   browser.close();
 });
 
-test('tabs are one stop, and the arrow keys go from one to the next', async () => {
+test('tabs are one stop in the tab order, and arrow keys move between them', async () => {
   const { browser } = await open();
   await browser.open('nb.slow');
   const [form, json, code] = browser.element.querySelectorAll('.otx-tool-page .otx-tab');
@@ -159,7 +159,7 @@ test('tabs are one stop, and the arrow keys go from one to the next', async () =
   browser.close();
 });
 
-test('an end that comes before the answer to run is not lost', async () => {
+test('a call that finishes before the reply to run is not lost', async () => {
   let settle;
   const { browser, transport } = await open({ run: () => new Promise(resolve => (settle = resolve)) });
   await browser.open('nb.slow', { n: 3 });
@@ -172,7 +172,7 @@ test('an end that comes before the answer to run is not lost', async () => {
   browser.close();
 });
 
-test('several calls run at once; those out of sight have a line, and come back when looked at', async () => {
+test('several calls run at once; those not on the page have a line, which opens them', async () => {
   let last = 0;
   const { browser, transport, asked } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
   await browser.open('nb.slow', { n: 3 });
@@ -198,7 +198,7 @@ test('several calls run at once; those out of sight have a line, and come back w
   browser.close();
 });
 
-test('a call that starts or ends leaves the focus on the line of another', async () => {
+test('a call that finishes leaves the focus on the line of another call', async () => {
   let last = 0;
   const { browser, transport } = await open({ run: () => ({ job: `j${(last += 1)}` }) });
   for (const n of [1, 2, 3]) {
@@ -214,7 +214,7 @@ test('a call that starts or ends leaves the focus on the line of another', async
   browser.close();
 });
 
-test('another call of the same tool may run beside the first; what was typed is kept', async () => {
+test('another call of the same tool may run beside the first; the typed arguments are kept', async () => {
   let last = 0;
   const { browser } = await open({ run: () => ({ job: `k${(last += 1)}` }) });
   await browser.open('nb.slow', { n: 3 });
@@ -228,7 +228,7 @@ test('another call of the same tool may run beside the first; what was typed is 
   browser.close();
 });
 
-test('form, JSON and code are in step', async () => {
+test('form, JSON and code show the same arguments', async () => {
   const { browser } = await open();
   await browser.open('nb.slow', { n: 3 });
   const tab = kind => $(browser, `.otx-tool-page .otx-tab[data-kind="${kind}"]`);
@@ -244,7 +244,7 @@ test('form, JSON and code are in step', async () => {
   browser.close();
 });
 
-test('a call that may change something is run again only after a second press', async () => {
+test('a call that may change something is rerun only after a confirmation', async () => {
   const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '', args: { n: 7 }, readOnly: false }] }) });
   const ran = () => asked.filter(message => message.kind === 'run').length;
   browser.selectView('history');
@@ -265,7 +265,7 @@ test('a call that may change something is run again only after a second press', 
   browser.close();
 });
 
-test('history can be edited and run again; what was masked cannot', async () => {
+test('a call in the history can be edited and rerun; a masked one cannot', async () => {
   const { browser, asked } = await open();
   browser.selectView('history');
   await until(() => browser.element.querySelectorAll('.otx-history-row').length === 2);
@@ -293,7 +293,7 @@ test('a favourite is kept and comes first', async () => {
   browser.close();
 });
 
-test('keys typed inside never reach the notebook, and the help is no dialog', async () => {
+test('keys typed inside never reach the notebook, and the help is not a dialog', async () => {
   const { browser, search } = await open();
   let heard = 0;
   document.body.addEventListener('keydown', () => (heard += 1));
@@ -304,7 +304,7 @@ test('keys typed inside never reach the notebook, and the help is no dialog', as
   browser.close();
 });
 
-test('a kernel that went away is said, and a run under way ends', async () => {
+test('a kernel that stops is reported, and the running call fails', async () => {
   const { browser, transport } = await open();
   await browser.open('nb.slow', { n: 3 });
   await browser.page.run();

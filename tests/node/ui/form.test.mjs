@@ -1,4 +1,4 @@
-// The form: every kind of contract 13, what is sent and what is not, errors at their field, form and JSON in step.
+// The form: every kind of field, what is sent and what is not, errors at their field, labels.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { type, ui, until } from './page.mjs';
@@ -13,14 +13,14 @@ function formOf(properties, required = [], more = {}) {
 const field = (form, name) => [...form.element.querySelectorAll('.otx-field')].find(each => each.querySelector('.otx-name').textContent === name);
 const input = (form, name) => field(form, name).querySelector('input, select, textarea');
 
-test('required arguments come first, and nothing is sent that was not filled in', () => {
+test('required arguments come first, and empty fields are not sent', () => {
   const form = formOf({ limit: { type: 'integer', default: 5 }, query: { type: 'string' } }, ['query']);
   assert.deepEqual([...form.element.querySelectorAll('.otx-name')].map(each => each.textContent), ['query', 'limit']);
   assert.equal(input(form, 'limit').placeholder, '5');
   assert.deepEqual(form.value(), {});
 });
 
-test('values are typed by the schema', () => {
+test('values get the types of the schema', () => {
   const form = formOf({ s: { type: 'string' }, i: { type: 'integer' }, n: { type: 'number' }, b: { type: 'boolean' }, e: { enum: ['a', 2, null] } });
   type(input(form, 's'), '12');
   type(input(form, 'i'), '12');
@@ -30,7 +30,7 @@ test('values are typed by the schema', () => {
   assert.deepEqual(form.value(), { s: '12', i: 12, n: 1.5, b: false, e: 2 });
 });
 
-test('what is no number goes as it was typed, and so does what JavaScript cannot hold', () => {
+test('text that is not a number, or a number that JavaScript cannot hold, is sent as typed', () => {
   const form = formOf({ i: { type: 'integer' } });
   type(input(form, 'i'), 'three');
   assert.deepEqual(form.value(), { i: 'three' });
@@ -38,7 +38,7 @@ test('what is no number goes as it was typed, and so does what JavaScript cannot
   assert.deepEqual(form.value(), { i: '12345678901234567890' });
 });
 
-test('an empty text can be meant', () => {
+test('an empty text can be entered', () => {
   const form = formOf({ s: { type: 'string' } });
   type(input(form, 's'), '""');
   assert.deepEqual(form.value(), { s: '' });
@@ -46,7 +46,7 @@ test('an empty text can be meant', () => {
   assert.equal(input(form, 's').value, '""');
 });
 
-test('a notebook variable goes as =name in any field', () => {
+test('a notebook variable is sent as =name from any field', () => {
   const form = formOf({ df: { type: 'array', items: {} }, n: { type: 'integer' }, s: { type: 'string' } });
   type(input(form, 'n'), '=count');
   type(input(form, 's'), '=df.name');
@@ -91,7 +91,7 @@ test('nested objects, references and unions have fields of their own', () => {
   assert.deepEqual(form.value(), { shape: { kind: 'circle', r: 2 } });
 });
 
-test('a type or null is one field, and null can be said', () => {
+test('a type or null is one field that accepts null', () => {
   const form = formOf({ a: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null, description: 'How many.' } });
   assert.equal(field(form, 'a').querySelector('.otx-help').textContent, 'How many.');
   type(input(form, 'a'), '4');
@@ -100,7 +100,7 @@ test('a type or null is one field, and null can be said', () => {
   assert.deepEqual(form.value(), { a: null });
 });
 
-test('what has no form of its own is a JSON field: free, recursive, tuples', () => {
+test('a schema that the form cannot show is a JSON field: free, recursive, tuples', () => {
   const form = formOf(
     { free: {}, node: { $ref: '#/$defs/Node' }, pair: { type: 'array', prefixItems: [{}, {}] } },
     [],
@@ -111,7 +111,7 @@ test('what has no form of its own is a JSON field: free, recursive, tuples', () 
   assert.deepEqual(form.value(), { free: { a: [1] }, pair: [1, 'b'] });
 });
 
-test('an object with free keys is made of pairs', () => {
+test('an object with any keys is a list of key and value', () => {
   const form = formOf({ headers: { type: 'object', additionalProperties: { type: 'integer' } } });
   field(form, 'headers').querySelector('button.otx-small').click();
   const [key, value] = field(form, 'headers').querySelectorAll('input');
@@ -120,7 +120,7 @@ test('an object with free keys is made of pairs', () => {
   assert.deepEqual(form.value(), { headers: { x: 3 } });
 });
 
-test('errors stand at their field, also inside, and what fits no field is said above', () => {
+test('errors are shown at their field, nested ones too; an error without a field is shown above', () => {
   const form = formOf({ at: { type: 'object', properties: { x: { type: 'number' } } }, tags: { type: 'array', items: { type: 'string' } } });
   form.set({ at: { x: 'no' }, tags: ['ok', 3] });
   form.showErrors([
@@ -138,7 +138,7 @@ test('errors stand at their field, also inside, and what fits no field is said a
   assert.equal(form.element.querySelector('[aria-invalid="true"], .otx-invalid'), null);
 });
 
-test('every kind of field says what is wrong with it, to readers of the screen too', () => {
+test('every kind of field shows its error, to screen readers too', () => {
   const kinds = {
     text: { type: 'string', description: 'What it is.' }, choice: { enum: ['a', 'b'] }, on: { type: 'boolean' }, any: {}, list: { type: 'array', items: { type: 'string' } },
     map: { type: 'object', additionalProperties: { type: 'string' } }, group: { type: 'object', properties: { x: { type: 'string' } } }, union: { anyOf: [{ type: 'integer' }, { type: 'string' }] }
@@ -158,7 +158,7 @@ test('every kind of field says what is wrong with it, to readers of the screen t
   assert.equal(document.getElementById(help).textContent, 'What it is.');
 });
 
-test('an error inside stands at its row; the first that is wrong is gone to, and what has no field before all', () => {
+test('a nested error is shown at its row; the first invalid field gets the focus, after an error without a field', () => {
   const form = formOf({ tags: { type: 'array', items: { type: 'string' } }, headers: { type: 'object', additionalProperties: { type: 'string' } } });
   form.set({ tags: ['a', 'b'], headers: { 'a/b': 'x', c: 'y' } });
   const errors = [{ pointer: '/headers/a~1b', message: 'no header' }, { pointer: '/tags/1', message: 'too short' }];
@@ -178,7 +178,7 @@ test('an error inside stands at its row; the first that is wrong is gone to, and
   assert.equal(field(form, 'tags').querySelector(':scope > .otx-error').textContent, 'there is no such row');
 });
 
-test('what is missing is said at its field, by the kind of the error and not by its words', () => {
+test('a missing argument is shown at its field, by the keyword of the error and not by its text', () => {
   const inner = { type: 'object', properties: { x: { type: 'number' }, y: { type: 'number' } }, required: ['x'] };
   const form = formOf({ name: { type: 'string' }, at: inner }, ['name', 'at']);
   form.set({ at: { y: 1 } });
@@ -190,7 +190,7 @@ test('what is missing is said at its field, by the kind of the error and not by 
   assert.deepEqual(said, [['name', 'This field is required.'], ['x', 'This field is required.']]);
 });
 
-test('an argument with a default need not be given, also where the schema lists it as required', () => {
+test('an argument with a default is optional, even if the schema lists it as required', () => {
   const root = { depth: { type: 'integer', default: 3 }, kind: { $ref: '#/$defs/Kind' }, url: { type: 'string' } };
   const form = formOf(root, ['depth', 'kind', 'url'], { $defs: { Kind: { enum: ['a', 'b'], default: 'a' } } });
   const names = [...form.element.querySelectorAll('.otx-required')].map(each => each.parentElement.querySelector('.otx-name').textContent);
@@ -200,7 +200,7 @@ test('an argument with a default need not be given, also where the schema lists 
   assert.deepEqual(form.value(), { url: 'x' });
 });
 
-test('a variable that is wrong is marked where it is typed', () => {
+test('an invalid variable is marked where it is typed', () => {
   const form = formOf({ rows: { type: 'array', items: {} } });
   form.set({ rows: '=nothing' });
   form.showErrors([{ pointer: '/rows', message: 'no such variable' }]);
@@ -208,7 +208,7 @@ test('a variable that is wrong is marked where it is typed', () => {
   assert.equal(document.activeElement.getAttribute('aria-label'), 'rows, a notebook variable');
 });
 
-test('set and value are in step for every kind', () => {
+test('set and value round-trip for every kind', () => {
   const form = formOf({
     s: { type: 'string' }, i: { type: 'integer' }, b: { type: 'boolean' }, e: { enum: ['x', 'y'] }, l: { type: 'array', items: { type: 'integer' } },
     o: { type: 'object', properties: { a: { type: 'array', items: { type: 'object', properties: { z: { type: 'string' } } } } } }, m: { type: 'object', additionalProperties: { type: 'string' } }, any: {}
@@ -228,7 +228,7 @@ test('every control has a label', () => {
   }
 });
 
-test('words from a tool are text', () => {
+test('text from a tool stays text', () => {
   const evil = '<img src=x onerror="window.hacked = 1">';
   const form = formOf({ [evil]: { type: 'string', description: evil, default: evil, enum: [evil] } }, [evil]);
   assert.equal(form.element.querySelector('img'), null);
@@ -236,7 +236,7 @@ test('words from a tool are text', () => {
   assert.match(form.element.textContent, /<img src=x/);
 });
 
-test('a field that takes no text takes a variable too, and the names there are offered', async () => {
+test('a field without a text input accepts a variable too, and suggests names', async () => {
   let asked = 0;
   const form = createForm({ type: 'object', properties: { rows: { type: 'array', items: { type: 'string' } }, on: { type: 'boolean' }, n: { type: 'integer' } } }, { variables: async () => (asked += 1, [{ name: 'df', kind: 'DataFrame' }]) });
   document.body.replaceChildren(form.element);

@@ -24,7 +24,7 @@ function modelOf(isAlive) {
 
 const hidden = element => window.getComputedStyle(element).display === 'none';
 
-test('the picture is hidden once the view lives, whatever its page names the places of outputs', async () => {
+test('the picture is hidden once the view is drawn, in any front end', async () => {
   document.body.innerHTML = '<div class="output_a"><div id="otx-picture-1a2b"><div class="otx-picture">picture</div></div></div><div class="output_b"></div>';
   const picture = document.getElementById('otx-picture-1a2b');
   const close = widget.render({ model: modelOf(true), el: document.querySelector('.output_b') });
@@ -37,7 +37,7 @@ test('without a kernel the picture stays', async () => {
   document.head.replaceChildren();
   document.body.innerHTML = '<div><div id="otx-picture-1a2b">picture</div></div><div class="output_b"></div>';
   const close = widget.render({ model: modelOf(false), el: document.querySelector('.output_b') });
-  await new Promise(resolve => setTimeout(resolve, 20)); // nothing comes, and nothing is to come
+  await new Promise(resolve => setTimeout(resolve, 20)); // no reply comes
   assert.ok(!hidden(document.getElementById('otx-picture-1a2b')));
   close();
 });

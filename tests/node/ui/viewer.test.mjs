@@ -13,7 +13,7 @@ async function open(result, answers) {
   return { viewer, asked, $: selector => viewer.element.querySelector(selector) };
 }
 
-test('a million lines: the page of a line far down is asked for, and no more', async () => {
+test('of a million lines only the page of the wanted line is requested', async () => {
   const { asked, $, viewer } = await open(
     { handle: 'h', lines: 1_000_000, preview: Array.from({ length: 200 }, (_, i) => `line ${i + 1}`), kinds: ['text'] },
     { page: ({ offset, limit }) => ({ lines: Array.from({ length: limit }, (_, i) => `line ${offset + i}`), total: 1_000_000 }) }
@@ -25,7 +25,7 @@ test('a million lines: the page of a line far down is asked for, and no more', a
   viewer.close();
 });
 
-test('finding steps from hit to hit and says how many', async () => {
+test('Find steps from match to match and shows how many there are', async () => {
   const { $, viewer } = await open(
     { handle: 'h', lines: 100, preview: Array.from({ length: 100 }, (_, i) => `l${i}`), kinds: ['text'] },
     { find: () => ({ hits: [5, 50], matched: 2, isComplete: true }), page: () => ({ lines: [] }) }
@@ -39,14 +39,14 @@ test('finding steps from hit to hit and says how many', async () => {
   viewer.close();
 });
 
-test('a bad pattern is said where it was typed', async () => {
+test('a bad pattern is reported beside the input', async () => {
   const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { find: () => { throw new Error("bad pattern '('"); } });
   type($('[aria-label="Find in the result"]'), '(');
   await until(() => /bad pattern/.test($('.otx-count').textContent));
   viewer.close();
 });
 
-test('a table sorts up, down and not at all, over everything', async () => {
+test('a table sorts ascending, descending and not at all, over the whole result', async () => {
   const sorts = [];
   const { $, viewer } = await open(
     { handle: 'h', lines: 3, rows: 3, kinds: ['table', 'text'] },
@@ -66,7 +66,7 @@ test('a table sorts up, down and not at all, over everything', async () => {
   viewer.close();
 });
 
-test('a tree asks for what is opened, and gives the path', async () => {
+test('a tree requests only the opened nodes, by their path', async () => {
   const paths = [];
   const { $, viewer } = await open(
     { call: 'c', lines: 1, kinds: ['tree', 'text'] },
@@ -80,14 +80,14 @@ test('a tree asks for what is opened, and gives the path', async () => {
   viewer.close();
 });
 
-test('a failed result is its error; hostile text stays text', async () => {
+test('a failed result shows its error; hostile text stays text', async () => {
   const { $, viewer } = await open({ ok: false, error: { code: 'execution_error', message: '<script>window.hacked = 1</script>' } }, {});
   assert.equal($('script'), null);
   assert.match($('.otx-failure').textContent, /<script>/);
   viewer.close();
 });
 
-test('assign says the code that does the same', async () => {
+test('Assign shows the code that does the same', async () => {
   const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { assign: ({ variable }) => ({ code: `${variable} = 1` }) });
   type($('[aria-label="Name of the variable"]'), 'rows');
   $('.otx-assign').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
