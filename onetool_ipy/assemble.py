@@ -123,7 +123,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
         _server_definitions(config),
         box.background,
         cache=config.paths.state / "cache" / "servers",
-        surroundings=surroundings,
+        environ=surroundings,
         mask=box.mask,
         wait_s=config.settings.timeouts.mcp_s,
         on_change=changed,

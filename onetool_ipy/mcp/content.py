@@ -1,12 +1,12 @@
-"""What a tool of a server gave -> a value for Python: structured data as it is, text as text, media as media.
+"""A tool result of a server as a Python value: structured data as it is, text as text, media as media.
 
-    structured content          that data; `{"result": x}` is x where the schema says that it was only wrapped
+    structured content          that data; `{"result": x}` is x if the schema only wraps a plain value
     one text, or several        text, lines joined
     an image, audio, resource   a value of `render.media`, which a notebook shows
     several of these            a list of them, `Blocks`
     nothing                     None
 
-`isError` and the protocol's own errors are raised here as failures of the house.
+`isError` and protocol errors are raised as our own failures.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from onetool_ipy.core.tool import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["OutputSchema", "failure_of", "value_of"]
+__all__ = ["NotSent", "OutputSchema", "failure_of", "value_of"]
 
 _WRAPPED = "x-fastmcp-wrap-result"
-_WRAPPER = {"type", "properties", "required", "title", "$defs"}
+_WRAPPER_KEYS = {"type", "properties", "required", "title", "$defs"}
 _INVALID_PARAMS = -32602
 _CLOSED = -32000
 _TIMED_OUT = -32001
@@ -40,62 +40,66 @@ _MAX_WORDS = 4_000
 _MAX_LISTED = 3
 
 
+class NotSent(Exception):
+    """A call certainly did not reach the server: its session or process was already gone."""
+
+
 class OutputSchema:
-    """What a tool promises to give: the compiled check of its output schema, and whether it is only wrapped."""
+    """The output schema of a tool, compiled. Knows whether it only wraps a plain value."""
 
     def __init__(self, schema: Json | None) -> None:
         self._wrapped = schema is not None and _is_wrapper(schema)
-        self._takes_others = schema is None or schema.get("type", "object") != "object"
+        self._allows_any_type = schema is None or schema.get("type", "object") != "object"
         try:
             self._checker = None if schema is None else Checker(schema)
         except InvalidTool:
             self._checker = None
 
     def value(self, data: Any, tool: str) -> Any:
-        """The structured content as Python gets it, or InvalidOutput where it is not what was promised."""
+        """Return the structured content, unwrapped. Raises InvalidOutput if it does not match the schema."""
         if self._checker is None:
             return data
         if not isinstance(data, dict):
-            if self._takes_others:
+            if self._allows_any_type:
                 return data
             raise InvalidOutput(f"'{tool}' gave what its own output schema forbids: it is not an object.")
         found = self._checker.violations(data)
         if found:
-            said = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
+            reasons = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
             raise InvalidOutput(
-                f"'{tool}' gave what its own output schema forbids: {said}",
+                f"'{tool}' gave what its own output schema forbids: {reasons}",
                 details={"mismatch": found, "value": data},
             )
         return data["result"] if self._wrapped and data.keys() == {"result"} else data
 
 
 def _is_wrapper(schema: Json) -> bool:
-    """Whether a schema is that of a plain value put into `{"result": value}`, since the protocol wants an object.
+    """Whether a schema only wraps a plain value as `{"result": value}`, since the protocol requires an object.
 
-    FastMCP says so. The official SDK names the schema after the function, `addOutput`, and has nothing else in it; a
-    model that an author wrote has the name of a class.
+    FastMCP marks such a schema. The official SDK names it after the function, `addOutput`; a model that an author wrote
+    has the name of a class.
     """
     if schema.get(_WRAPPED) is True:
         return True
     listed, title = schema.get("properties"), schema.get("title")
     return (
-        schema.keys() <= _WRAPPER
+        schema.keys() <= _WRAPPER_KEYS
         and isinstance(listed, dict)
         and list(listed) == schema.get("required") == ["result"]
         and isinstance(listed["result"], dict)
         and listed["result"].get("title") == "Result"
         and isinstance(title, str)
-        and title.endswith("OutputSchema")
+        and title.endswith("Output")
         and not title[0].isupper()
     )
 
 
 def value_of(result: Any, output: OutputSchema, tool: str) -> Any:
-    """The value of a CallToolResult; raises ExecutionFailed for one that is an error."""
+    """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error."""
     blocks = [_block(item) for item in result.content or ()]
     if result.is_error:
         said = "\n".join(block for block in blocks if isinstance(block, str)).strip()
-        raise ExecutionFailed(values.cut(said or "The server says that it failed, and not why.", _MAX_WORDS))
+        raise ExecutionFailed(values.cut(said or "The server reports a failure without a reason.", _MAX_WORDS))
     if result.structured_content is not None:
         data = output.value(result.structured_content, tool)
         media = [block for block in blocks if not isinstance(block, str)]
@@ -106,7 +110,7 @@ def value_of(result: Any, output: OutputSchema, tool: str) -> Any:
 
 
 def failure_of(exc: Any, server: str) -> CallFailure:
-    """The failure that an error of the protocol (MCPError) stands for."""
+    """Return our failure for a protocol error (MCPError)."""
     code, said = exc.error.code, values.cut(str(exc.error.message), _MAX_WORDS)
     if code == _INVALID_PARAMS:
         return InvalidArgs(said)

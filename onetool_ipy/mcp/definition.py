@@ -1,11 +1,13 @@
-"""What the configuration says of one MCP server, as a value; and what of the kernel's environment its process may see.
+"""The definition of one MCP server as a value, and the part of our environment that its process may see.
 
-Made from an entry of `servers:` that `config` has checked, with every `${NAME}` filled. Holds secrets, so nothing here
-prints its values.
+Made from an entry of `servers:` that `config` has checked, with every `${NAME}` filled in. It holds secrets, so its
+repr shows only name and type.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,13 +15,13 @@ from typing import Any, Literal, NamedTuple
 __all__ = ["INHERITED", "ServerDefinition", "read_server"]
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-"""What a server's process always gets of the environment, as with the official SDK."""
+"""Variables that a server's process always inherits, the same as with the official SDK."""
 
 
 class ServerDefinition(NamedTuple):
-    """One server. `timeout_s` is the limit of a call and of a start, `idle_s` that of a call's silence.
+    """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
-    `is_allowed` says that the user's trust covers it; else it is never started.
+    A server that the user's trust does not cover (`is_allowed`) is never started.
     """
 
     name: str
@@ -39,23 +41,20 @@ class ServerDefinition(NamedTuple):
     is_allowed: bool = True
 
     def fingerprint(self, mask: Callable[[str], str]) -> str:
-        """A key for what is remembered of the server: other definitions have another; secrets have no part in it."""
-        import hashlib
-        import json
-
+        """Return a hash of the definition without secrets: the key of everything cached for the server."""
         parts = [self.type, self.command, self.args, sorted(self.env.items()), self.cwd, self.url]
         parts.append(sorted(self.headers.items()))
         return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
 
     def runs_like(self, other: ServerDefinition) -> bool:
-        """Whether a running server of the other definition would do for this one."""
+        """Whether a running server with the other definition can stay for this one."""
         return self._replace(where="") == other._replace(where="")
 
-    def environment(self, surroundings: Mapping[str, str]) -> dict[str, str]:
-        """The variables of the server's process: the safe few, those named in `inherit`, and `env`."""
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the server's process: the safe variables, those in `inherit`, and `env`."""
         names = dict.fromkeys((*INHERITED, *self.inherit))
-        kept = {name: surroundings[name] for name in names if name in surroundings}
-        safe = {name: value for name, value in kept.items() if not value.startswith("()")}  # an exported function
+        kept = {name: environ[name] for name in names if name in environ}
+        safe = {name: value for name, value in kept.items() if not value.startswith("()")}  # an exported shell function
         return {**safe, **self.env}
 
     def __repr__(self) -> str:
@@ -63,7 +62,7 @@ class ServerDefinition(NamedTuple):
 
 
 def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float) -> ServerDefinition:
-    """The definition in a checked entry; relative folders start at `folder`, `timeout_s` is the default limit."""
+    """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default limit."""
     return ServerDefinition(
         name=name,
         where=where,

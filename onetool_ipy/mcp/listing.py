@@ -1,7 +1,7 @@
-"""A server's own list of tools -> ToolSpecs; what cannot be one is a Problem and costs no other.
+"""A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs no other tool.
 
-Also what is remembered of a list on disk, so that help and Tab work before the server runs: JSON without secrets, one
-file per server, definition and format. Pure but for `Shelf`. Nothing here needs mcp.
+`ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without secrets, one file per
+server definition. Nothing here imports the SDK.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from onetool_ipy.schema.check import Checker
 __all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_tools", "to_specs"]
 
 MAX_TOOLS = 5_000
-"""How many tools of one server are offered."""
+"""The most tools of one server that are offered."""
 
 _MAX_NAME = 128
 _MAX_SHOWN = 80
 _MAX_FAULTS = 50
-_MAX_WORDS = 20_000
+_MAX_TEXT = 20_000
 _MAX_FILE = 32 * 1024 * 1024
-_VERSION = 1
-_FAILURE_S = 600.0
+_FORMAT = 1
+_FAILURE_KEPT_S = 600.0
 _EMPTY: Json = {"type": "object", "properties": {}}
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Calls the server's tool of that name."""
+"""Calls the server's tool with this name."""
 
 
 class ServerListing(NamedTuple):
-    """What a server offers: its tools as it describes them, what is wrong with others, and what it says of itself."""
+    """What a server offers: its tools, what is wrong with other tools, and what it says about itself."""
 
     tools: tuple[Json, ...] = ()
     faults: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ServerListing(NamedTuple):
 
 
 def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
-    """Part the tools that can be offered from what is wrong with the others."""
+    """Return the tools that can be offered, and what is wrong with the others."""
     good: dict[str, Json] = {}
     faults: list[str] = []
     for count, tool in enumerate(raw):
@@ -58,7 +58,7 @@ def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
             faults.append(f"It lists more than {MAX_TOOLS:,} tools; the others are left out.")
             break
         try:
-            kept = _kept(tool)
+            kept = _checked(tool)
         except InvalidTool as exc:
             faults.append(exc.message)
             continue
@@ -72,7 +72,7 @@ def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
 def to_specs(
     definition: ServerDefinition, listing: ServerListing, call: Call, mask: Callable[[str], str] = str
 ) -> list[ToolSpec]:
-    """The tools of a server, ready to be called. `mask` keeps secrets out of what identifies them."""
+    """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
     found: dict[str, ToolSpec] = {}
     for tool in listing.tools:
         name = _canonical(definition.name, tool["name"], found)
@@ -99,8 +99,8 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
     )
 
 
-def _kept(tool: Any) -> Json:
-    """What we keep of a tool's description, or InvalidTool with what is wrong with it."""
+def _checked(tool: Any) -> Json:
+    """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be offered."""
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
         raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
     name = tool["name"]
@@ -133,11 +133,11 @@ def _description(tool: Json) -> str:
     hints = tool.get("annotations")
     title = hints.get("title") if isinstance(hints, dict) else None
     said = (tool.get("description"), tool.get("title"), title, tool["name"])
-    return next(text for text in said if isinstance(text, str) and text.strip())[:_MAX_WORDS]
+    return next(text for text in said if isinstance(text, str) and text.strip())[:_MAX_TEXT]
 
 
 def _canonical(server: str, wire: str, taken: Mapping[str, Any]) -> str:
-    """`server.tool`: blanks become `_`, a name that is too long ends in its hash, none is given twice."""
+    """Return `server.tool`: spaces become `_`; a name that is too long or taken ends in a hash."""
     name = f"{server}.{'_'.join(wire.split())}"
     if len(name) > _MAX_NAME or name in taken:
         name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
@@ -149,14 +149,14 @@ def _shown(name: str) -> str:
 
 
 class ListingCache:
-    """What is remembered of the servers' lists, in one folder. A file that is damaged or missing is no memory."""
+    """The last known lists of servers, in one folder. A damaged or missing file is a cache miss."""
 
     def __init__(self, folder: Path, mask: Callable[[str], str]) -> None:
         self._folder = folder
         self._mask = mask
 
     def get(self, definition: ServerDefinition) -> ServerListing | None:
-        """The list that was kept for this very definition, or None."""
+        """Return the cached list for this definition, or None."""
         try:
             with open(self._path(definition), "rb") as file:
                 text = file.read(_MAX_FILE + 1)
@@ -165,8 +165,8 @@ class ListingCache:
             return None
 
     def put(self, definition: ServerDefinition, listing: ServerListing) -> None:
-        """Keep a list; where that cannot be done, nothing is lost but time."""
-        plain = values.map_text({**listing._asdict(), "version": _VERSION}, self._mask)
+        """Cache a list. A failed write only costs time later."""
+        plain = values.map_text({**listing._asdict(), "version": _FORMAT}, self._mask)
         data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
         path = self._path(definition)
         path.with_suffix(".failed").unlink(missing_ok=True)
@@ -178,7 +178,7 @@ class ListingCache:
             return
 
     def note_failure(self, definition: ServerDefinition) -> None:
-        """Keep that a server did not start, so that the listings of other kernels need not wait for it too."""
+        """Note that a server did not start, so that other kernels do not wait for it when they list tools."""
         path = self._path(definition).with_suffix(".failed")
         try:
             write_whole(path, b"")
@@ -187,15 +187,15 @@ class ListingCache:
             return
 
     def has_failed(self, definition: ServerDefinition) -> bool:
-        """Whether a server did not start a short while ago."""
+        """Whether a server failed to start in the last minutes."""
         try:
             when = os.stat(self._path(definition).with_suffix(".failed")).st_mtime
         except OSError:
             return False
-        return 0 <= time.time() - when < _FAILURE_S
+        return 0 <= time.time() - when < _FAILURE_KEPT_S
 
     def _path(self, definition: ServerDefinition) -> Path:
-        return self._folder / f"{definition.fingerprint(self._mask)}.{_VERSION}.json"
+        return self._folder / f"{definition.fingerprint(self._mask)}.{_FORMAT}.json"
 
 
 def _holds(path: Path, data: bytes) -> bool:
@@ -207,18 +207,18 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def _read(found: Any) -> ServerListing | None:
-    if not isinstance(found, dict) or found.get("version") != _VERSION:
+    if not isinstance(found, dict) or found.get("version") != _FORMAT:
         return None
     tools, faults = found.get("tools"), found.get("faults")
-    if not isinstance(tools, list) or not all(_is_kept(tool) for tool in tools):
+    if not isinstance(tools, list) or not all(_is_checked(tool) for tool in tools):
         return None
     words = [found.get(key) for key in ("instructions", "about", "protocol")]
     if not isinstance(faults, list) or not all(isinstance(word, str) for word in [*faults, *words]):
         return None
-    return ServerListing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all of them were found to be text
+    return ServerListing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all are text, as checked above
 
 
-def _is_kept(tool: Any) -> bool:
+def _is_checked(tool: Any) -> bool:
     return (
         isinstance(tool, dict)
         and all(isinstance(tool.get(key), str) for key in ("name", "description"))

@@ -1,11 +1,10 @@
-"""The process of a stdio server: started under its guard, its three streams on the event loop, its death seen at once.
+"""The process of a stdio server: started under its watchdog, its streams on the event loop, its death seen at once.
 
-Owns how a server is started, what it wrote to stderr (the last of it), and how it is told to go. Knows nothing of MCP.
-What it writes is taken in lines of bounded length; whoever writes a longer one is ended.
+Owns the start, the end of its stderr output, and its termination. Knows nothing of MCP. It reads lines of bounded
+length; a longer line ends the server.
 
-The guard ends everything that the server started. A server that kills its guard runs with our rights, so this cannot be
-prevented; then we end, by the mark in its environment, what is left of it (Linux). A program that also takes the mark
-out of its environment, or that kills us too, stays.
+The watchdog ends everything that the server started. A server can kill its watchdog, since it runs with our rights;
+then we end what is left by a mark in its environment (Linux). A program that also removes the mark survives.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from onetool_ipy.mcp.definition import ServerDefinition
 __all__ = ["MARK", "MAX_LINE", "ServerProcess", "StderrLog"]
 
 MAX_LINE = 32 * 1024 * 1024
-"""The longest message that is taken, in bytes."""
+"""The longest message that is accepted, in bytes."""
 
 MARK = "ONETOOL_SERVER"
-"""The variable by which the processes of one life of a server are known."""
+"""The environment variable that marks the processes of one server start."""
 
-_GUARD = Path(__file__).with_name("watchdog.py")
-_KEPT = 64 * 1024
-_GONE_S = 3.0
-_LAST_WORDS_S = 0.5
-_LOOK_EVERY_S = 0.01
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
+_MAX_KEPT = 64 * 1024
+_WAIT_GONE_S = 3.0
+_DRAIN_S = 0.5
+_POLL_S = 0.01
 
 
 class StderrLog(asyncio.Protocol):
-    """The last of what a server wrote to stderr, over all its lives."""
+    """The end of a server's stderr output, over all its starts."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -49,42 +48,42 @@ class StderrLog(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._kept += data
-        if len(self._kept) > 2 * _KEPT:
+        if len(self._kept) > 2 * _MAX_KEPT:
             self._cut = True
-            del self._kept[: len(self._kept) - _KEPT]
+            del self._kept[: len(self._kept) - _MAX_KEPT]
 
     def text(self) -> str:
-        """What is kept, from the beginning of a line on."""
-        said = bytes(self._kept[-_KEPT:]).decode("utf-8", "replace")
-        is_cut = self._cut or len(self._kept) > _KEPT
+        """Return the kept output, starting at a line."""
+        said = bytes(self._kept[-_MAX_KEPT:]).decode("utf-8", "replace")
+        is_cut = self._cut or len(self._kept) > _MAX_KEPT
         return f"...\n{said.partition(chr(10))[2]}" if is_cut else said
 
     def mark(self) -> int:
-        """A place to read on from: give it to `since`."""
+        """Return the current position, for `since`."""
         return len(self._kept)
 
     def since(self, mark: int) -> str:
-        """What was written after a mark; all that is kept where that is not known."""
+        """Return the output after a position, or everything kept if that is gone."""
         return bytes(self._kept[mark:] if mark <= len(self._kept) else self._kept).decode("utf-8", "replace")
 
 
 class ServerProcess:
-    """A server's process. `line` is what it writes, `send` is its stdin, `is_alive` is true now.
+    """A server's process. `line` reads its stdout, `send` writes to its stdin.
 
-    `fault` is why we ended it, `junk` what it wrote that is no message; `died` says that it ended before we ended it.
+    `fault` is why we ended it, `junk` a note on output that is not a message; `died` says that it ended by itself.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], spill: StderrLog, mark: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], stderr: StderrLog, mark: str) -> None:
         self.pid = 0
         self.junk = ""
         self.fault = ""
         self.died = False
         self._process = process
-        self._spill = spill
-        self._began = spill.mark()
+        self._stderr = stderr
+        self._began = stderr.mark()
         self._mark = f"{MARK}={mark}".encode()
         self._ended = False
-        self._over = asyncio.Event()
+        self._has_ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._pidfd: int | None = None
         self._transports: list[asyncio.BaseTransport] = []
@@ -92,39 +91,37 @@ class ServerProcess:
         self._writer: asyncio.StreamWriter
 
     @classmethod
-    async def start(
-        cls, definition: ServerDefinition, surroundings: Mapping[str, str], spill: StderrLog
-    ) -> ServerProcess:
-        """Start the server's command, or raise Unavailable with what stood in the way."""
+    async def start(cls, definition: ServerDefinition, environ: Mapping[str, str], stderr: StderrLog) -> ServerProcess:
+        """Start the server's command. Raises Unavailable with the reason if that fails."""
         mark = secrets.token_hex(16)
-        env = {**definition.environment(surroundings), MARK: mark}
+        env = {**definition.environment(environ), MARK: mark}
         _require_startable(definition, env)
-        status, said = os.pipe()
-        command = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(said)]
+        status, report = os.pipe()
+        command = [sys.executable, "-I", "-S", str(_WATCHDOG), str(os.getpid()), str(report)]
         command.append("-" if "LC_CTYPE" in env else "LC_CTYPE")
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would need a thread for each, or signals
+            process = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own needs a thread for each process, or signals
                 [*command, definition.command, *definition.args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=env,
                 cwd=definition.cwd or None,
-                pass_fds=(said,),
+                pass_fds=(report,),
                 start_new_session=True,
             )
         except (OSError, ValueError) as exc:
             os.close(status)
             raise Unavailable(f"The command '{definition.command}' cannot be run: {exc}.") from exc
         finally:
-            os.close(said)
-        child = cls(process, spill, mark)
+            os.close(report)
+        started = cls(process, stderr, mark)
         try:
-            await child._connect(status, definition)
+            await started._connect(status, definition)
         except BaseException:
-            child.end()
+            started.end()
             raise
-        return child
+        return started
 
     async def _connect(self, status: int, definition: ServerDefinition) -> None:
         loop = self._loop
@@ -136,7 +133,7 @@ class ServerProcess:
         pipes = (
             (lambda: asyncio.StreamReaderProtocol(first), os.fdopen(status, "rb", 0)),
             (lambda: asyncio.StreamReaderProtocol(reader), process.stdout),
-            (lambda: self._spill, process.stderr),
+            (lambda: self._stderr, process.stderr),
         )
         for make, pipe in pipes:
             self._transports.append((await loop.connect_read_pipe(make, pipe))[0])
@@ -159,66 +156,66 @@ class ServerProcess:
             with suppress(OSError):
                 self._pidfd = opened(pid)
         if self._pidfd is not None:
-            self._loop.add_reader(self._pidfd, self._seen_off)
+            self._loop.add_reader(self._pidfd, self._on_exit)
 
-    def _seen_off(self) -> None:
-        self._over.set()
+    def _on_exit(self) -> None:
+        self._has_ended.set()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
 
     def is_alive(self) -> bool:
-        """Whether the server is there, now."""
+        """Whether the server runs now."""
         if self._ended or self._reader.at_eof():
             return False
         if self._pidfd is None:
             return self._process.poll() is None
         try:
             return not select.select([self._pidfd], [], [], 0)[0]
-        except (OSError, ValueError, TypeError):  # it was closed by the loop's thread in this moment
+        except (OSError, ValueError, TypeError):  # the loop's thread has just closed it
             return False
 
-    async def over(self) -> None:
-        """Return when the server is gone, and what it wrote last was read."""
-        await self._over.wait()
+    async def wait_ended(self) -> None:
+        """Return when the server has ended and its last output was read."""
+        await self._has_ended.wait()
         waited = 0.0
-        while not self._ended and not self._reader.at_eof() and waited < _LAST_WORDS_S:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            waited += _LOOK_EVERY_S
+        while not self._ended and not self._reader.at_eof() and waited < _DRAIN_S:
+            await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
 
     async def line(self) -> bytes | None:
-        """The next line that it writes; None at the end. A line that is too long ends it."""
+        """Return the next line of stdout, or None at its end. A line that is too long ends the server."""
         try:
             found = await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
-            self._over.set()
+            self._has_ended.set()
             return None
         except asyncio.LimitOverrunError:
             self.fault = f"It wrote a line of more than {MAX_LINE // 2**20} MB."
             self.end()
             return None
         except OSError:
-            self._over.set()
+            self._has_ended.set()
             return None
         return found
 
     async def send(self, data: bytes) -> None:
-        """Write to its stdin; ConnectionError or OSError where it is gone."""
+        """Write to stdin. Raises OSError if the server is gone."""
         if self._ended or self._writer.is_closing():
             raise ConnectionResetError("The server is gone.")
         self._writer.write(data)
         await self._writer.drain()
 
     def end(self) -> None:
-        """Close its stdin and let its guard see it out; returns at once, may be called twice."""
+        """Close stdin and let the watchdog end the server. Returns at once; may be called twice."""
         if self._ended:
             return
         self.died = not self.is_alive()
         self._ended = True
-        self._over.set()
+        self._has_ended.set()
         for transport in self._transports:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
-            elif transport is not self._stderr():
+            elif transport is not self._stderr_transport():
                 transport.close()
         if self._process.poll() is None:
             with suppress(OSError):
@@ -229,49 +226,49 @@ class ServerProcess:
             os.close(self._pidfd)
             self._pidfd = None
 
-    async def gone(self) -> int | None:
-        """Wait, for a while, until nothing of it is left; its exit status."""
+    async def wait_gone(self) -> int | None:
+        """Wait a while until nothing of it is left. Returns its exit status."""
         waited = 0.0
-        while self._process.poll() is None and waited < _GONE_S:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            waited += _LOOK_EVERY_S
+        while self._process.poll() is None and waited < _WAIT_GONE_S:
+            await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
         if self._process.poll() is None:
             with suppress(OSError):
                 os.killpg(self._process.pid, 9)
         status = self._process.poll()
-        if status is None or status < 0:  # its guard did not end by itself
+        if status is None or status < 0:  # the watchdog did not end by itself
             await self._clear()
-        stderr = self._stderr()
+        stderr = self._stderr_transport()
         if stderr is not None:
             stderr.close()
         return self._process.poll()
 
     async def _clear(self) -> None:
-        """End what bears the mark, until nothing does or the time is over."""
+        """Kill the processes with our mark, until none is left or the time is up."""
         waited = 0.0
-        while (left := _marked(self._mark)) and waited < _GONE_S:
+        while (left := _marked(self._mark)) and waited < _WAIT_GONE_S:
             for pid in left:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-            await asyncio.sleep(_LOOK_EVERY_S)
-            waited += _LOOK_EVERY_S
+            await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
 
-    def last_words(self) -> str:
-        """The last line of substance that this life of the server wrote to stderr."""
-        lines = [line.strip() for line in self._spill.since(self._began).splitlines()]
+    def last_error(self) -> str:
+        """Return the last meaningful line that the server wrote to stderr since it was started."""
+        lines = [line.strip() for line in self._stderr.since(self._began).splitlines()]
         said = [line for line in lines if line and not line.startswith(("at ", "Node.js v", "^", "}", "{"))]
         errors = [line for line in said if "Error" in line.partition(":")[0]]
         return (errors or said or [""])[-1]
 
-    def _stderr(self) -> asyncio.BaseTransport | None:
+    def _stderr_transport(self) -> asyncio.BaseTransport | None:
         return self._transports[2] if len(self._transports) > 2 else None
 
 
 def _marked(mark: bytes) -> list[int]:
-    """The processes that have a variable in their environment; none where there is no /proc."""
+    """Return the processes with this variable in their environment; none without /proc."""
     found = []
     for place in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended, or is not ours
+        with suppress(OSError):  # it has ended or is not ours
             if mark in place.read_bytes().split(b"\0"):
                 found.append(int(place.parent.name))
     return found

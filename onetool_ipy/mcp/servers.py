@@ -1,7 +1,13 @@
-"""Servers: the owner of all MCP servers of a toolbox, a mapping from name to state. Outlives a reload.
+"""Servers: owns all MCP servers of a toolbox; a mapping from name to state. It survives a reload.
 
-Thread-safe: everything that touches a running server happens on the background loop, and waits here. Nothing starts
-when it is made. On the loop's own thread nothing waits: what is known then is what there is.
+    servers["git"]                     its state now; starts nothing
+    servers.check()                    {name: state} after starting what was never started and probing the rest
+    servers.start/stop/restart("git")  wait; Unavailable says why a server does not start
+    servers.test("git")                {server, ok, ms, tools, about, protocol}, and {reason, stderr} if not ok
+    servers.add(definition)            adds a server for this session; `remove` takes it out again
+
+Thread-safe: everything that touches a running server happens on the background loop, and callers wait for it. Creating
+`Servers` starts nothing. On the loop's own thread nothing waits: methods use what is known.
 """
 
 from __future__ import annotations
@@ -42,9 +48,9 @@ Work = Callable[[], Awaitable[Any]]
 
 
 class Servers(Mapping[str, "State"]):
-    """The MCP servers by name, each with its state now. See the package's docstring for what can be done with them.
+    """The MCP servers by name, each with its state now.
 
-    `changes` counts how often the tools changed; `unknown` says that those of some server may never have been heard of.
+    `changes` counts how often the tools changed; `unknown` says that the tools of some server may not be known yet.
     """
 
     def __init__(
@@ -53,18 +59,18 @@ class Servers(Mapping[str, "State"]):
         background: Background,
         *,
         cache: Path,
-        surroundings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
         mask: Callable[[str], str] = str,
         wait_s: float = 30,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.changes = 0
         self.unknown = False
-        self._on_change: Callable[[], None] = lambda: None  # nobody is told of the first servers
+        self._on_change: Callable[[], None] = lambda: None  # the first servers are no change
         self._background = background
-        self._surroundings = os.environ if surroundings is None else surroundings
+        self._environ = os.environ if environ is None else environ
         self._mask = mask
-        self._shelf = ListingCache(cache, mask)
+        self._cache = ListingCache(cache, mask)
         self._wait_s = wait_s
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}
@@ -86,62 +92,61 @@ class Servers(Mapping[str, "State"]):
         return f"<Servers {', '.join(f'{name}: {state}' for name, state in self.items()) or 'none'}>"
 
     def reason(self, name: str) -> str:
-        """Why a server is not connected; empty where it is, or was never started."""
+        """Return why a server is not connected; empty if it is, or was never started."""
         return self._mask(self._require(name).reason)
 
     def logs(self, name: str) -> str:
-        """The last of what a server wrote to stderr, secrets masked."""
+        """Return the end of a server's stderr output, secrets masked."""
         return self._mask(self._require(name).logs())
 
     def pid(self, name: str) -> int | None:
-        """The process id of a stdio server that runs."""
+        """Return the process id of a running stdio server."""
         return self._require(name).pid
 
     def definition(self, name: str) -> ServerDefinition:
-        """What a server is made from. It holds secrets."""
+        """Return a server's definition. It holds secrets."""
         return self._require(name).definition
 
     def instructions(self, name: str) -> str:
-        """What a server says of how to use it, as far as it is known."""
+        """Return a server's instructions, if they are known."""
         server = self._servers.get(name)
         return "" if server is None or server.listing is None else self._mask(server.listing.instructions)
 
     def check(self) -> dict[str, State]:
-        """How every server is, asked now: one that was never started is started, all at once, within `timeouts.mcp_s`.
+        """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
 
-        Servers that are switched off are left out. One that died stays `disconnected` until something needs it.
+        Leaves out servers that are switched off. A server that died stays `disconnected` until something needs it.
         """
-        awake = [server for server in self._servers.values() if server.definition.enabled]
-        self._all([server for server in awake if server.definition.is_allowed], lambda server: server.look())
+        enabled = [server for server in self._servers.values() if server.definition.enabled]
+        self._all([server for server in enabled if server.definition.is_allowed], lambda server: server.probe())
         self._is_prepared = True
-        return {server.name: server.state for server in awake}
+        return {server.name: server.state for server in enabled}
 
     def start(self, name: str) -> State:
-        """Start a server, and wait for it. Raises Unavailable with the reason where it does not start."""
+        """Start a server and wait for it. Raises Unavailable with the reason if it does not start."""
         server = self._require(name)
         self._run(server.start, server.definition.timeout_s)
         return server.state
 
     def stop(self, name: str) -> State:
-        """End a server; it stays so until it is started."""
+        """End a server. It stays stopped until it is started."""
         server = self._require(name)
         self._run(server.stop, _MORE_S)
         return server.state
 
     def restart(self, name: str) -> State:
-        """End a server and start it anew."""
+        """End a server and start it again."""
         server = self._require(name)
         self._run(server.restart, server.definition.timeout_s + _MORE_S)
         return server.state
 
     def test(self, name: str) -> dict[str, Any]:
-        """Start a server if need be and ask it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
-
+        """Start a server if needed and probe it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
         server = self._require(name)
         began, why = time.perf_counter(), ""
         try:
             self._run(server.start, server.definition.timeout_s)
-            self._run(server.look, _MORE_S)
+            self._run(server.probe, _MORE_S)
             why = server.reason
         except CallFailure as exc:
             why = exc.message
@@ -160,7 +165,7 @@ class Servers(Mapping[str, "State"]):
         return found
 
     def add(self, definition: ServerDefinition) -> None:
-        """Add a server for this session; it survives a reload. A name that is taken is refused."""
+        """Add a server for this session; it survives a reload. Raises UsageProblem if the name is taken."""
         if definition.name in self._servers:
             raise UsageProblem(f"There is a server '{definition.name}' already.", hint="Give it another name.")
         self._added[definition.name] = definition
@@ -175,15 +180,15 @@ class Servers(Mapping[str, "State"]):
         self._set(server.definition for server in self._servers.values() if server.name != name)
 
     def update(self, definitions: Iterable[ServerDefinition], *, wait_s: float) -> None:
-        """After a reload: end what is gone or changed, keep what is as it was; servers of this session stay."""
+        """After a reload: end the servers that are gone or changed, keep the others and those added in this session."""
         self._wait_s = wait_s
         fresh = {definition.name: definition for definition in definitions}
         self._set({**self._added, **fresh}.values())
 
     def prepare(self, *, wait: bool = True) -> None:
-        """Before a list: start the servers whose tools are not known yet, and wait for them.
+        """Before a listing: start the servers whose tools are not known yet, and wait for them.
 
-        Without `wait` the list comes first, and whoever watches the tools hears of those that are found.
+        Without `wait` the listing comes first; `on_change` reports the tools that are found later.
         """
         if self._is_prepared or self._background.is_here() or self._is_closed:
             return
@@ -192,10 +197,10 @@ class Servers(Mapping[str, "State"]):
         if unknown and wait:
             self._all(unknown, lambda server: server.connect())
         elif unknown:
-            self._background.submit(lambda: self._connect_quietly(unknown))
+            self._background.submit(lambda: _together(unknown, lambda server: server.connect(), self._wait_s))
 
     def seek(self, tool: object) -> None:
-        """Before a call: where it names a server whose tools are not known, start that server, and wait for it."""
+        """Before a call: start the server that its tool name names, if its tools are not known, and wait for it."""
         name = tool.partition(".")[0] if isinstance(tool, str) else ""
         server = self._servers.get(name)
         if server is not None and self._is_unknown(server):
@@ -203,17 +208,17 @@ class Servers(Mapping[str, "State"]):
         self.unknown = any(server.listing is None for server in self._servers.values())
 
     def is_unknown(self, name: str) -> bool:
-        """Whether there is such a server, and nobody knows its tools yet."""
+        """Whether there is such a server and its tools are not known yet."""
         server = self._servers.get(name)
         return server is not None and server.definition.enabled and server.listing is None
 
     def is_allowed(self, name: str) -> bool:
-        """Whether the user's trust covers a server; one that is not there needs none."""
+        """Whether the user's trust covers a server. An unknown name needs no trust."""
         server = self._servers.get(name)
         return server is None or server.definition.is_allowed
 
     def tools(self) -> list[ToolSpec]:
-        """The tools of all servers, as far as they are known. Starts nothing."""
+        """Return the known tools of all servers. Starts nothing."""
         found: list[ToolSpec] = []
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
@@ -221,7 +226,7 @@ class Servers(Mapping[str, "State"]):
         return found
 
     def explain(self, tool: str) -> ToolNotFound | None:
-        """The failure of a call to a tool that is not known because its server does not run; None for all others."""
+        """Return the failure of a call to a tool that is unknown because its server does not run; else None."""
         server = self._servers.get(tool.partition(".")[0])
         if server is None or server.listing is not None or server.state == "untrusted":
             return None
@@ -231,15 +236,15 @@ class Servers(Mapping[str, "State"]):
         said = f"No tool '{values.cut(tool, 80)}'. {why}"
         hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
         return ToolNotFound(
-            self._mask(said), hint=self._mask(hint), details=values.map_text(server.last_words(), self._mask)
+            self._mask(said), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
         )
 
     def problems(self) -> list[Problem]:
-        """What is wrong with servers that were tried, and with tools that cannot be offered."""
+        """Return what is wrong with servers that were tried, and with tools that cannot be offered."""
         return [problem for server in self._servers.values() for problem in server.problems()]
 
     def clashes(self, packs: Mapping[str, Iterable[ToolSpec]]) -> list[Problem]:
-        """Servers that bear the name of a pack from elsewhere: their tools stand beside that pack's own."""
+        """Return a problem for each server that shares its name with a pack from another source."""
         found = []
         for server in self._servers.values():
             others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
@@ -250,8 +255,8 @@ class Servers(Mapping[str, "State"]):
         return found
 
     def close(self) -> None:
-        """End all servers; waits for a moment only, their guards see to the rest. May be called twice."""
-        running = [server for server in self._servers.values() if server.is_begun]
+        """End all servers. Waits only a moment: their watchdogs do the rest. May be called twice."""
+        running = [server for server in self._servers.values() if server.is_running]
         if running and not self._is_closed and not self._background.is_here():
             self._all(running, lambda server: server.stop(), _CLOSE_S)
         self._is_closed = True
@@ -275,20 +280,13 @@ class Servers(Mapping[str, "State"]):
     def _is_unknown(self, server: Server) -> bool:
         return server.listing is None and server.definition.is_allowed and server.may_be_tried()
 
-    async def _connect_quietly(self, servers: list[Server]) -> None:
-
-        import asyncio
-
-        await asyncio.gather(*(_quietly(server) for server in servers))
-
     async def _on_loop(self, work: Work) -> Any:
-        """Do work on the background loop, from whichever loop this is."""
+        """Run work on the background loop, from any loop."""
         if self._background.is_here():
             return await work()
-
-        running = self._background.submit(work)
         import asyncio
 
+        running = self._background.submit(work)
         outer = asyncio.wrap_future(running.future)
         await asyncio.wait({outer}, timeout=_BUSY_S)
         if not outer.done() and not running.is_alive():
@@ -300,7 +298,7 @@ class Servers(Mapping[str, "State"]):
         return await self._background.wait(running)
 
     def _run(self, work: Work, limit_s: float) -> Any:
-        """Do work on the background loop, and wait for it here."""
+        """Run work on the background loop and wait for it in this thread."""
         if self._background.is_here():
             raise UsageProblem("Servers cannot be waited for on their own event loop.")
         if self._is_closed:
@@ -310,27 +308,14 @@ class Servers(Mapping[str, "State"]):
     def _all(
         self, servers: list[Server], work: Callable[[Server], Awaitable[Any]], wait_s: float | None = None
     ) -> None:
-        """Do something with many servers at once; what goes wrong with one is in its reason."""
+        """Run work for many servers at once. A failure is in the reason of its server."""
         if not servers or self._background.is_here() or self._is_closed:
             return
         limit_s = self._wait_s if wait_s is None else wait_s
-
-        async def together() -> None:
-
-            import asyncio
-
-            tasks = [asyncio.ensure_future(work(server)) for server in servers]
-            await asyncio.wait(tasks, timeout=limit_s)
-            for task in tasks:
-                if task.done() and not task.cancelled():
-                    task.exception()
-                else:
-                    task.cancel()  # whoever starts goes on starting; only the waiting ends
-
         try:
-            self._run(together, limit_s)
+            self._run(lambda: _together(servers, work, limit_s), limit_s)
         except OneToolError:
-            return  # the loop itself is stuck: the states say what they can
+            return  # the loop is stuck; the states are as last known
 
     def _set(self, definitions: Iterable[ServerDefinition]) -> None:
         wanted = {definition.name: definition for definition in definitions}
@@ -346,7 +331,7 @@ class Servers(Mapping[str, "State"]):
 
             for name, definition in wanted.items():
                 if name not in kept:
-                    kept[name] = Server(definition, self._surroundings, self._shelf, self._changed)
+                    kept[name] = Server(definition, self._environ, self._cache, self._changed)
         self._servers = {name: kept[name] for name in wanted}
         self._is_prepared = False
         self.unknown = bool(wanted)
@@ -364,15 +349,21 @@ class Servers(Mapping[str, "State"]):
         return found
 
 
-async def _quietly(server: Server) -> None:
-    try:
-        await server.connect()
-    except OneToolError:
-        return  # its reason says why
+async def _together(servers: list[Server], work: Callable[[Server], Awaitable[Any]], limit_s: float) -> None:
+    """Run work for many servers at once, and wait for it up to a limit."""
+    import asyncio
+
+    tasks = [asyncio.ensure_future(work(server)) for server in servers]
+    await asyncio.wait(tasks, timeout=limit_s)
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # the server keeps its reason
+        else:
+            task.cancel()  # only the waiting ends: a start goes on
 
 
 class ServerTools:
-    """The servers as a source of tools for one registry."""
+    """The servers as a source of tools for a registry."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

@@ -1,12 +1,11 @@
-"""Runs one MCP server, and sees to it that nothing of it outlives the kernel. A program of its own, without imports.
+"""Run one MCP server, and end everything it started when the kernel ends. A program of its own, without our imports.
 
     python -I -S watchdog.py KERNEL_PID STATUS_FD UNSET COMMAND [ARGUMENT ...]
 
-The server gets our stdin, stdout and stderr; we only watch. It is told to go when the kernel is gone, when we get
-SIGTERM, or when it ended and left children behind: first by its closed stdin, then SIGTERM, then SIGKILL, within 2.5 s.
-Whatever it started and left behind is handed to us by the operating system (Linux), so that all of it is found. To
-STATUS_FD goes the pid of the server, and `E<errno>` where the command could not be run. UNSET names a variable that
-Python itself may have set (LC_CTYPE), or is `-`.
+The server gets our stdin, stdout and stderr; we only watch. It is ended when the kernel is gone, when we get SIGTERM,
+or when it ended and left children behind: by its closed stdin, then SIGTERM, then SIGKILL, within 2.5 s. Linux makes
+us the parent of orphaned children, so that all of them are found. We write the pid of the server to STATUS_FD, and
+`E<errno>` if the command could not be run. UNSET names a variable that Python may have set (LC_CTYPE), or is `-`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LOOK_FOR_PARENT_S = 1.0
 
 
 def main(argv: list[str]) -> int:
-    """Run the server to its end; the status is the server's own, or 128 + the signal that ended it."""
+    """Run the server to its end. Returns its exit status, or 128 + the signal that ended it."""
     parent, status = int(argv[1]), int(argv[2])
     os.set_inheritable(status, False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -37,7 +36,7 @@ def main(argv: list[str]) -> int:
         return 0
     os.environ.pop(argv[3], None)
     server = _start(argv[4:], status)
-    _let_go_of_streams()
+    _release_streams()
     code = _watch(server, parent, kernel, wake, is_asked)
     if code is None:
         code = _wait_for(server, _BY_ITSELF_S)
@@ -47,7 +46,7 @@ def main(argv: list[str]) -> int:
 
 
 def _listen() -> tuple[int, list[int]]:
-    """A descriptor that is readable after a signal, and the list that SIGTERM and its like are noted in."""
+    """Return a descriptor that is readable after a signal, and the list of termination signals received."""
     wake, noted = os.pipe()
     for end in (wake, noted):
         os.set_blocking(end, False)
@@ -77,8 +76,8 @@ def _start(command: list[str], status: int) -> int:
     return server
 
 
-def _let_go_of_streams() -> None:
-    """The streams are the server's alone, so that their ends are seen."""
+def _release_streams() -> None:
+    """Close our copies of the server's streams, so that both sides see their end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -86,7 +85,7 @@ def _let_go_of_streams() -> None:
 
 
 def _watch(server: int, parent: int, kernel: int | None, wake: int, asked: list[int]) -> int | None:
-    """Sleep until the server ended (its status), or until it has to (None)."""
+    """Sleep until the server ended (returns its status) or must end (None)."""
     poll = select.poll()
     for end in (wake, *(() if kernel is None else (kernel,))):
         poll.register(end, select.POLLIN)
@@ -102,7 +101,7 @@ def _watch(server: int, parent: int, kernel: int | None, wake: int, asked: list[
 
 
 def _reaped(server: int) -> int | None:
-    """Take leave of every child that ended; the status of the server if it is among them."""
+    """Reap every child that ended. Returns the status of the server if it is among them."""
     code = None
     while True:
         try:
@@ -127,7 +126,7 @@ def _wait_for(server: int, limit_s: float) -> int | None:
 
 
 def _clear(number: int, limit_s: float) -> None:
-    """Send a signal to all that is left, again and again, until nothing is left or the time is over."""
+    """Signal all remaining descendants until none is left or the time is up."""
     until = time.monotonic() + limit_s
     told: set[int] = set()
     while True:
@@ -136,7 +135,7 @@ def _clear(number: int, limit_s: float) -> None:
         for pid in left:
             if pid not in told or number == signal.SIGKILL:
                 told.add(pid)
-                try:  # noqa: SIM105 - contextlib would cost every start of a server 2 ms
+                try:  # noqa: SIM105 - importing contextlib costs every start 2 ms
                     os.kill(pid, number)
                 except OSError:
                     pass
@@ -146,7 +145,7 @@ def _clear(number: int, limit_s: float) -> None:
 
 
 def _descendants() -> list[int]:
-    """Everything that runs below us; without /proc, the other members of our process group cannot be told apart."""
+    """Return all running descendants; without /proc, the other members of our process group."""
     parents: dict[int, int] = {}
     try:
         listed = [name for name in os.listdir("/proc") if name.isdecimal()]
@@ -170,7 +169,7 @@ def _descendants() -> list[int]:
 
 
 def _group() -> list[int]:
-    """The processes of our group, by the words of `ps`."""
+    """Return the other processes of our group, from `ps`."""
     with os.popen("ps -A -o pid= -o pgid=") as said:
         pairs = [line.split() for line in said]
     mine = str(os.getpgrp())
@@ -178,7 +177,7 @@ def _group() -> list[int]:
 
 
 def _descriptor_of(pid: int) -> int | None:
-    """What becomes readable when a process ends, where there is such a thing."""
+    """Return a descriptor that becomes readable when a process ends, if the system has one."""
     opened = getattr(os, "pidfd_open", None)
     if opened is None:
         return None

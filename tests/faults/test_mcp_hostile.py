@@ -45,7 +45,10 @@ CASES = {
     "exits at once": (hostile("--exit=7"), "It ended with status 7. KeyError: 'the flux capacitor'"),
     "exits silently": ({"type": "stdio", "command": "true"}, "It ended with status 0."),
     "no handshake": (hostile("--mute", timeout_s=1), "It did not answer within 1 s."),
-    "not a server": ({"type": "stdio", "command": "yes", "timeout_s": 5}, "It wrote to stdout what is no message: 'y'"),
+    "not a server": (
+        {"type": "stdio", "command": "yes", "timeout_s": 5},
+        "Its stdout is not MCP: 'y'",
+    ),
     "a line without an end": (hostile("--flood-at-once"), "It wrote a line of more than 32 MB."),
 }
 

@@ -35,7 +35,7 @@ __all__ = [
     "write_project",
 ]
 
-HOSTILE = ROOT / "tests" / "sources" / "mcp" / "hostile.py"
+HOSTILE = ROOT / "tests" / "mcp" / "hostile.py"
 REAL = ("time", "git", "fetch", "everything", "filesystem", "memory", "sequential-thinking")
 """The servers that work; `sqlite` is the one that does not start."""
 

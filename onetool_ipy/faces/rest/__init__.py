@@ -1,4 +1,4 @@
-"""The REST API of contract 9, as an extension of Jupyter Server. It shares files with the kernels, and no state.
+"""The REST API as an extension of Jupyter Server. It shares files with the kernels, but no state.
 
-`routes` is the one table of what there is; the handlers and the OpenAPI document are made from it.
+`routes` is the one table of routes; the handlers and the OpenAPI document are made from it.
 """

@@ -1,4 +1,4 @@
-"""The bodies that only REST has. Those of bundles and tools are `bundles.model`'s; the description is made of both."""
+"""Request and response bodies that only REST has. Those of bundles and tools are in `bundles.model`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from onetool_ipy.bundles.model import Bundle, Slug, Tool, ToolBody, WireModel
+from onetool_ipy.bundles.model import Bundle, WireModel, Slug, Tool, ToolBody
 
 __all__ = [
     "BundlePage",
@@ -43,7 +43,7 @@ class InvokeBody(WireModel):
 
 
 class DraftTool(ToolBody):
-    """A tool that is not stored, or not yet; what only the store decides may stand in it, and is ignored."""
+    """A tool that is not stored. Fields that only the store sets are accepted and ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -57,14 +57,14 @@ class TestBody(WireModel):
 
 
 class NewBundle(WireModel):
-    """The bundle that an import makes."""
+    """The bundle that an import creates."""
 
     slug: Slug
     display_name: Annotated[str, Field(max_length=256)] = ""
 
 
 class ImportBody(WireModel):
-    """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to make of it."""
+    """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to create."""
 
     openapi: Json | str
     bundle: NewBundle
@@ -91,21 +91,21 @@ class TrustState(WireModel):
 
 
 class BundlePage(WireModel):
-    """Some of the bundles."""
+    """One page of bundles."""
 
     items: list[Bundle]
     next_page_token: str | None = None
 
 
 class ToolPage(WireModel):
-    """Some of the tools."""
+    """One page of tools."""
 
     items: list[Tool]
     next_page_token: str | None = None
 
 
 class ImportedTools(WireModel):
-    """What an import made: which secrets and hosts its tools need, and what of the document was not taken over."""
+    """What an import created, which secrets and hosts its tools need, and what of the document was left out."""
 
     bundle: Bundle
     tools: list[Tool]
@@ -115,15 +115,15 @@ class ImportedTools(WireModel):
 
 
 class ErrorDetail(WireModel):
-    """What is wrong with one place."""
+    """What is wrong at one place in the body."""
 
     model_config = ConfigDict(extra="allow")
 
     pointer: Annotated[
         str,
         Field(
-            description="JSON Pointer into the body, with the code `invalid_args` into args; empty where all of it is "
-            "meant. What stands in the path is `/slug` or `/version`.",
+            description="JSON Pointer into the body, or into args with the code `invalid_args`; empty for the whole of "
+            "it. Values from the path are `/slug` and `/version`.",
             examples=["/http/request/urlTemplate"],
         ),
     ]
@@ -131,7 +131,7 @@ class ErrorDetail(WireModel):
 
 
 class ErrorBody(WireModel):
-    """What went wrong. Of an invoke, `code` is spec 004's and `reason` is finer."""
+    """What went wrong. For an invoke, `code` is that of spec 004 and `reason` is more specific."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -141,25 +141,25 @@ class ErrorBody(WireModel):
     reason: str | None = None
     details: Annotated[
         list[ErrorDetail] | Json | None,
-        Field(description="Of a body or of arguments that are invalid: every fault, with its place."),
+        Field(description="For an invalid body or invalid arguments: every error with its place."),
     ] = None
 
 
 class Refusal(WireModel):
-    """Every answer that is no success."""
+    """The body of every response that is not a success."""
 
     ok: Literal[False]
     error: ErrorBody
 
 
 class Meta(WireModel):
-    """What is said of a value: where it does not fit the schema of an imported document."""
+    """Where a value does not fit the schema of the imported document."""
 
     mismatch: list[ErrorDetail]
 
 
 class Invoked(WireModel):
-    """What an invoke gave: `value`, or the tool's own `error`."""
+    """The result of an invoke: `value`, or the tool's own `error`."""
 
     ok: bool
     value: Any = None
@@ -168,7 +168,7 @@ class Invoked(WireModel):
 
 
 class Tested(WireModel):
-    """What a draft sent and got, without secrets; `steps` where it has several."""
+    """What a draft sent and received, without secrets; `steps` if it has several."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -1,10 +1,8 @@
-"""The handlers of Jupyter Server, made from the table of routes: one class for each path, one method for each verb.
+"""The Jupyter Server extension: one Tornado handler class for each path of the routes, one method for each verb.
 
-Whoever asks is known to Jupyter, on every path and verb, also on those that do not exist; what changes something
-carries the XSRF token. A body is read as it comes and dropped beyond 1 MiB. When the client goes away, what it waited
-for is cancelled.
-
-`_load_jupyter_server_extension`: put the routes into a running Jupyter Server, and close everything with it.
+Every path and verb requires a user that Jupyter has authenticated, also paths that do not exist; changing verbs also
+require the XSRF token. A body is read as it arrives and refused beyond 1 MiB. When the client disconnects, its request
+is cancelled. `load` adds the handlers to a running server.
 """
 
 from __future__ import annotations
@@ -35,30 +33,33 @@ from onetool_ipy.faces.rest.request import (
     read_query,
     refused,
 )
-from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, Route, by_path
+from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route
 
 __all__ = ["load", "rules"]
 
 _log = logging.getLogger("ServerApp.onetool_ipy")
 
 _MAX_DRAINED = 16 * MAX_BODY
-"""A larger body is not even read to its end: the connection is closed."""
+"""A larger body is not read to its end: the connection is closed."""
 
 
 def rules(base_url: str, projects: Projects) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
-    """What to add to the server's web application; the last one answers for every path that is none."""
+    """Return the URL rules for the web application. The last one answers for every unknown path below ours."""
     given = {"projects": projects}
     found: list[tuple[str, type[web.RequestHandler], dict[str, Any]]] = []
-    for path, routes in by_path().items():
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        by_path.setdefault(route.path, {})[route.verb] = route
+    for path, routes in by_path.items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
         found.append((url_path_join(base_url, f"{pattern}$"), _handler(path, routes), given))
-    found.append((url_path_join(base_url, f"{PREFIX}(?:/.*)?$"), _Nothing, given))
+    found.append((url_path_join(base_url, f"{PREFIX}(?:/.*)?$"), _UnknownPath, given))
     return found
 
 
 @web.stream_request_body
 class _Handler(APIHandler):
-    """What all paths share."""
+    """What all paths share. `names` are the parameters in the path."""
 
     auth_resource = "onetool"
     names: ClassVar[tuple[str, ...]] = ()
@@ -68,21 +69,21 @@ class _Handler(APIHandler):
     _is_read = False
 
     def initialize(self, projects: Projects) -> None:
-        """Tornado's own place for what a handler is given."""
+        """Take the arguments of the URL rule. Tornado calls this for each request."""
         self._projects = projects
         self._body = bytearray()
         self._received = 0
 
     async def prepare(self) -> None:  # type: ignore[override]  # as Jupyter's own API handler does
-        """Let nobody in that Jupyter does not know, whatever its settings say of paths without a rule.
+        """Refuse users that Jupyter has not authenticated, whatever its settings say about other paths.
 
-        Who is refused is told so when all was read: an answer before that would cost a good client its connection.
+        The refusal is sent after the body was read: an earlier response would break the client's connection.
         """
         try:
             await super().prepare()
             if not self.current_user and not self._is_preflight():
                 raise web.HTTPError(403)
-            self.look_up()
+            self.check_path()
         except web.HTTPError as exc:
             self._refusal = exc
             for verb in self.SUPPORTED_METHODS:
@@ -90,11 +91,11 @@ class _Handler(APIHandler):
         if _length(self.request.headers.get("Content-Length")) > _MAX_DRAINED:
             raise web.HTTPError(413)
 
-    def look_up(self) -> None:
-        """Raise where there is nothing at this path."""
+    def check_path(self) -> None:
+        """Raise HTTPError if this path does not exist."""
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep what may be kept; the rest is read, so that the client gets to read its answer, and dropped."""
+        """Keep the body up to its limit. The rest is read and dropped, so that the client can read the response."""
         self._received += len(chunk)
         if self._received > _MAX_DRAINED:
             raise web.HTTPError(413)
@@ -104,7 +105,7 @@ class _Handler(APIHandler):
             self._body += chunk
 
     def on_connection_close(self) -> None:
-        """The client is gone: so is what it waited for."""
+        """Cancel the request of a client that disconnected."""
         super().on_connection_close()
         self._is_gone = True
         if self._running is not None:
@@ -112,43 +113,43 @@ class _Handler(APIHandler):
 
     @allow_unauthenticated
     def options(self, *args: str, **kwargs: str) -> None:
-        """A browser's question before a request from another origin, where this server allows one."""
+        """Answer a browser's preflight request, if this server allows other origins."""
         self._is_read = True
         super().options(*args, **kwargs)
         self.set_status(204)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """What the server refused by itself, in our shape."""
+        """Send what the web server itself refused, in our shape."""
         exc = kwargs.get("exc_info", (None, None, None))[1]
-        said = exc.log_message or "" if isinstance(exc, web.HTTPError) and status_code < 500 else ""
-        answer = of_status(status_code, said.replace("%%", "%"))
+        message = exc.log_message or "" if isinstance(exc, web.HTTPError) and status_code < 500 else ""
+        response = of_status(status_code, message.replace("%%", "%"))
         if status_code == 403 and getattr(self, "_jupyter_current_user", None) is None:
-            answer.body["error"]["code"] = "unauthorized"
-        self._send(answer)
+            response.body["error"]["code"] = "unauthorized"
+        self._send(response)
 
-    def _refuse(self, *args: str) -> None:  # noqa: ARG002 - stands for every verb
+    def _refuse(self, *args: str) -> None:  # noqa: ARG002 - replaces every verb
         assert self._refusal is not None
         self._is_read = True
         raise self._refusal
 
-    async def answer(self, route: Route, args: tuple[str, ...]) -> None:
-        """Decode, run, encode."""
+    async def serve(self, route: Route, args: tuple[str, ...]) -> None:
+        """Run a route and send its response."""
         self._is_read = True
-        self._running = asyncio.ensure_future(self._answered(route, dict(zip(self.names, args, strict=True))))
+        self._running = asyncio.ensure_future(self._respond(route, dict(zip(self.names, args, strict=True))))
         try:
-            answer = await self._running
+            response = await self._running
         except asyncio.CancelledError:
             if self._is_gone:
                 return
             raise
-        self._send(answer)
+        self._send(response)
 
-    async def _answered(self, route: Route, path: Mapping[str, str]) -> RestResponse:
+    async def _respond(self, route: Route, path: Mapping[str, str]) -> RestResponse:
         try:
             query = read_query((*route.query, PROJECT), self.request.query_arguments)
             body = self._decoded(route)
             async with self._projects.use(query.pop(PROJECT.name, None)) as box:
-                return await _masked(RestRequest(box, self._projects.work, path, query, body), route)
+                return await _run(RestRequest(box, self._projects.work, path, query, body), route)
         except OneToolError as exc:
             return refused(exc)
 
@@ -165,45 +166,45 @@ class _Handler(APIHandler):
     def _is_preflight(self) -> bool:
         return self.request.method == "OPTIONS" and bool(self.allow_origin or self.allow_origin_pat)
 
-    def _send(self, answer: RestResponse) -> None:
-        self.set_status(answer.status)
+    def _send(self, response: RestResponse) -> None:
+        self.set_status(response.status)
         self.set_header("Cache-Control", "no-store")
         if not self._is_read:
             self.set_header("Connection", "close")
-        if answer.body is None:
+        if response.body is None:
             self.finish()
             return
-        self.finish(json.dumps(answer.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+        self.finish(json.dumps(response.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
-class _Nothing(_Handler):
-    """Every path below ours that there is not."""
+class _UnknownPath(_Handler):
+    """Answers 404 for every other path below ours."""
 
-    def look_up(self) -> None:
+    def check_path(self) -> None:
         raise web.HTTPError(404, f"There is no {self.request.path}.")
 
 
-async def _masked(request: RestRequest, route: Route) -> RestResponse:
-    """The answer without secrets; also where it is a refusal."""
+async def _run(request: RestRequest, route: Route) -> RestResponse:
+    """Run the route and mask the secrets in its response, also in a refusal."""
     box = request.box
     try:
         if asyncio.iscoroutinefunction(route.run):
-            answer = await route.run(request)
+            response = await route.run(request)
         else:
-            answer = await request.work(lambda: route.run(request))
+            response = await request.work(lambda: route.run(request))
     except OneToolError as exc:
-        answer = refused(exc)
-    except Exception as exc:  # noqa: BLE001 - the REST boundary: what is wrong with us is logged without secrets
+        response = refused(exc)
+    except Exception as exc:  # noqa: BLE001 - the REST boundary: our own errors are logged without secrets
         _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
-        answer = of_status(500)
+        response = of_status(500)
     masked: RestResponse = await request.work(
-        lambda: RestResponse(answer.status, box.config.secrets.mask_value(answer.body))
+        lambda: RestResponse(response.status, box.config.secrets.mask_value(response.body))
     )
     return masked
 
 
 def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
-    """The handler of one path."""
+    """Make the handler class of one path."""
     names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
     methods = {verb.lower(): _method(route) for verb, route in routes.items()}
     return type(f"{next(iter(routes.values())).operation}_handler", (_Handler,), {"names": names, **methods})
@@ -213,7 +214,7 @@ def _method(route: Route) -> Callable[..., Any]:
     @web.authenticated
     @authorized(action=route.action, resource="onetool")  # type: ignore[untyped-decorator]  # Jupyter's has no types
     async def verb(self: _Handler, *args: str) -> None:
-        await self.answer(route, args)
+        await self.serve(route, args)
 
     return verb
 
@@ -223,9 +224,7 @@ def _length(text: str | None) -> int:
 
 
 def load(server: Any) -> None:
-    """Add our routes to a server."""
-    from onetool_ipy.faces.rest.projects import Projects
-
+    """Add our routes to a Jupyter server, and close the projects with it."""
     projects = Projects(Path(server.root_dir))
     atexit.register(projects.close)
     server.web_app.add_handlers(".*$", rules(server.web_app.settings["base_url"], projects))

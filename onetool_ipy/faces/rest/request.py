@@ -1,9 +1,8 @@
-"""A request as the operations see it: the toolbox, the names in the path, the query read, the body decoded. Pure.
+"""A REST request decoded, and the response to it: status and JSON body.
 
-What cannot be read is an InvalidRequest that names the parameter. A parameter that a route does not have is left
-alone: JupyterLab adds a number of its own to what it fetches.
-
-What went wrong -> status and `{ok: false, error: {code, message, details?}}`. The status comes from its class.
+Query parameters are read as the route declares them; a parameter the route does not know is ignored, since JupyterLab
+adds a number of its own. An exception becomes `{ok: false, error: {code, message, details?}}` with the status and code
+of its class. Pure.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ __all__ = [
     "QueryParam",
     "RestRequest",
     "RestResponse",
-    "Work",
     "decode_body",
     "invoked",
-    "of_failure",
     "of_status",
     "read_query",
     "refused",
@@ -37,89 +34,7 @@ __all__ = [
 MAX_BODY = 1024 * 1024
 """Bytes of a body; more is refused with 413."""
 
-ParamKind = Literal["text", "list", "switch", "number"]
-
-
-class QueryParam(NamedTuple):
-    """One parameter of a query: its name on the wire, how it is read, and what it is for."""
-
-    name: str
-    kind: ParamKind
-    about: str
-    is_required: bool = False
-
-
-class Work(Protocol):
-    """Do in a worker what may block, and wait for it."""
-
-    async def __call__(self, do: Callable[[], Any], /) -> Any: ...
-
-
-class RestRequest(NamedTuple):
-    """What was asked: `path` and `query` by their names on the wire."""
-
-    box: Toolbox
-    work: Work
-    path: Mapping[str, str]
-    query: Mapping[str, Any]
-    body: Any
-
-
-def read_query(params: Sequence[QueryParam], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
-    """The parameters that were given, read as the route declares them."""
-    found: dict[str, Any] = {}
-    for param in params:
-        texts = [_text(param.name, each) for each in given.get(param.name, ())]
-        if texts:
-            found[param.name] = _read(param, texts)
-        elif param.is_required:
-            raise InvalidRequest(f"{param.name}: it is missing from the query.")
-    return found
-
-
-def decode_body(data: bytes) -> Any:
-    """The JSON of a body; InvalidRequest for what is none."""
-    try:
-        text = data.decode("utf-8")
-        value = json.loads(text, parse_constant=_no_constant)
-        if "\\u" in text:  # half a surrogate pair can be written in JSON, and nowhere else
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeError:
-        raise whole("The body is not UTF-8 text.") from None
-    except RecursionError:
-        raise whole("The body is nested too deeply.") from None
-    except ValueError as exc:
-        raise whole(f"The body is not JSON: {values.cut(str(exc), 120)}.") from None
-    return value
-
-
-def _read(param: QueryParam, texts: list[str]) -> Any:
-    last = texts[-1]
-    if param.kind == "list":
-        return [part for text in texts for part in text.split(",") if part]
-    if param.kind == "switch":
-        known = {"true": True, "1": True, "false": False, "0": False}
-        if last.lower() not in known:
-            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is neither 'true' nor 'false'.")
-        return known[last.lower()]
-    if param.kind == "number":
-        if not (last.isascii() and last.isdecimal() and len(last) < 10):
-            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is no whole number.")
-        return int(last)
-    return last
-
-
-def _text(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeError:
-        raise InvalidRequest(f"{name}: this is not UTF-8 text.") from None
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"'{word}' is no JSON")
-
-
+_SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _CODES = {
     400: "invalid_request",
     401: "unauthorized",
@@ -131,62 +46,130 @@ _CODES = {
     429: "rate_limited",
     507: "storage",
 }
-_FROM_OUTSIDE = frozenset((None, "too_large", "recursion", "cancelled"))
-"""Reasons by which a tool fails by itself, or, if it is an HTTP tool, its upstream."""
+_UPSTREAM_REASONS = frozenset((None, "too_large", "recursion", "cancelled"))
+"""Reasons of a failure inside the tool itself, or in the API behind an HTTP tool."""
+
+
+class QueryParam(NamedTuple):
+    """One query parameter: its name on the wire, how it is read, and what it is for."""
+
+    name: str
+    kind: Literal["text", "list", "switch", "number"]
+    about: str
+    is_required: bool = False
+
+
+class Work(Protocol):
+    """Run a blocking function in a worker thread and wait for it."""
+
+    async def __call__(self, do: Callable[[], Any], /) -> Any: ...
+
+
+class RestRequest(NamedTuple):
+    """A decoded request; `path` and `query` are keyed by their names on the wire."""
+
+    box: Toolbox
+    work: Work
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Any
 
 
 class RestResponse(NamedTuple):
-    """A status, and a body where there is one."""
+    """A status, and a body if there is one."""
 
     status: int
     body: Any = None
 
 
+def read_query(params: Sequence[QueryParam], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
+    """Read the given parameters as the route declares them. Raises InvalidRequest, naming the parameter."""
+    found: dict[str, Any] = {}
+    for param in params:
+        texts = [_decoded(param.name, each) for each in given.get(param.name, ())]
+        if texts:
+            found[param.name] = _read(param, texts)
+        elif param.is_required:
+            raise InvalidRequest(f"{param.name}: it is missing from the query.")
+    return found
+
+
+def decode_body(data: bytes) -> Any:
+    """Decode a JSON body. Raises InvalidRequest if it is not JSON."""
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if "\\u" in text:  # JSON can write half a surrogate pair, which UTF-8 cannot
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError:
+        raise whole("The body is not UTF-8 text.") from None
+    except RecursionError:
+        raise whole("The body is nested too deeply.") from None
+    except ValueError as exc:
+        raise whole(f"The body is not JSON: {values.cut(str(exc), 120)}.") from None
+    return value
+
+
 def refused(exc: OneToolError) -> RestResponse:
-    """What an exception of ours says to a client."""
-    if isinstance(exc, RequestRefused):
-        answer = _error(exc.code, _said(exc))
-        if exc.details:
-            answer["error"]["details"] = exc.details
-        if exc.reason:
-            answer["error"]["reason"] = exc.reason
-        return RestResponse(exc.status, answer)
+    """Turn an exception into a response, with the status of its class."""
     if isinstance(exc, CallFailure):
-        return of_failure(Failure.of(exc, ""), is_http=True)
-    if isinstance(exc, StoreError):  # a full or broken disk is nobody's bad request
-        return of_status(507, _said(exc))
-    return of_status(400, _said(exc))
+        return _failed(Failure.of(exc, ""), is_http=True)
+    message = " ".join(line for line in exc.lines() if line)
+    if isinstance(exc, RequestRefused):
+        extra = {"details": exc.details, "reason": exc.reason}
+        error = {"code": exc.code, "message": message, **{key: value for key, value in extra.items() if value}}
+        return RestResponse(exc.status, {"ok": False, "error": error})
+    return of_status(507 if isinstance(exc, StoreError) else 400, message)
 
 
 def of_status(status: int, message: str = "") -> RestResponse:
-    """The answer to what the server itself refused."""
+    """Make the response to a request that the web server itself refused."""
     try:
         usual = HTTPStatus(status).phrase
     except ValueError:
         usual = "Refused"
     code = _CODES.get(status, "internal" if status >= 500 else "invalid_request")
-    return RestResponse(status, _error(code, message or f"{usual}."))
+    return RestResponse(status, {"ok": False, "error": {"code": code, "message": message or f"{usual}."}})
 
 
 def invoked(result: ToolResult, value: Any, *, is_http: bool) -> RestResponse:
-    """What an invoke gave, `value` being the data as it leaves; `meta` is there only where it breaks its schema."""
-    if result.error is None:
-        found = result.meta.get("mismatch")
-        return RestResponse(200, {"ok": True, "value": value, **({"meta": {"mismatch": found}} if found else {})})
-    return of_failure(result.error, is_http=is_http)
+    """Make the response to an invoke; `value` is the data as it is sent. `meta` is there only on a schema mismatch."""
+    if result.error is not None:
+        return _failed(result.error, is_http=is_http)
+    mismatch = result.meta.get("mismatch")
+    return RestResponse(200, {"ok": True, "value": value, **({"meta": {"mismatch": mismatch}} if mismatch else {})})
 
 
-def of_failure(failure: Failure, *, is_http: bool) -> RestResponse:
-    """A failed call: refused by us, failed upstream, or failed by itself, which is an answer like any other."""
+def _failed(failure: Failure, *, is_http: bool) -> RestResponse:
+    """A failed call. A tool that fails by itself was still invoked, so that is a 200; an upstream failure is a 502."""
     error = {key: value for key, value in failure.to_dict().items() if key != "tool" or value}
-    if failure.code == "execution_error" and failure.reason in _FROM_OUTSIDE:
-        return RestResponse(502 if is_http else 200, {"ok": False, "error": error})
-    return RestResponse(failure.status, {"ok": False, "error": error})
+    status = failure.status
+    if failure.code == "execution_error" and failure.reason in _UPSTREAM_REASONS:
+        status = 502 if is_http else 200
+    return RestResponse(status, {"ok": False, "error": error})
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "error": {"code": code, "message": message}}
+def _read(param: QueryParam, texts: list[str]) -> Any:
+    last = texts[-1]
+    if param.kind == "list":
+        return [part for text in texts for part in text.split(",") if part]
+    if param.kind == "switch":
+        if last.lower() not in _SWITCH:
+            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is neither 'true' nor 'false'.")
+        return _SWITCH[last.lower()]
+    if param.kind == "number":
+        if not (last.isascii() and last.isdecimal() and len(last) < 10):
+            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is not a whole number.")
+        return int(last)
+    return last
 
 
-def _said(exc: OneToolError) -> str:
-    return " ".join(line for line in exc.lines() if line)
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeError:
+        raise InvalidRequest(f"{name}: this is not UTF-8 text.") from None
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"'{word}' is not JSON")

@@ -1,194 +1,59 @@
-"""The bodies that only REST has. Those of bundles and tools are `bundles.model`'s; the description is made of both.
+"""The REST routes: each function decodes a request, calls the toolbox once and encodes the result.
 
-The OpenAPI 3.1 document of the REST API, made from the table of routes and the models of its bodies. Pure.
-
-The one table of what the REST API has. Handlers and the OpenAPI document are made from it, and so are the tests.
+`@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one table of all of them;
+the handlers (`extension`), the OpenAPI document (`openapi`) and the tests are made from it. A plain function runs in a
+worker thread. A coroutine waits for something outside and leaves file access to `request.work`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
-
-from onetool_ipy._version import __version__
-from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody
-from onetool_ipy.faces.rest import operations as do
+from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.bundles.importing.openapi import import_openapi as read_openapi
+from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody, read
+from onetool_ipy.bundles.problems import beneath, fault
+from onetool_ipy.core.tool import Failure, ToolResult
+from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.bodies import (
     BundlePage,
     ImportBody,
     ImportedTools,
     InvokeBody,
     Invoked,
-    Json,
-    Refusal,
     TestBody,
     Tested,
     ToolPage,
     TrustBody,
     TrustState,
 )
-from onetool_ipy.faces.rest.request import QueryParam, RestRequest, RestResponse
+from onetool_ipy.faces.rest.openapi import openapi
+from onetool_ipy.faces.rest.request import QueryParam, RestRequest, RestResponse, invoked
+from onetool_ipy.faces.secret_hosts import new_sendings, require_known
+from onetool_ipy.faces.trust_text import trust_of
+from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["PREFIX", "PROJECT", "ROUTES", "Route", "by_path", "openapi"]
-
-
-_Refs = dict[Any, Json]
-"""Where the document has the schema of each model."""
-
-_REF = "#/components/schemas/{model}"
-_ALWAYS = {
-    400: "The request cannot be right.",
-    403: "Not allowed: not signed in, outside of the root, switched off, read-only, or a host that is not allowed.",
-    404: "No such thing, or no such project.",
-    413: "The body has more than 1 MiB.",
-}
-_SOMETIMES = {
-    409: "It conflicts with what is there, or cannot be called here, or a secret is missing.",
-    429: "Too many calls in this minute.",
-    502: "The API behind the tool failed, or its answer does not fit.",
-    504: "The API behind the tool took too long.",
-}
-_LABEL = "Letters, digits and dashes; at most 64."
-_PLACES: dict[str, Json] = {
-    "bundleID": {"description": "The bundle's UUIDv7.", "schema": {"type": "string", "format": "uuid"}},
-    "toolSlug": {"description": _LABEL, "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
-    "version": {
-        "description": f"{_LABEL} Dots are allowed.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 64},
-    },
-}
-_SCHEMAS: dict[str, Json] = {
-    "text": {"type": "string"},
-    "list": {"type": "array", "items": {"type": "string"}},
-    "switch": {"type": "boolean"},
-    "number": {"type": "integer", "minimum": 1, "maximum": 256},
-}
-
-
-def openapi(routes: Iterable[Route], project: QueryParam) -> Json:
-    """The document."""
-    listed = list(routes)
-    models = _models(listed)
-    mapping, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
-    refs: _Refs = {model: ref for (model, _), ref in mapping.items()}
-    paths: Json = {}
-    for route in listed:
-        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, project, refs)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "onetool_ipy",
-            "version": __version__,
-            "description": "Bundles and HTTP tools of a project, served by Jupyter Server with its own sign-in.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": schemas["$defs"],
-            "securitySchemes": {
-                "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "token <token>"}
-            },
-        },
-        "security": [{"token": []}],
-    }
-
-
-def _models(routes: Iterable[Route]) -> list[type[BaseModel]]:
-    found = [Refusal, *(route.body for route in routes)]
-    found += [model for route in routes for model in route.success.values()]
-    return list(dict.fromkeys(model for model in found if isinstance(model, type) and issubclass(model, BaseModel)))
-
-
-def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
-    statuses = _ALWAYS | {
-        status: _SOMETIMES.get(status, "Refused.") for status in route.failures if status not in _ALWAYS
-    }
-    responses: Json = {
-        str(status): {"description": "Done." if model is None else "As asked.", **_content(_schema(model, refs))}
-        for status, model in route.success.items()
-    }
-    responses |= {str(s): {"description": said, **_content(refs[Refusal])} for s, said in sorted(statuses.items())}
-    found: Json = {
-        "operationId": route.operation,
-        "summary": route.about,
-        "parameters": [*_path_parameters(route.path), *(_query_parameter(p) for p in (*route.query, project))],
-        "responses": responses,
-    }
-    if route.body is not None:
-        content = {"schema": refs[route.body], **({"example": route.example} if route.example is not None else {})}
-        found["requestBody"] = {"required": True, "content": {"application/json": content}}
-    return found
-
-
-def _path_parameters(path: str) -> list[Json]:
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [{"name": name, "in": "path", "required": True, **_PLACES[name]} for name in names]
-
-
-def _query_parameter(param: QueryParam) -> Json:
-    found: Json = {"name": param.name, "in": "query", "description": param.about, "schema": _SCHEMAS[param.kind]}
-    return {**found, "required": True} if param.is_required else found
-
-
-def _schema(model: Any, refs: _Refs) -> Json | None:
-    return None if model is None else refs.get(model, {"type": "object"})
-
-
-def _content(schema: Json | None) -> Json:
-    return {} if schema is None else {"content": {"application/json": {"schema": schema}}}
-
+__all__ = ["PREFIX", "PROJECT", "ROUTES", "Route"]
 
 PREFIX = "/onetool"
 PROJECT = QueryParam(
     "project", "text", "The project's folder, inside the folder that the server serves; by default that one."
 )
 
-Action = Literal["read", "write", "execute"]
-
-
-class Route(NamedTuple):
-    """One verb on one path. `success` are its good answers, `failures` what else it answers by its own rules."""
-
-    verb: Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
-    path: str
-    operation: str
-    about: str
-    run: Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[RestResponse]]
-    success: dict[int, Any]
-    query: tuple[QueryParam, ...] = ()
-    body: Any = None
-    action: Action = "write"
-    failures: tuple[int, ...] = ()
-    example: Any = None
-
-
-def by_path() -> dict[str, dict[str, Route]]:
-    """The routes of each path, by verb."""
-    found: dict[str, dict[str, Route]] = {}
-    for route in ROUTES:
-        found.setdefault(route.path, {})[route.verb] = route
-    return found
-
-
-def _document(asked: RestRequest) -> RestResponse:  # noqa: ARG001 - the shape of every operation
-    return RestResponse(200, openapi(ROUTES, PROJECT))
-
-
 _BUNDLES = f"{PREFIX}/tools/bundles"
 _BUNDLE = f"{_BUNDLES}/{{bundleID}}"
 _TOOL = f"{_BUNDLE}/tools/{{toolSlug}}/version/{{version}}"
 
-_DISABLED = QueryParam("includeDisabled", "switch", "Also what is switched off.")
-_SIZE = QueryParam("pageSize", "number", "Rows of a page: 25 where none is given, at most 256.")
-_TOKEN = QueryParam("pageToken", "text", "The nextPageToken of the page before.")
+_DISABLED = QueryParam("includeDisabled", "switch", "Include what is switched off.")
+_SIZE = QueryParam("pageSize", "number", "Rows per page: 25 by default, at most 256.")
+_TOKEN = QueryParam("pageToken", "text", "The nextPageToken of the previous page.")
 _IDS = QueryParam("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
 _TAGS = QueryParam("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
 _CHECK = QueryParam("checkSecrets", "switch", "Refuse a tool that sends a secret to a host that did not get it before.")
 _CONFIRM = QueryParam("confirmSecrets", "list", "NAME=HOST for each secret that may go there; separated by commas.")
-_RECOMMENDED = QueryParam("recommendedPageSize", "number", "As pageSize, which is taken too.")
-_Q = QueryParam("q", "text", "What to look for; typos are forgiven.", is_required=True)
+_RECOMMENDED = QueryParam("recommendedPageSize", "number", "Same as pageSize, which is accepted too.")
+_Q = QueryParam("q", "text", "The words to search for; typos are forgiven.", is_required=True)
 
 _HTTP_TOOL = {
     "displayName": "Get a user",
@@ -197,181 +62,335 @@ _HTTP_TOOL = {
     "argSchema": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
     "http": {"request": {"method": "GET", "urlTemplate": "https://api.example.com/users/${id}"}},
 }
+_OPENAPI_IMPORT = {
+    "openapi": {
+        "openapi": "3.1.0",
+        "info": {"title": "Users", "version": "1"},
+        "servers": [{"url": "https://api.example.com"}],
+        "paths": {"/users": {"get": {"operationId": "listUsers", "responses": {"200": {"description": "ok"}}}}},
+    },
+    "bundle": {"slug": "users-import", "displayName": "Users"},
+}
+_IN_KERNEL = "It runs in the kernel: call it from a notebook."
+
+Verb = Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
+Action = Literal["read", "write", "execute"]
+Run = Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[RestResponse]]
+
+
+class Route(NamedTuple):
+    """One verb on one path. `success` maps good statuses to bodies; `failures` are its own other statuses."""
+
+    verb: Verb
+    path: str
+    operation: str
+    about: str
+    run: Run
+    success: dict[int, Any]
+    query: tuple[QueryParam, ...]
+    body: Any
+    action: Action
+    failures: tuple[int, ...]
+    example: Any
+
+
+def route(
+    verb: Verb,
+    path: str,
+    success: dict[int, Any],
+    *,
+    query: tuple[QueryParam, ...] = (),
+    body: Any = None,
+    action: Action = "write",
+    failures: tuple[int, ...] = (),
+    example: Any = None,
+) -> Callable[[Run], Route]:
+    """Make a Route of a function: its name becomes the operation id, its docstring the summary."""
+
+    def make(run: Run) -> Route:
+        first, *others = run.__name__.split("_")
+        operation = first + "".join(word.capitalize() for word in others)
+        about = (run.__doc__ or "").partition("\n")[0]
+        return Route(verb, path, operation, about, run, success, query, body, action, failures, example)
+
+    return make
+
+
+@route("GET", _BUNDLES, {200: BundlePage}, query=(_IDS, _DISABLED, _SIZE, _TOKEN), action="read")
+def list_bundles(request: RestRequest) -> RestResponse:
+    """List the bundles."""
+    found = request.box.bundles.list_bundles(ids=request.query.get("bundleIDs"), **_paging(request, "pageSize"))
+    return RestResponse(200, found.to_dict())
+
+
+@route(
+    "PUT",
+    _BUNDLE,
+    {200: Bundle, 201: Bundle},
+    body=BundleBody,
+    failures=(409,),
+    example={"slug": "users-api", "displayName": "Users", "description": "", "isEnabled": True},
+)
+def put_bundle(request: RestRequest) -> RestResponse:
+    """Create a bundle, or replace one."""
+    body = read(BundleBody, request.body)
+    bundle = request.box.bundles.put_bundle(
+        request.path["bundleID"],
+        slug=body.slug,
+        display_name=body.display_name,
+        description=body.description,
+        enabled=body.is_enabled,
+    )
+    return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
+
+
+@route("PATCH", _BUNDLE, {200: Bundle}, body=Switch, failures=(404, 409), example={"isEnabled": True})
+def patch_bundle(request: RestRequest) -> RestResponse:
+    """Switch a bundle on or off."""
+    enabled = read(Switch, request.body).is_enabled
+    return RestResponse(200, request.box.bundles.patch_bundle(request.path["bundleID"], enabled=enabled).to_dict())
+
+
+@route("DELETE", _BUNDLE, {204: None}, failures=(404, 409))
+def delete_bundle(request: RestRequest) -> RestResponse:
+    """Delete an empty bundle; it is forgotten after two days."""
+    request.box.bundles.delete_bundle(request.path["bundleID"])
+    return RestResponse(204)
+
+
+@route(
+    "PUT",
+    _TOOL,
+    {201: Tool},
+    query=(_CHECK, _CONFIRM),
+    body=ToolBody,
+    failures=(404, 409),
+    example=_HTTP_TOOL,
+)
+def put_tool(request: RestRequest) -> RestResponse:
+    """Create a version of a tool; an existing version is never changed.
+
+    A program means what it puts. A screen sets `checkSecrets` and asks the person.
+    """
+    if request.query.get("checkSecrets", False) and isinstance(request.body, Mapping):
+        require_known(new_sendings(request.box, [request.body]), request.query.get("confirmSecrets", ()))
+    return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
+
+
+@route("GET", _TOOL, {200: Tool}, action="read", failures=(404,))
+def get_tool(request: RestRequest) -> RestResponse:
+    """Get one version of a tool."""
+    return RestResponse(200, request.box.bundles.get_tool(*_tool_key(request)).to_dict())
+
+
+@route("PATCH", _TOOL, {200: Tool}, body=Switch, failures=(404, 409), example={"isEnabled": True})
+def patch_tool(request: RestRequest) -> RestResponse:
+    """Switch a version of a tool on or off."""
+    enabled = read(Switch, request.body).is_enabled
+    return RestResponse(200, request.box.bundles.patch_tool(*_tool_key(request), enabled=enabled).to_dict())
+
+
+@route("DELETE", _TOOL, {204: None}, failures=(404, 409))
+def delete_tool(request: RestRequest) -> RestResponse:
+    """Delete a version of a tool for good."""
+    request.box.bundles.delete_tool(*_tool_key(request))
+    return RestResponse(204)
+
+
+@route(
+    "POST",
+    f"{_TOOL}/invoke",
+    {200: Invoked},
+    body=InvokeBody,
+    action="execute",
+    failures=(404, 409, 429, 502, 504),
+    example={"args": {"id": 3}},
+)
+async def invoke_tool(request: RestRequest) -> RestResponse:
+    """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here.
+
+    The call runs on the toolbox's own loop, so that neither its files nor its waiting hold up the server.
+    """
+    args = read(InvokeBody, request.body).args
+    box, key = request.box, _tool_key(request)
+    try:
+        tool = await request.work(lambda: box.bundles.get_tool(*key))
+    except NotFound as exc:
+        raise ToolNotFound(exc.message, hint=exc.hint) from exc
+    if not _runs_here(box, tool):
+        failure = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'. {_IN_KERNEL}")
+        return _response_of(box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
+    running = box.background.submit(lambda: box.bundles.ainvoke(*key, args, source="rest"))
+    result = await box.background.wait(running)
+    response: RestResponse = await request.work(lambda: _response_of(box, result, tool))
+    return response
+
+
+@route(
+    "GET",
+    f"{PREFIX}/tools/tools",
+    {200: ToolPage},
+    query=(_TAGS, _IDS, _DISABLED, _RECOMMENDED, _SIZE, _TOKEN),
+    action="read",
+)
+def list_tools(request: RestRequest) -> RestResponse:
+    """List the tools of all bundles."""
+    found = request.box.bundles.list_tools(
+        tags=request.query.get("tags"),
+        bundle_ids=request.query.get("bundleIDs"),
+        **_paging(request, "recommendedPageSize", "pageSize"),
+    )
+    return RestResponse(200, found.to_dict())
+
+
+@route("GET", f"{PREFIX}/tools/tools/search", {200: ToolPage}, query=(_Q, _DISABLED, _SIZE, _TOKEN), action="read")
+def search_tools(request: RestRequest) -> RestResponse:
+    """Find tools by words."""
+    return RestResponse(200, request.box.bundles.search(request.query["q"], **_paging(request, "pageSize")).to_dict())
+
+
+@route(
+    "POST",
+    f"{PREFIX}/tools/test",
+    {200: Tested},
+    body=TestBody,
+    action="execute",
+    failures=(409, 429, 502, 504),
+    example={"tool": _HTTP_TOOL, "args": {"id": 3}},
+)
+async def test_tool(request: RestRequest) -> RestResponse:
+    """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
+    body = read(TestBody, request.body)
+    request.box.require_trust()
+    if body.tool.http is None:
+        why = "Only a tool of type 'http' can be tested here."
+        raise InvalidRequest(f"tool: {why}", hint=_IN_KERNEL, details=[fault("/tool/type", why, _IN_KERNEL)])
+    try:
+        runner = await request.work(lambda: request.box.bundles.draft(request.body["tool"]))
+    except InvalidRequest as exc:
+        raise beneath(exc, "/tool") from exc
+    await request.work(lambda: require_known(new_sendings(request.box, [request.body["tool"]]), body.confirm_secrets))
+    return RestResponse(200, await runner.atrace(body.args))
+
+
+@route(
+    "POST",
+    f"{PREFIX}/tools/import",
+    {201: ImportedTools},
+    body=ImportBody,
+    failures=(409, 502, 504),
+    example=_OPENAPI_IMPORT,
+)
+async def import_openapi(request: RestRequest) -> RestResponse:
+    """Make a bundle of an OpenAPI 3 document.
+
+    The document is in the body, or is fetched from its address by the rules of `http`.
+    """
+    body = read(ImportBody, request.body)
+    source: bytes | str | dict[str, Any] = body.openapi
+    base_url = None
+    if isinstance(source, str) and creation.is_url(source):
+        request.box.require_trust()
+        source, base_url = await creation.afetch(request.box, source)
+
+    def store() -> RestResponse:
+        try:
+            known = request.box.config.secrets.names()
+            draft = read_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
+        except InvalidRequest as exc:
+            raise beneath(exc, "/openapi") from exc
+        require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
+        made = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
+        tools = [tool.to_dict() for tool in made.tools]
+        found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
+        return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **found})
+
+    response: RestResponse = await request.work(store)
+    return response
+
+
+@route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
+def get_trust(request: RestRequest) -> RestResponse:
+    """Whether the project is trusted, and what a yes would let run."""
+    return RestResponse(200, trust_of(request.box))
+
+
+@route("POST", f"{PREFIX}/trust", {200: TrustState}, body=TrustBody, failures=(404, 409), example={"isTrusted": False})
+def set_trust(request: RestRequest) -> RestResponse:
+    """Trust the project, or trust it no longer."""
+    box, body = request.box, read(TrustBody, request.body)
+    if body.server and body.server not in box.config.settings.servers:
+        raise NotFound(f"server: there is no server '{body.server}'.")
+    try:
+        if body.is_trusted:
+            _require_shown(box, body)
+            box.trust(body.server)
+        else:
+            box.distrust()
+    except UsageProblem as exc:
+        raise InvalidRequest(exc.message, hint=exc.hint) from exc
+    return RestResponse(200, trust_of(box))
+
+
+@route("GET", f"{PREFIX}/openapi.json", {200: dict[str, Any]}, action="read")
+def get_description(request: RestRequest) -> RestResponse:  # noqa: ARG001 - every route takes the request
+    """This description."""
+    return RestResponse(200, openapi(ROUTES, PROJECT))
+
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        verb="GET",
-        path=_BUNDLES,
-        operation="listBundles",
-        about="List the bundles.",
-        run=do.list_bundles,
-        success={200: BundlePage},
-        query=(_IDS, _DISABLED, _SIZE, _TOKEN),
-        action="read",
-    ),
-    Route(
-        verb="PUT",
-        path=_BUNDLE,
-        operation="putBundle",
-        about="Create a bundle, or replace one.",
-        run=do.put_bundle,
-        success={200: Bundle, 201: Bundle},
-        body=BundleBody,
-        failures=(409,),
-        example={"slug": "users-api", "displayName": "Users", "description": "", "isEnabled": True},
-    ),
-    Route(
-        verb="PATCH",
-        path=_BUNDLE,
-        operation="patchBundle",
-        about="Switch a bundle on or off.",
-        run=do.patch_bundle,
-        success={200: Bundle},
-        body=Switch,
-        failures=(404, 409),
-        example={"isEnabled": True},
-    ),
-    Route(
-        verb="DELETE",
-        path=_BUNDLE,
-        operation="deleteBundle",
-        about="Delete an empty bundle; it is forgotten after two days.",
-        run=do.delete_bundle,
-        success={204: None},
-        failures=(404, 409),
-    ),
-    Route(
-        verb="PUT",
-        path=_TOOL,
-        operation="putTool",
-        about="Create a version of a tool; one that is there is never changed.",
-        run=do.put_tool,
-        success={201: Tool},
-        query=(_CHECK, _CONFIRM),
-        body=ToolBody,
-        failures=(404, 409),
-        example=_HTTP_TOOL,
-    ),
-    Route(
-        verb="GET",
-        path=_TOOL,
-        operation="getTool",
-        about="One version of a tool.",
-        run=do.get_tool,
-        success={200: Tool},
-        action="read",
-        failures=(404,),
-    ),
-    Route(
-        verb="PATCH",
-        path=_TOOL,
-        operation="patchTool",
-        about="Switch a version of a tool on or off.",
-        run=do.patch_tool,
-        success={200: Tool},
-        body=Switch,
-        failures=(404, 409),
-        example={"isEnabled": True},
-    ),
-    Route(
-        verb="DELETE",
-        path=_TOOL,
-        operation="deleteTool",
-        about="Delete a version of a tool for good.",
-        run=do.delete_tool,
-        success={204: None},
-        failures=(404, 409),
-    ),
-    Route(
-        verb="POST",
-        path=f"{_TOOL}/invoke",
-        operation="invokeTool",
-        about="Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here.",
-        run=do.invoke,
-        success={200: Invoked},
-        body=InvokeBody,
-        action="execute",
-        failures=(404, 409, 429, 502, 504),
-        example={"args": {"id": 3}},
-    ),
-    Route(
-        verb="GET",
-        path=f"{PREFIX}/tools/tools",
-        operation="listTools",
-        about="List the tools of all bundles.",
-        run=do.list_tools,
-        success={200: ToolPage},
-        query=(_TAGS, _IDS, _DISABLED, _RECOMMENDED, _SIZE, _TOKEN),
-        action="read",
-    ),
-    Route(
-        verb="GET",
-        path=f"{PREFIX}/tools/tools/search",
-        operation="searchTools",
-        about="Find tools by words.",
-        run=do.search_tools,
-        success={200: ToolPage},
-        query=(_Q, _DISABLED, _SIZE, _TOKEN),
-        action="read",
-    ),
-    Route(
-        verb="POST",
-        path=f"{PREFIX}/tools/test",
-        operation="testTool",
-        about="Call an HTTP tool that is not stored, and tell what it sent and got, without secrets.",
-        run=do.test,
-        success={200: Tested},
-        body=TestBody,
-        action="execute",
-        failures=(409, 429, 502, 504),
-        example={"tool": _HTTP_TOOL, "args": {"id": 3}},
-    ),
-    Route(
-        verb="POST",
-        path=f"{PREFIX}/tools/import",
-        operation="importOpenapi",
-        about="Make a bundle of an OpenAPI 3 document.",
-        run=do.import_openapi,
-        success={201: ImportedTools},
-        body=ImportBody,
-        failures=(409, 502, 504),
-        example={
-            "openapi": {
-                "openapi": "3.1.0",
-                "info": {"title": "Users", "version": "1"},
-                "servers": [{"url": "https://api.example.com"}],
-                "paths": {"/users": {"get": {"operationId": "listUsers", "responses": {"200": {"description": "ok"}}}}},
-            },
-            "bundle": {"slug": "users-import", "displayName": "Users"},
-        },
-    ),
-    Route(
-        verb="GET",
-        path=f"{PREFIX}/trust",
-        operation="getTrust",
-        about="Whether the project is trusted, and what a yes would let run.",
-        run=do.trust,
-        success={200: TrustState},
-        action="read",
-    ),
-    Route(
-        verb="POST",
-        path=f"{PREFIX}/trust",
-        operation="setTrust",
-        about="Trust the project, or trust it no longer.",
-        run=do.set_trust,
-        success={200: TrustState},
-        body=TrustBody,
-        failures=(404, 409),
-        example={"isTrusted": False},
-    ),
-    Route(
-        verb="GET",
-        path=f"{PREFIX}/openapi.json",
-        operation="getDescription",
-        about="This description.",
-        run=_document,
-        success={200: dict[str, Any]},
-        action="read",
-    ),
+    list_bundles,
+    put_bundle,
+    patch_bundle,
+    delete_bundle,
+    put_tool,
+    get_tool,
+    patch_tool,
+    delete_tool,
+    invoke_tool,
+    list_tools,
+    search_tools,
+    test_tool,
+    import_openapi,
+    get_trust,
+    set_trust,
+    get_description,
 )
+
+
+def _require_shown(box: Toolbox, body: TrustBody) -> None:
+    """Refuse a yes to anything but what the person was shown."""
+    if body.would_run is None:
+        why = "A yes needs what the person was shown."
+        hint = "Send wouldRun back as GET /onetool/trust gave it."
+        raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
+    box.follow_trust()
+    if body.would_run != box.would_run().to_dict():
+        raise Conflict("The project has changed since it was shown; nothing was trusted.", hint="Show it again.")
+
+
+def _response_of(box: Toolbox, result: ToolResult, tool: Tool) -> RestResponse:
+    return invoked(result, box.outgoing(result), is_http=tool.type == "http")
+
+
+def _runs_here(box: Toolbox, tool: Tool) -> bool:
+    """Whether the server process may run a tool: an HTTP tool, a built-in one, or one that does not exist."""
+    if tool.go_tool is None:
+        return True
+    spec = box.registry.get(tool.go_tool.func)
+    return spec is None or (spec.origin == "builtin" and spec.pack != "ot")
+
+
+def _tool_key(request: RestRequest) -> tuple[str, str, str]:
+    return request.path["bundleID"], request.path["toolSlug"], request.path["version"]
+
+
+def _paging(request: RestRequest, *sizes: str) -> dict[str, Any]:
+    """The paging arguments; of several names for the page size the first that was given counts."""
+    given: dict[str, Any] = {"include_disabled": request.query.get("includeDisabled", False)}
+    for name in sizes:
+        if name in request.query:
+            given.setdefault("page_size", request.query[name])
+    if "pageToken" in request.query:
+        given["page_token"] = request.query["pageToken"]
+    return given

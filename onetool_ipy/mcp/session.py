@@ -1,0 +1,422 @@
+"""The official SDK's client session with one server: over the pipes of a process, or over streamable HTTP.
+
+The only module that imports the SDK (2 s), so `connection` imports it on the loop thread when a server starts. All
+callbacks of the SDK's client are set in `ServerSession.open`. Its exceptions become ours here.
+
+Every message passes a `MessageInterceptor`. It takes the tools out of `tools/list` results: the SDK would reject the
+whole list for one invalid tool, and run schemas from outside through a checker that a pattern can hang. `listing`
+checks the tools instead; the SDK sees only their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    EmptyResult,
+    Implementation,
+    PingRequest,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from onetool_ipy._version import __version__
+from onetool_ipy.base.errors import CallTimeout, InvalidOutput
+from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
+from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
+
+__all__ = ["Progress", "ServerSession"]
+
+Progress = Callable[[float, float | None, str], None]
+"""Called with done, total and text."""
+
+_ANSWER_S = 3.0
+_MAX_PAGES = 1_000
+_MAX_TEXT = 20_000
+_LAST_WITHOUT_SUBSCRIPTIONS = "2025-11-25"
+_HTTP_S = 30.0
+_HTTP_READ_S = 300.0
+_SESSION_HEADER = "mcp-session-id"
+_UNKNOWN_SESSION = (400, 404, 410)
+_CLOSED, _TIMED_OUT = -32000, -32001
+
+
+class ServerSession:
+    """A session of the SDK's client. `is_lost` says that the server no longer takes requests of this session."""
+
+    def __init__(self, definition: ServerDefinition, process: ServerProcess | None) -> None:
+        _silence_sdk()
+        self.calls = 0
+        self.is_lost = False
+        self._definition = definition
+        self._process = process
+        self._interceptor = MessageInterceptor()
+        self._outputs: dict[str, OutputSchema] = {}
+        self._schemas: dict[str, Any] = {}
+        self._client: Client
+
+    @property
+    def http_status(self) -> int:
+        """The last HTTP status of an error; 0 if there was none."""
+        return self._interceptor.http_status
+
+    async def open(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> ServerListing:
+        """Connect and list the tools. `on_change` is called when the server's tools change."""
+
+        async def on_message(message: Any) -> None:
+            if getattr(message, "method", "") == "notifications/tools/list_changed":
+                on_change()
+
+        client = Client(
+            self._streams(),
+            mode="auto",
+            message_handler=on_message,
+            client_info=Implementation(name="onetool-ipy", version=__version__),
+            cache=None,
+        )
+        self._client = await stack.enter_async_context(client)
+        listing = await self.list_tools()
+        await self._subscribe(stack, on_change)
+        return listing
+
+    async def list_tools(self) -> ServerListing:
+        """Ask for all pages of the list."""
+        client, interceptor = self._client, self._interceptor
+        cursor, seen = None, set()
+        if client.server_capabilities.tools is not None:
+            for _ in range(_MAX_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                cursor = page.next_cursor
+                if not cursor or cursor in seen or len(interceptor.tools) > MAX_TOOLS:
+                    break
+                seen.add(cursor)
+        tools, faults = read_tools(interceptor.tools)
+        interceptor.tools = []
+        self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
+        self._outputs = {}
+        info = client.server_info
+        return ServerListing(
+            tools,
+            faults,
+            (client.instructions or "")[:_MAX_TEXT],
+            "" if info is None else f"{info.name} {info.version}"[:200],
+            client.protocol_version,
+        )
+
+    async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
+        """Call a tool once. The idle limit counts from the last progress notification."""
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=args))
+        idle_s, undelivered = self._definition.idle_s, self._interceptor.undelivered
+        self.calls += 1
+        try:
+            async with nullcontext() if idle_s is None else asyncio.timeout(idle_s) as limit:
+                on_progress = _progress_callback(progress, limit, idle_s)
+                result = await self._client.session.send_request(request, CallToolResult, progress_callback=on_progress)
+        except MCPError as exc:
+            self.is_lost = self.is_lost or self._interceptor.undelivered > undelivered
+            if self.is_lost and self.calls == 1:  # no other call was under way, so this one was not delivered
+                raise NotSent from exc
+            raise failure_of(exc, self._definition.name) from exc
+        except ValidationError as exc:
+            raise InvalidOutput(f"'{tool}' returned an invalid tool result ({exc.error_count()} errors).") from None
+        except TimeoutError:
+            hint = "Raise 'idle_s' of the server."
+            raise CallTimeout(f"Nothing was heard for {idle_s or 0:g} s.", hint=hint) from None
+        finally:
+            self.calls -= 1
+        if tool not in self._outputs:
+            self._outputs[tool] = OutputSchema(self._schemas.get(tool))
+        return value_of(result, self._outputs[tool], tool)
+
+    async def responds(self) -> bool:
+        """Ask the server for a sign of life. An error that the server itself sent is one too."""
+        session, undelivered = self._client.session, self._interceptor.undelivered
+        try:
+            async with asyncio.timeout(min(_ANSWER_S, self._definition.timeout_s)):
+                if session.initialize_result is not None:
+                    await session.send_request(PingRequest(), EmptyResult)
+                else:
+                    await session.send_discover(session.protocol_version)
+        except Exception as exc:  # noqa: BLE001 - the SDK raises many kinds; only an error of the server is a response
+            self.is_lost = self._interceptor.undelivered > undelivered
+            return isinstance(exc, MCPError) and exc.error.code not in (_CLOSED, _TIMED_OUT)
+        return True
+
+    def _streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        if self._process is not None:
+            return _stdio_streams(self._process, self._interceptor)
+        return _http_streams(self._definition, self._interceptor)
+
+    async def _subscribe(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> None:
+        """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
+        client = self._client
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed or client.protocol_version <= _LAST_WITHOUT_SUBSCRIPTIONS:
+            return
+        subscription = await stack.enter_async_context(client.listen(tools_list_changed=True))
+
+        async def follow() -> None:
+            with suppress(Exception):  # the stream ended: the list stays as it was last known
+                async for _event in subscription:
+                    on_change()
+
+        task = asyncio.get_running_loop().create_task(follow(), context=contextvars.Context())
+        stack.callback(task.cancel)
+
+
+def _progress_callback(progress: Progress | None, limit: asyncio.Timeout | None, idle_s: float | None) -> Any:
+    """Make the callback for progress notifications: it informs the caller and restarts the idle limit."""
+    if progress is None and idle_s is None:
+        return None
+
+    async def on_progress(done: float, total: float | None, text: str | None) -> None:
+        if limit is not None and idle_s is not None and not limit.expired():
+            with suppress(RuntimeError):  # the call is over already
+                limit.reschedule(asyncio.get_running_loop().time() + idle_s)
+        if progress is not None:
+            progress(done, total, text or "")
+
+    return on_progress
+
+
+def _silence_sdk() -> None:
+    """Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
+    if not any(getattr(known, "__name__", "") == "_is_not_of_mcp" for known in logger.filters):
+        logger.addFilter(_is_not_of_mcp)
+
+
+def _is_not_of_mcp(record: logging.LogRecord) -> bool:
+    return "mcp" not in record.pathname.replace("\\", "/").split("/")
+
+
+class MessageInterceptor:
+    """Sees every message of a session. `tools` collects the raw tools of `tools/list` results.
+
+    `undelivered` counts requests that certainly did not reach the server; `http_status` is its last error status.
+    """
+
+    def __init__(self) -> None:
+        self.undelivered = 0
+        self.http_status = 0
+        self.tools: list[Any] = []
+        self._pending: set[Any] = set()
+
+    def on_send(self, message: Any) -> None:
+        if getattr(message, "method", None) == "tools/list":
+            self._pending.add(message.id)
+
+    def on_receive(self, message: Any) -> None:
+        if not self._pending or getattr(message, "id", None) not in self._pending:
+            return
+        self._pending.discard(message.id)
+        result = getattr(message, "result", None)
+        if isinstance(result, dict) and isinstance(result.get("tools"), list):
+            self.tools += result["tools"]
+            result["tools"] = [_stripped(tool) for tool in result["tools"] if _has_name(tool)]
+
+
+def _has_name(tool: Any) -> bool:
+    return isinstance(tool, dict) and isinstance(tool.get("name"), str)
+
+
+def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
+    """The tool as the SDK sees it; it needs the schema only where that marks arguments as HTTP headers."""
+    schema = tool.get("inputSchema")
+    if isinstance(schema, dict) and schema.get("type") == "object" and "x-mcp-header" in json.dumps(schema):
+        return {"name": tool["name"], "inputSchema": schema}
+    return {"name": tool["name"], "inputSchema": {"type": "object"}}
+
+
+@asynccontextmanager
+async def _stdio_streams(process: ServerProcess, interceptor: MessageInterceptor) -> AsyncIterator[tuple[Any, Any]]:
+    """Give the streams of a server's process, and end it afterwards."""
+    try:
+        yield _PipeReader(process, interceptor), _PipeWriter(process, interceptor)
+    finally:
+        process.end()
+
+
+class _PipeStream:
+    """One direction of a server's pipes. `stdio_streams` closes the process, so closing a stream does nothing."""
+
+    def __init__(self, process: ServerProcess, interceptor: MessageInterceptor) -> None:
+        self._process, self._interceptor = process, interceptor
+
+    async def aclose(self) -> None:
+        return None
+
+    async def __aenter__(self) -> _PipeStream:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        return None
+
+
+class _PipeReader(_PipeStream):
+    """The messages on a server's stdout. Other lines are noted in `process.junk` and left out."""
+
+    async def receive(self) -> Any:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    def __aiter__(self) -> _PipeReader:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            line = await self._process.line()
+            if line is None:
+                raise StopAsyncIteration
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                if line.strip() and not self._process.junk:
+                    shown = line[:120].decode("utf-8", "replace").strip()
+                    self._process.junk = f"Its stdout is not MCP: {shown!r}"
+                continue
+            self._interceptor.on_receive(message)
+            return SessionMessage(message)
+
+
+class _PipeWriter(_PipeStream):
+    """A server's stdin, message by message."""
+
+    async def send(self, item: Any, /) -> None:
+        message = item.message
+        self._interceptor.on_send(message)
+        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
+        if not self._process.is_alive():
+            self._interceptor.undelivered += 1
+            raise anyio.BrokenResourceError
+        try:
+            await self._process.send(data)
+        except OSError as exc:
+            raise anyio.BrokenResourceError from exc
+
+
+@asynccontextmanager
+async def _http_streams(
+    definition: ServerDefinition, interceptor: MessageInterceptor
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Give the streams to a server at an address. Uses no proxy of the environment."""
+    timeout = httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S)
+    headers = {"Accept-Encoding": "identity", **definition.headers}
+    transport = _HttpTransport(interceptor)
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False) as client,
+        streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE) as (reading, writing),
+    ):
+        yield _InterceptedStream(reading, interceptor), _InterceptedStream(writing, interceptor)
+
+
+class _HttpTransport(httpx2.AsyncBaseTransport):
+    """The network with a limit on response sizes. Notes the requests that certainly did not reach the server."""
+
+    def __init__(self, interceptor: MessageInterceptor) -> None:
+        self._inner = httpx2.AsyncHTTPTransport()
+        self._interceptor = interceptor
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            self._interceptor.undelivered += _is_request(request)
+            raise
+        if response.status_code >= 400:
+            self._interceptor.http_status = response.status_code
+            if response.status_code in _UNKNOWN_SESSION and _SESSION_HEADER in request.headers:
+                self._interceptor.undelivered += _is_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("The response is compressed, which was not asked for.")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _LimitedBody(response.stream)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _LimitedBody(httpx2.AsyncByteStream):
+    """A body with a size limit. The SDK limits the events of an event stream itself."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        taken = 0
+        async for chunk in self._stream:
+            taken += len(chunk)
+            if taken > MAX_LINE:
+                raise httpx2.ReadError(f"The response is larger than {MAX_LINE // 2**20} MB.")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _is_request(request: httpx2.Request) -> bool:
+    """Whether an HTTP request carries a JSON-RPC request. A notification or resuming a stream is not one."""
+    if request.method != "POST":
+        return False
+    try:
+        message = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return False
+    return isinstance(message, dict) and "id" in message and "method" in message
+
+
+class _InterceptedStream:
+    """A stream of the SDK whose messages pass the interceptor; everything else is the stream's own."""
+
+    def __init__(self, inner: Any, interceptor: MessageInterceptor) -> None:
+        self._inner, self._interceptor = inner, interceptor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def send(self, item: Any, /) -> None:
+        self._interceptor.on_send(item.message)
+        await self._inner.send(item)
+
+    async def receive(self) -> Any:
+        return self._seen(await self._inner.receive())
+
+    def __aiter__(self) -> _InterceptedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._seen(await self._inner.__anext__())
+
+    async def __aenter__(self) -> _InterceptedStream:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> Any:
+        return await self._inner.__aexit__(*exc)
+
+    def _seen(self, item: Any) -> Any:
+        if not isinstance(item, Exception):
+            self._interceptor.on_receive(item.message)
+        return item
