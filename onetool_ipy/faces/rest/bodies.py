@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from onetool_ipy.bundles.model import Bundle, WireModel, Slug, Tool, ToolBody
+from onetool_ipy.bundles.model import Bundle, Slug, Tool, ToolBody, WireModel
 
 __all__ = [
     "BundlePage",
