@@ -153,7 +153,7 @@ class ServerSession:
                 if session.initialize_result is not None:
                     await session.send_request(PingRequest(), EmptyResult)
                 else:
-                    await session.send_discover(session.protocol_version)
+                    await session.send_discover(self._client.protocol_version)
         except Exception as exc:  # noqa: BLE001 - the SDK raises many kinds; only an error of the server is a response
             self.is_lost = self._interceptor.undelivered > undelivered
             return isinstance(exc, MCPError) and exc.error.code not in (_CLOSED, _TIMED_OUT)
