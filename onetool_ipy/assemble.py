@@ -26,11 +26,10 @@ from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.context import BundleContext
+    from onetool_ipy.bundles.runners import BundleContext
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.mcp import ServerDefinition, Servers
-    from onetool_ipy.net.client import HttpClient
-    from onetool_ipy.net.rules import Rules
+    from onetool_ipy.net.client import HttpClient, Rules
     from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
     from onetool_ipy.sources.inventory import Inventory
@@ -147,7 +146,7 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     return found
 
 
-def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], BundleContext]) -> Inventory:
+def _inventory(config: Config, files: PackFiles | None, context: Callable[[], BundleContext]) -> Inventory:
     """What a yes to this project would let run, as far as it needs one."""
     from onetool_ipy.sources.bundles import http_hosts
     from onetool_ipy.sources.inventory import Inventory, server_entries
@@ -156,7 +155,7 @@ def _inventory(config: Config, files: PackFiles | None, kit: Callable[[], Bundle
     folder = str(config.paths.project)
     if config.trust.is_given:
         return Inventory(folder, servers=servers)
-    count, hosts = http_hosts(kit().store)
+    count, hosts = http_hosts(context().store)
     return Inventory(
         folder,
         () if files is None else tuple(files.shown()),
@@ -205,16 +204,16 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
     files = _pack_files(config)
-    kit = cache(partial(_bundle_kit, config, env, clock, box))
+    context = cache(partial(_bundle_context, config, env, clock, box))
     return Parts(
         config=config,
-        build_registry=partial(_registry, config, files, kit, partial(_builtins, config, env, clock, cwd), box),
+        build_registry=partial(_registry, config, files, context, partial(_builtins, config, env, clock, cwd), box),
         build_executor=partial(_executor, config, box),
         build_stores=partial(_stores, config, clock, box),
-        build_bundles=partial(_bundles, config, clock, kit, box),
+        build_bundles=partial(_bundles, config, clock, context, box),
         pack_names=_pack_names(config, files),
         adopt_servers=partial(_adopt_servers, config),
-        inventory=partial(_inventory, config, files, kit),
+        inventory=partial(_inventory, config, files, context),
         record_trust=partial(_record_trust, config, env),
         forget_trust=partial(_forget_trust, config, env),
     )
@@ -262,7 +261,7 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
 def _registry(
     config: Config,
     files: PackFiles | None,
-    kit: Callable[[], BundleContext],
+    context: Callable[[], BundleContext],
     build_builtins: Callable[[Toolbox], Functions],
     box: Toolbox,
 ) -> Registry:
@@ -275,14 +274,14 @@ def _registry(
     handlers = partial(_handlers, builtins)
     verdict = Verdict(config.paths.state / "cache" / FILE, config.fingerprint)
     declared = Declared(config.settings.tools, handlers, verdict)
-    shelf = kit()
+    bundle_context = context()
     bundles = BundleTools(
-        shelf.store,
-        shelf.runners,
+        bundle_context.store,
+        bundle_context.runners,
         find=partial(_known, box),
         http_timeout_s=config.settings.http.timeout_s,
     )
-    switched = Switched(builtins, shelf.overlay)
+    switched = Switched(builtins, bundle_context.switches)
     sources: list[Source] = [switched, *([] if files is None else [files]), EntryPoints(), declared, bundles]
     sources.append(ServerTools(box.servers))
     return Registry(
@@ -302,12 +301,12 @@ def _before_list(box: Toolbox) -> None:
     box.servers.prepare()
 
 
-def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleContext:
+def _bundle_context(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleContext:
     """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one, which is trusted."""
-    from onetool_ipy.bundles.context import BundleContext, RunnerDependencies
+    from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
 
     found = config.paths.onetool_dir
-    outside = RunnerDependencies(
+    needs = RunnerDependencies(
         http_client=lambda: box.http_client,
         rules=partial(_rules, config),
         secret=partial(_secret, config),
@@ -317,14 +316,13 @@ def _bundle_kit(config: Config, env: Mapping[str, str], clock: Clock, box: Toolb
         call=partial(_inner_call, box),
     )
     made = partial(_record_trust, config, env, "")
-    return BundleContext(found or config.paths.project / FOLDER, outside, is_found=found is not None, on_made=made)
+    return BundleContext(found or config.paths.project / FOLDER, needs, is_found=found is not None, on_made=made)
 
 
-def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleContext], box: Toolbox) -> Bundles:
+def _bundles(config: Config, clock: Clock, context: Callable[[], BundleContext], box: Toolbox) -> Bundles:
     from onetool_ipy.bundles.service import Bundles, ServiceDependencies
 
-    shelf = kit()
-    around = ServiceDependencies(
+    needs = ServiceDependencies(
         find=partial(_known, box),
         refresh=partial(_refresh, box),
         taken=partial(_taken, config, box),
@@ -334,11 +332,11 @@ def _bundles(config: Config, clock: Clock, kit: Callable[[], BundleContext], box
         acall=box.acall,
         clock=clock,
     )
-    return Bundles(shelf.store, shelf.overlay, shelf.runners(), around)
+    return Bundles(context(), needs)
 
 
 def _rules(config: Config) -> Rules:
-    from onetool_ipy.net.rules import Rules
+    from onetool_ipy.net.client import Rules
 
     return Rules.of(config.settings.http)
 

@@ -1,94 +1,127 @@
-"""BundleKit: what the registry and the service of one project share, so that both see the same files and runners.
+"""Runners: the callable form of a stored tool, an HTTP request or a local function.
 
-Light: it loads no pydantic. The runners, which do, are made when something is called.
-
-Runners: what makes a stored tool callable, an HTTP request or a local function; made at its first call, then kept.
-
-A runner counts the calls of this minute and holds tokens, so it lives as long as what it was made from stays the same,
-whatever switches are turned meanwhile. It knows no bundle and no registry: a local function is called by its name.
+A runner counts the calls of the last minute and holds OAuth2 tokens, so it is kept as long as the parts of its record
+that it was made from stay the same. `BundleContext` is what the registry and the service of one project share: the
+store, the switches of the built-in bundles, and the runners. Importing this module loads no pydantic.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.context import RunnerDependencies
-from onetool_ipy.bundles.model import Tool, ToolBody
+from onetool_ipy.bundles.builtins import BuiltInSwitches
+from onetool_ipy.bundles.store import BundleStore
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.http.runner import HttpRunner
+    from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
+    from onetool_ipy.bundles.model import Tool, ToolBody
+    from onetool_ipy.net.client import HttpClient, Rules
 
-__all__ = ["FunctionRunner", "Runners"]
+__all__ = ["BundleContext", "FunctionRunner", "RunnerDependencies", "Runners"]
+
+_FOLDER = "bundles"
 
 
-Note = Callable[[dict[str, Any]], None]
+class RunnerDependencies(NamedTuple):
+    """What runners need from their toolbox. The client and its rules are made when a runner is first needed.
+
+    `secret` reads the secrets file only. `call` runs a tool of the registry and returns its value or raises its error.
+    `hide` adds a token that was fetched to what `mask` hides.
+    """
+
+    http_client: Callable[[], HttpClient]
+    rules: Callable[[], Rules]
+    secret: Callable[[str], str | None]
+    mask: Callable[[str], str]
+    hide: Callable[[str], None]
+    clock: Callable[[], datetime.datetime]
+    call: Callable[[str, Mapping[str, Any]], Any]
 
 
 class FunctionRunner:
     """A local function under the limits and the outputSchema of its record."""
 
-    def __init__(self, tool: Tool | ToolBody, name: str, outside: RunnerDependencies) -> None:
-        from onetool_ipy.bundles.http.runner import OutputCheck, RateLimit
-
-        assert tool.go_tool is not None
-        self._func = tool.go_tool.func
+    def __init__(
+        self, func: str, name: str, needs: RunnerDependencies, *, output: OutputCheck, rate: RateLimit
+    ) -> None:
+        self._func = func
         self._name = name
-        self._outside = outside
-        self._output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
-        self._rate = RateLimit(tool.limits.max_calls_per_minute if tool.limits else None, outside.clock)
+        self._needs = needs
+        self._output = output
+        self._rate = rate
 
-    def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
-        """Call it; raises the function's own error. `note` is told what does not fit an imported outputSchema."""
+    def run(self, args: Mapping[str, Any], note: Callable[[dict[str, Any]], None] | None = None) -> Any:
+        """Call the function; raises its own error. `note` receives what does not fit an imported outputSchema."""
         self._rate.take(self._name)
-        value = self._outside.call(self._func, args)
-        found = self._output.check(values.to_json(value), self._name, self._outside.mask)
-        if found and note is not None:
-            note({"mismatch": found})
+        value = self._needs.call(self._func, args)
+        mismatch = self._output.check(values.to_json(value), self._name, self._needs.mask)
+        if mismatch and note is not None:
+            note({"mismatch": mismatch})
         return value
 
 
 class Runners:
     """The runners of one project's tools, by tool id."""
 
-    def __init__(self, outside: RunnerDependencies) -> None:
-        self._outside = outside
+    def __init__(self, needs: RunnerDependencies) -> None:
+        self._needs = needs
         self._made: dict[str, tuple[Tool, HttpRunner | FunctionRunner]] = {}
 
     def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
-        """The runner of a stored tool. Raises InvalidTool for one that was edited into something that cannot work."""
+        """Return the runner of a stored tool. Raises InvalidTool if the record was edited and cannot work."""
         known = self._made.get(tool.tool_id)
-        if known is not None and (known[0] is tool or _essence(known[0]) == _essence(tool)):
+        if known is not None and (known[0] is tool or _decisive(known[0]) == _decisive(tool)):
             return known[1]
-        made = self.draft(tool, name)
+        made = self.new(tool, name, is_output_strict=tool.is_output_strict)
         self._made[tool.tool_id] = (tool, made)
         return made
 
-    def draft(self, tool: Tool | ToolBody, name: str) -> HttpRunner | FunctionRunner:
-        """A runner of one's own, also for what is not stored."""
-        if tool.http is None:
-            return FunctionRunner(tool, name, self._outside)
-        from onetool_ipy.bundles.http.runner import compile_http
+    def new(self, tool: Tool | ToolBody, name: str, *, is_output_strict: bool) -> HttpRunner | FunctionRunner:
+        """Make a runner that is not kept, also of a tool that is not stored."""
+        from onetool_ipy.bundles.http.runner import OutputCheck, RateLimit, compile_http
 
-        # what is not stored yet is of this version: a schema without a word is its author's
-        is_strict = tool.is_output_strict if isinstance(tool, Tool) else tool.output_schema_from != "document"
-        outside = self._outside
+        needs = self._needs
+        if tool.go_tool is not None:
+            limit = tool.limits.max_calls_per_minute if tool.limits else None
+            output = OutputCheck(tool.output_schema, is_strict=is_output_strict)
+            return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
+        assert tool.http is not None
         return compile_http(
             tool.http,
             arg_schema=tool.arg_schema,
             output_schema=tool.output_schema,
-            is_output_strict=is_strict,
+            is_output_strict=is_output_strict,
             limits=tool.limits,
             name=name,
-            client=outside.http_client(),
-            rules=outside.rules(),
-            secret=outside.secret,
-            mask=outside.mask,
-            hide=outside.hide,
-            clock=outside.clock,
+            client=needs.http_client(),
+            rules=needs.rules(),
+            secret=needs.secret,
+            mask=needs.mask,
+            hide=needs.hide,
+            clock=needs.clock,
         )
 
 
-def _essence(tool: Tool) -> tuple[Any, ...]:
+def _decisive(tool: Tool) -> tuple[Any, ...]:
+    """The parts of a record that a runner is made from."""
     return (tool.http, tool.go_tool, tool.limits, tool.arg_schema, tool.output_schema, tool.is_output_strict)
+
+
+class BundleContext:
+    """The store, the switches of the built-in bundles and the runners of one `.onetool` folder."""
+
+    def __init__(
+        self,
+        home: Path,
+        needs: RunnerDependencies,
+        *,
+        is_found: bool = True,
+        on_made: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
+        self.switches = BuiltInSwitches(home / _FOLDER)
+        self.runners = Runners(needs)

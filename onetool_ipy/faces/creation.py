@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.openapi import BundleDraft
     from onetool_ipy.bundles.model import Bundle, Tool
     from onetool_ipy.net.body import HttpResponse
+    from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Origin
-    from onetool_ipy.net.rules import Rules
 
 __all__ = [
     "Imported",
@@ -190,8 +190,8 @@ def _entry(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
+    from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Hosts
-    from onetool_ipy.net.rules import Rules
 
     http = box.config.settings.http
     hosts = Hosts([*http.allowed_hosts, *also])

@@ -25,10 +25,11 @@ from onetool_ipy.base.background import Background, Running
 from onetool_ipy.base.errors import CallCancelled, CallFailure, ExecutionFailed, InvalidOutput, TooLarge, UsageProblem
 from onetool_ipy.base.records import Value
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masked
-from onetool_ipy.net.rules import Rules
 
 if TYPE_CHECKING:
     import httpx
+
+    from onetool_ipy.net.client import Rules
 
 __all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "ResponseStream", "charset_of", "mime_of"]
 

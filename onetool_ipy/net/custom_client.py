@@ -17,9 +17,8 @@ import httpx
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
-from onetool_ipy.net.client import HttpClient, headers_of
+from onetool_ipy.net.client import HttpClient, Rules, headers_of
 from onetool_ipy.net.errors import Mask, mask_httpx_logs, masked, timeout_error, translated
-from onetool_ipy.net.rules import Rules
 
 __all__ = ["client_transport", "limit_of", "send", "with_transport"]
 

@@ -117,8 +117,8 @@ def safe_request(
 def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None) -> httpx.Client:
     """The client itself; with our client as its transport if hosts are limited, or with the transport of the tests."""
     from onetool_ipy.net import custom_client
+    from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Hosts
-    from onetool_ipy.net.rules import Rules
 
     http_client = getattr(box, "http_client", None)
     if allowed_hosts is not None:

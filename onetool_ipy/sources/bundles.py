@@ -38,7 +38,7 @@ class BundleTools:
     def __init__(
         self,
         store: BundleStore,
-        runners: Callable[[], Runners],
+        runners: Runners,
         *,
         find: Callable[[str], ToolSpec | None],
         http_timeout_s: float,
@@ -131,9 +131,9 @@ class BundleTools:
         return [record, "" if inner is None else inner.fingerprint]
 
     async def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
-        runner: Any = self._runners().of(tool, name)
+        runner: Any = self._runners.of(tool, name)
         try:
-            return await runner.arun(args, _note())
+            return await runner.send(args, _note())
         except InvalidOutput as exc:
             import asyncio
 
@@ -141,11 +141,11 @@ class BundleTools:
             raise
 
     def _preview(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
-        runner: Any = self._runners().of(tool, name)
-        return [{**request, "secrets": runner.secrets} for request in runner.preview(args)]
+        runner: Any = self._runners.of(tool, name)
+        return [{**request, "secrets": runner.secrets} for request in runner.requests(args)]
 
     def _function(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
-        runner: Any = self._runners().of(tool, name)
+        runner: Any = self._runners.of(tool, name)
         return runner.run(args, _note())
 
     def _limit_s(self, tool: Tool) -> float | None:
@@ -162,7 +162,7 @@ class BundleTools:
                 return None
             return f"the function '{tool.go_tool.func}' is not there.", "The tool comes back with it."
         try:
-            runner: Any = self._runners().of(tool, f"{held.bundle.slug}.{tool.slug}")
+            runner: Any = self._runners.of(tool, f"{held.bundle.slug}.{tool.slug}")
             missing = runner.missing_secrets()
         except InvalidTool as exc:
             return f"cannot be called: {exc.message}", exc.hint
@@ -199,26 +199,26 @@ def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
 
 
 class Switched:
-    """A source of built-in tools, each on or off as the overlay of the built-in bundles says."""
+    """A source of built-in tools, each on or off as the switches of the built-in bundles say."""
 
-    def __init__(self, inner: Source, overlay: BuiltInSwitches) -> None:
+    def __init__(self, inner: Source, switches: BuiltInSwitches) -> None:
         self._inner = inner
-        self._overlay = overlay
+        self._switches = switches
         self._funcs = frozenset(tool.func for builtin in BUILTINS for tool in builtin.tools)
         self._told: dict[str, str] = {}
         self._specs: dict[str, ToolSpec] = {}
 
     def tools(self) -> Iterable[ToolSpec]:
-        self._overlay.off()
-        self._told = dict(self._overlay.reasons)
+        self._switches.off()
+        self._told = dict(self._switches.reasons)
         return [self._switched(spec) for spec in self._inner.tools()]
 
     def problems(self) -> Iterable[Problem]:
-        return [*self._inner.problems(), *self._overlay.problems()]
+        return [*self._inner.problems(), *self._switches.problems()]
 
     def refresh(self) -> bool:
-        self._overlay.off()
-        return self._inner.refresh() or self._told != self._overlay.reasons
+        self._switches.off()
+        return self._inner.refresh() or self._told != self._switches.reasons
 
     def close(self) -> None:
         self._inner.close()
@@ -226,7 +226,7 @@ class Switched:
     def _switched(self, spec: ToolSpec) -> ToolSpec:
         if spec.name not in self._funcs:
             return spec
-        reason = self._overlay.reason(spec.name)
+        reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
             live = partial(self._live, spec)

@@ -12,8 +12,7 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.models.client import HttpModelClient
-from onetool_ipy.net.client import HttpClient
-from onetool_ipy.net.rules import Retry
+from onetool_ipy.net.client import HttpClient, Retry
 from tests.harness.models import ModelDouble
 
 KEY = "sk-secret-of-the-tests-0123456789"

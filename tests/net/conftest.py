@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import Background, Workers
-from onetool_ipy.net.client import HttpClient
-from onetool_ipy.net.rules import Rules
+from onetool_ipy.net.client import HttpClient, Rules
 from tests.net.loopback import Loopback
 
 MakeClient = Callable[..., HttpClient]

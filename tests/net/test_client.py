@@ -25,9 +25,8 @@ from onetool_ipy.base.errors import (
     InvalidOutput,
     TooLarge,
 )
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from onetool_ipy.net.rules import Rules
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import HERE, MakeClient
@@ -346,7 +345,7 @@ def test_stop_gives_control_back(server: Loopback) -> None:
         "from onetool_ipy.base.background import Background\n"
         "from onetool_ipy.base.background import Workers\n"
         "from onetool_ipy.net.client import HttpClient\n"
-        "from onetool_ipy.net.rules import Rules\n"
+        "from onetool_ipy.net.client import Rules\n"
         "client = HttpClient(Background(), Workers())\n"
         "try:\n"
         "    client.request('GET', sys.argv[1], rules=Rules(allow_private=True, timeout_s=600))\n"

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from onetool_ipy.net.rules import Rules
 from tests.net.conftest import HERE, MakeClient
 from tests.net.loopback import Loopback
 

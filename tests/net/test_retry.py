@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from onetool_ipy.base.errors import CallFailure
-from onetool_ipy.net.rules import Retry, after_s
+from onetool_ipy.net.client import Retry, after_s
 from tests.net.conftest import HERE, MakeClient
 from tests.net.loopback import Loopback
 

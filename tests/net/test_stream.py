@@ -8,8 +8,7 @@ import pytest
 
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallCancelled, CallTimeout, ExecutionFailed, HostNotAllowed, TooLarge, UsageProblem
-from onetool_ipy.net.client import HttpClient
-from onetool_ipy.net.rules import Rules
+from onetool_ipy.net.client import HttpClient, Rules
 from tests.harness.patience import HANG_S
 from tests.net.conftest import HERE
 from tests.net.loopback import Loopback

@@ -20,7 +20,7 @@ from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
 from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "bearer"]
+__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "bearer"]
 
 Clock = Callable[[], datetime.datetime]
 
@@ -39,19 +39,15 @@ class AuthParts(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-NOTHING = AuthParts({}, [])
+NO_AUTH = AuthParts({}, [])
 
 
 class Credentials:
     """The auth of one request, other than OAuth2; made ready once."""
 
-    def __init__(self, auth: Bearer | Basic | ApiKey | None, arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(self, auth: Bearer | Basic | ApiKey, arguments: Set[str], steps: Set[str]) -> None:
         self._auth = auth
-        texts: tuple[str, ...] = ()
-        if isinstance(auth, Basic):
-            texts = (auth.username, auth.password)
-        elif auth is not None:
-            texts = (auth.value,)
+        texts = (auth.username, auth.password) if isinstance(auth, Basic) else (auth.value,)
         self._parts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
 
     def sign(self, scope: ValueSource) -> AuthParts:
@@ -70,11 +66,9 @@ class Credentials:
             return bearer(values[0])
         if isinstance(self._auth, Basic):
             return basic(values[0], values[1])
-        if isinstance(self._auth, ApiKey):
-            if self._auth.where == "query":
-                return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
-            return _in_header(self._auth.name, values[0], (values[0],))
-        return NOTHING
+        if self._auth.where == "query":
+            return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
+        return _in_header(self._auth.name, values[0], (values[0],))
 
     def shown(self) -> AuthParts:
         """The same for a request that is shown."""
@@ -82,11 +76,9 @@ class Credentials:
             return AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         if isinstance(self._auth, Basic):
             return AuthParts({"Authorization": f"Basic {HIDDEN}"}, [])
-        if isinstance(self._auth, ApiKey):
-            if self._auth.where == "query":
-                return AuthParts({}, [(self._auth.name, HIDDEN)])
-            return AuthParts({self._auth.name: HIDDEN}, [])
-        return NOTHING
+        if self._auth.where == "query":
+            return AuthParts({}, [(self._auth.name, HIDDEN)])
+        return AuthParts({self._auth.name: HIDDEN}, [])
 
     def refs(self) -> Iterator[Ref]:
         """Every reference in it."""

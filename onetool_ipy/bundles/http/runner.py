@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
-from onetool_ipy.bundles.http.auth import AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
+from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
 from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, OAuth2, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
@@ -39,13 +39,10 @@ from onetool_ipy.bundles.http.template import (
     ValueSource,
     compile_selector,
 )
-from onetool_ipy.core import current
 from onetool_ipy.core.executor import failure_of
-from onetool_ipy.core.tool import UncheckedCall
 from onetool_ipy.net.body import HttpResponse
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masked
-from onetool_ipy.net.rules import Rules
 from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
 from onetool_ipy.schema.read import params
 
@@ -408,19 +405,27 @@ class _Ready:
     def __init__(self, name: str, step: HttpStep, arguments: Set[str], steps: Set[str]) -> None:
         self.name = name
         self.request = PreparedRequest(step.request, arguments, steps)
-        self.answer = ResponseReader(step.response)
+        self.reader = ResponseReader(step.response)
         auth = step.request.auth
         self.tokens = TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else None
-        self.credentials = Credentials(None if isinstance(auth, OAuth2) else auth, arguments, steps)
+        self.credentials = None
+        if auth is not None and not isinstance(auth, OAuth2):
+            self.credentials = Credentials(auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
 
     def refs(self) -> set[Ref]:
-        found = {*self.request.refs(), *self.credentials.refs()}
-        return found | set(self.tokens.refs()) if self.tokens is not None else found
+        parts = (self.request, self.credentials, self.tokens)
+        return {ref for part in parts if part is not None for ref in part.refs()}
+
+    def sign(self, values: CallValues) -> AuthParts:
+        """What the auth of the request adds to it, OAuth2 apart."""
+        return NO_AUTH if self.credentials is None else self.credentials.sign(values)
 
     def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
         """The request as it may be shown."""
-        sign = self.credentials.shown() if self.tokens is None else AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
+        sign = NO_AUTH if self.credentials is None else self.credentials.shown()
+        if self.tokens is not None:
+            sign = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         return shown_request(self.request.fill(scope, headers=sign.headers, query=sign.query, room=room))
 
 
@@ -460,15 +465,23 @@ class HttpRunner:
         self._limit_s = max(step.timeout_s or rules.timeout_s for step in steps)
 
     def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
-        """Call it, and wait for the value."""
-        return self._drive(self._course(args, CallTrace(self._mask), note))
+        """Check the arguments, send, and wait for the value."""
+        return self._drive(self._course(self._checked(args), CallTrace(self._mask), note))
 
     async def arun(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
-        """`run` without blocking the event loop, whichever it is."""
+        """`run` without blocking the event loop."""
+        return await self.send(self._checked(args), note)
+
+    async def send(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+        """`arun` with the arguments of a bound call, which are checked already."""
         return await self._adrive(self._course(args, CallTrace(self._mask), note))
 
     def preview(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What would be sent, masked; raises InvalidArgs and TooLarge as a call would."""
+        """Check the arguments and return the requests that a call would send, masked. Nothing is sent."""
+        return self.requests(self._checked(args))
+
+    def requests(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """`preview` with arguments that are checked already."""
         scope = MaskedValues(self._values(args))
         try:
             return [CallTrace(self._mask).masked(step.shown(scope, self._room)) for step in self._steps]
@@ -480,7 +493,7 @@ class HttpRunner:
         """Call it, and tell what was sent and what came back, masked."""
         trace = Trace(self._mask)
         try:
-            return trace.done(self._drive(self._course(args, trace, None)))
+            return trace.done(self._drive(self._course(self._checked(args), trace, None)))
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 
@@ -488,7 +501,7 @@ class HttpRunner:
         """`trace` without blocking the event loop, whichever it is."""
         trace = Trace(self._mask)
         try:
-            return trace.done(await self._adrive(self._course(args, trace, None)))
+            return trace.done(await self._adrive(self._course(self._checked(args), trace, None)))
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 
@@ -541,7 +554,7 @@ class HttpRunner:
         until = time.monotonic() + self._limit_s
         value, is_there, counted = None, True, False
         for step in self._steps:
-            sign = step.credentials.sign(scope)
+            sign = step.sign(scope)
             grant = step.tokens.grant(scope) if step.tokens is not None else None
             out = step.request.fill(scope, headers=sign.headers, query=sign.query, room=self._room)
             if not counted:
@@ -552,7 +565,7 @@ class HttpRunner:
             if note is not None:
                 note({"status": reply.status, "attempts": reply.attempts})
             trace.got(reply)
-            value, is_there = step.answer.read(reply, trace.mask)
+            value, is_there = step.reader.read(reply, trace.mask)
             scope.steps[step.name] = value
         if is_there:
             found = self._output.check(value, self.name, trace.mask)
@@ -598,8 +611,8 @@ class HttpRunner:
         own_s = step.timeout_s or self._rules.timeout_s
         return self._rules.replace(timeout_s=min(left_s, own_s))
 
+    def _checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self._checker.check(args, self.name, self._mask)
+
     def _values(self, args: Mapping[str, Any]) -> CallValues:
-        here = current.scope()
-        is_checked = here is None or type(here.call) is not UncheckedCall
-        given = self._checker.check(args, self.name, self._mask) if is_checked else args
-        return CallValues(given, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
+        return CallValues(args, self._secret, defaults=self._defaults, room=self._room, tool=self.name)

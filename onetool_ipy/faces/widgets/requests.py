@@ -508,9 +508,9 @@ class Desk:
         code = {kind: self._box.mask(text) for kind, text in as_code(spec, args, self._namespace()).items()}
         try:
             given = resolved(args, self._namespace())
-            spec.checker.check(given, spec.name)
+            checked = spec.checker.check(given, spec.name)
             if spec.preview is not None:
-                code["curl"] = self._box.mask(as_curl(spec.preview(given)))
+                code["curl"] = self._box.mask(as_curl(spec.preview(checked)))
         except CallFailure as exc:
             details = exc.details if isinstance(exc.details, list) else [{"pointer": "", "message": exc.message}]
             errors = values.map_text(values.to_json(details), self._box.mask)

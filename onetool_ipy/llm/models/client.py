@@ -58,9 +58,8 @@ from onetool_ipy.llm.models.wire import (
     words_of,
 )
 from onetool_ipy.net.body import HttpResponse
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Retry
 from onetool_ipy.net.errors import ConnectionFailed
-from onetool_ipy.net.rules import Retry
 
 if TYPE_CHECKING:
     from onetool_ipy.net.body import ResponseStream

@@ -34,10 +34,10 @@ from onetool_ipy.config.settings import Model
 from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Call, Message, Outcome, Stop, System, TokenUsage, Turn
 from onetool_ipy.net.body import HttpResponse
-from onetool_ipy.net.rules import is_passing
+from onetool_ipy.net.client import is_passing
 
 if TYPE_CHECKING:
-    from onetool_ipy.net.rules import Rules
+    from onetool_ipy.net.client import Rules
 
 __all__ = [
     "ModelRequest",
@@ -77,8 +77,8 @@ def rules_for(url: str) -> Rules:
     """What holds for requests to a model: its own host and port, and no other. It may be a private one."""
     import httpx
 
+    from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Hosts, origin_of
-    from onetool_ipy.net.rules import Rules
 
     try:
         place = origin_of(httpx.URL(url))

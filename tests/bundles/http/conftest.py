@@ -11,9 +11,8 @@ import pytest
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.bundles.http.definition import HttpDefinition, ToolLimits
 from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from onetool_ipy.net.rules import Rules
 from tests.net.conftest import client, make_client, server
 
 __all__ = ["client", "make_client", "server"]

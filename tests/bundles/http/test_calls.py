@@ -23,8 +23,7 @@ from onetool_ipy.base.errors import (
     RateLimited,
     TooLarge,
 )
-from onetool_ipy.net.client import HttpClient
-from onetool_ipy.net.rules import Retry, Rules
+from onetool_ipy.net.client import HttpClient, Retry, Rules
 from tests.bundles.http.conftest import Clock, Make
 from tests.net.conftest import MakeClient
 from tests.net.loopback import Loopback

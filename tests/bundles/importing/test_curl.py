@@ -18,9 +18,8 @@ from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import compile_http
 from onetool_ipy.bundles.importing.curl import import_curl, is_secret
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from onetool_ipy.net.rules import Rules
 from tests.harness.patience import HANG_S
 from tests.harness.stub import Asked, Stub
 from tests.harness.surroundings import ROOT

@@ -20,9 +20,8 @@ from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
 from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.net.client import HttpClient
+from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from onetool_ipy.net.rules import Rules
 from onetool_ipy.schema.sample import samples
 from tests.bundles.importing.judge import Judge
 from tests.harness.stub import Asked, Stub

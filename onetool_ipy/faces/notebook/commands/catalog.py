@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core import current
-from onetool_ipy.core.tool import Dep, ToolSpec, UncheckedCall
+from onetool_ipy.core.tool import Dep, ToolSpec
 from onetool_ipy.faces.line.grammar import format_call, read_options
 from onetool_ipy.faces.notebook.commands.bundles import answered
 from onetool_ipy.faces.notebook.commands.group import Bench, Command, one_name, page, shown, table_lines
@@ -76,18 +75,10 @@ class Pages:
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
         """What a call would send: the arguments as they were read and checked. Nothing runs."""
-        if check:
-            spec.checker.check(args, spec.name)
-            return self._dry(spec, spec.checker.complete(args, spec.name))
-        token = current.enter(current.Scope(self._box, UncheckedCall("", spec.name, args, "magic"), spec))
-        try:
-            return self._dry(spec, args)
-        finally:
-            current.leave(token)
-
-    def _dry(self, spec: ToolSpec, args: dict[str, Any]) -> Page:
-        lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in args.items())]
-        for request in [] if spec.preview is None else spec.preview(args):
+        sent = spec.checker.check(args, spec.name) if check else args
+        shown = spec.checker.complete(args, spec.name) if check else args
+        lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in shown.items())]
+        for request in [] if spec.preview is None else spec.preview(sent):
             lines += ["and would send:", f"  {request['method']} {request['url']}"]
             lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
             lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []

@@ -240,8 +240,8 @@ class Author:
     def _dry(self, spec: ToolSpec, args: dict[str, Any]) -> str:
         """What a call would send; nothing is sent."""
         try:
-            spec.checker.check(args, spec.name)
-            requests = [] if spec.preview is None else spec.preview(args)
+            checked = spec.checker.check(args, spec.name)
+            requests = [] if spec.preview is None else spec.preview(checked)
         except CallFailure as exc:
             return f"{exc.code}: {exc.message}"
         sent = ", ".join(f"{request['method']} {request['url']}" for request in requests)

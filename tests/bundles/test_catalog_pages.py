@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.service import page_of
+from onetool_ipy.bundles.catalog import page_of
 from tests.bundles.aids import Shelf, go
 from tests.core.support import Project
 

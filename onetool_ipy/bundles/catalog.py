@@ -1,0 +1,223 @@
+"""The built-in and the stored tools as one list of rows, the search over it, and pages of it.
+
+Rows and index are made once for what the files hold and are kept until that changes, so that a keystroke costs one
+search. Ranks are those of `ot.help` (exact > prefix > whole word > fuzzy); equal ones are ordered by the last change.
+
+A page token says after which row the next page begins, so that rows added or removed shift nothing. It is signed with
+the store and the query it belongs to: a token that was made up, cut, or issued for another list is refused. It holds
+no secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.search import Entry, Index
+from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_record, tool_record
+from onetool_ipy.bundles.model import Bundle, Tool
+from onetool_ipy.bundles.store import BundleSnapshot, BundleStore, StoredBundle
+from onetool_ipy.core.tool import ToolSpec
+
+__all__ = ["DEFAULT_SIZE", "MAX_SIZE", "BundleCatalog", "CatalogRow", "Key", "by_age", "page_of", "require_size"]
+
+DEFAULT_SIZE = 25
+MAX_SIZE = 256
+_MAX_TOKEN = 2000
+_MAC_BYTES = 16
+_AGAIN = "Ask for the first page again, without a token."
+
+Key = tuple[Any, ...]
+"""What rows are sorted by: numbers and texts, different for every row."""
+
+Row = TypeVar("Row")
+
+
+def require_size(size: Any) -> int:
+    """The number of rows to give: at least 1, at most 256 whatever is asked for."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        shown = values.safe_repr(size, 40)
+        raise InvalidRequest(f"pageSize: {shown} is not a number from 1 to {MAX_SIZE}.")
+    return min(size, MAX_SIZE)
+
+
+def page_of(
+    rows: Sequence[Row], key: Callable[[Row], Key], *, size: Any, token: Any, query: Sequence[Any], store: str
+) -> tuple[list[Row], str | None]:
+    """The rows behind the token's, and the token for what comes after; `rows` are sorted by `key`."""
+    wanted = require_size(size)
+    start = 0
+    if token is not None:
+        after = _opened(token, query, store)
+        start = next((i for i, row in enumerate(rows) if _is_behind(key(row), after)), len(rows))
+    chosen = list(rows[start : start + wanted])
+    more = start + wanted < len(rows)
+    return chosen, _token(key(chosen[-1]), query, store) if more and chosen else None
+
+
+def _is_behind(key: Key, after: Key) -> bool:
+    try:
+        return key > after
+    except TypeError:
+        raise InvalidRequest("pageToken: it is not of this list.", hint=_AGAIN) from None
+
+
+def _token(key: Key, query: Sequence[Any], store: str) -> str:
+    said = json.dumps(list(key), separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_mac(said, query, store) + said).decode().rstrip("=")
+
+
+def _opened(token: Any, query: Sequence[Any], store: str) -> Key:
+    try:
+        if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN:
+            raise ValueError("no token")
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        mac, said = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+        if mac != _mac(said, query, store) or _token(tuple(json.loads(said)), query, store) != token:
+            raise ValueError("another list's")
+        return tuple(json.loads(said))
+    except (ValueError, TypeError):
+        shown = values.safe_repr(token, 60)
+        raise InvalidRequest(f"pageToken: {shown} is not one of this list.", hint=_AGAIN) from None
+
+
+def _mac(said: bytes, query: Sequence[Any], store: str) -> bytes:
+    about = json.dumps([store, list(query)], ensure_ascii=True, default=str).encode()
+    return hashlib.blake2b(said, digest_size=_MAC_BYTES, key=hashlib.sha256(about).digest()).digest()
+
+
+_TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
+
+
+class CatalogRow(NamedTuple):
+    """A tool with its bundle. `name` is what calls of this very version are named in the registry and the log.
+
+    `is_chosen` says that the slug alone, `plain_name`, stands for this version now.
+    """
+
+    bundle: Bundle
+    tool: Tool
+    name: str
+    plain_name: str
+    is_chosen: bool
+
+    @property
+    def is_on(self) -> bool:
+        return self.bundle.is_enabled and self.tool.is_enabled
+
+
+class _State(NamedTuple):
+    """What was made for one state of the files."""
+
+    snapshot: BundleSnapshot
+    off: frozenset[str]
+    bundles: list[Bundle]
+    rows: list[CatalogRow]
+    by_place: dict[tuple[str, str, str], CatalogRow]
+
+
+class BundleCatalog:
+    """Every live bundle and tool. `find` gives the real tool behind a built-in."""
+
+    def __init__(self, store: BundleStore, switches: BuiltInSwitches, find: Callable[[str], ToolSpec | None]) -> None:
+        self._store = store
+        self._switches = switches
+        self._find = find
+        self._state: _State | None = None
+        self._index: tuple[_State, Index] | None = None
+        self._found: tuple[_State, str, list[tuple[Key, CatalogRow]]] | None = None
+
+    def bundles(self) -> list[Bundle]:
+        """The live bundles, built-in ones first, then the oldest first."""
+        return self._now().bundles
+
+    def rows(self) -> list[CatalogRow]:
+        """The tools of all live bundles, the oldest first."""
+        return self._now().rows
+
+    def row(self, bundle_id: str, pair: tuple[str, str]) -> CatalogRow | None:
+        """The tool of that bundle, slug and version."""
+        return self._now().by_place.get((bundle_id, *pair))
+
+    def search(self, text: str) -> list[tuple[Key, CatalogRow]]:
+        """The rows that fit, best first, each with what it is ranked by; without any text all, the newest first."""
+        state = self._now()
+        known = self._found
+        if known is not None and known[0] is state and known[1] == text:
+            return known[2]
+        if text.strip():
+            hits = self._indexed(state).search(text, limit=None)
+            ranked = [((_TIERS[hit.tier], -hit.score, *_newest(row)), row) for hit in hits for row in hit.item.value]
+        else:
+            ranked = [(_newest(row), row) for row in state.rows]
+        ranked.sort(key=lambda one: one[0])
+        self._found = (state, text, ranked)
+        return ranked
+
+    def _now(self) -> _State:
+        snapshot, off = self._store.look(), self._switches.off()
+        state = self._state
+        if state is None or state.snapshot is not snapshot or state.off != off:
+            state = self._state = self._made(snapshot, off)
+        return state
+
+    def _made(self, snapshot: BundleSnapshot, off: frozenset[str]) -> _State:
+        bundles: list[Bundle] = []
+        rows: list[CatalogRow] = []
+        for builtin in BUILTINS:
+            bundles.append(bundle_record(builtin, off))
+            for tool in builtin.tools:
+                record = tool_record(builtin, tool, off, self._find)
+                rows.append(CatalogRow(bundles[-1], record, tool.func, tool.func, is_chosen=True))
+        for held in snapshot.live():
+            bundles.append(held.bundle)
+            rows += _rows(held)
+        rows.sort(key=lambda row: by_age(row.tool.created_at.timestamp(), row.tool.tool_id))
+        by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
+        return _State(snapshot, off, bundles, rows, by_place)
+
+    def _indexed(self, state: _State) -> Index:
+        if self._index is None or self._index[0] is not state:
+            by_name: dict[str, list[CatalogRow]] = {}
+            for row in state.rows:
+                by_name.setdefault(f"{row.bundle.slug}.{row.tool.slug}", []).append(row)
+            self._index = (state, Index(_entry(name, rows) for name, rows in by_name.items()))
+        return self._index[1]
+
+
+def _rows(held: StoredBundle) -> list[CatalogRow]:
+    bundle = held.bundle
+    lead = bundle.bundle_id if held.twin else bundle.slug  # the slug's calls are those of the older twin
+    return [
+        CatalogRow(
+            bundle,
+            tool,
+            name=f"{lead}.{tool.slug}@{tool.version}",
+            plain_name=f"{lead}.{tool.slug}",
+            is_chosen=held.chosen(tool.slug) is tool,
+        )
+        for tool in held.tools.values()
+    ]
+
+
+def by_age(created: float, own_id: str) -> Key:
+    """What lists are sorted by: neither of it ever changes."""
+    return (created, own_id)
+
+
+def _newest(row: CatalogRow) -> Key:
+    return (-row.tool.modified_at.timestamp(), row.tool.tool_id)
+
+
+def _entry(name: str, rows: list[CatalogRow]) -> Entry:
+    """One entry for all versions of a slug."""
+    tools = [row.tool for row in rows]
+    words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
+    arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
+    tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
+    return Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows)
