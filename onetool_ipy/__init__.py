@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         UsageProblem,
     )
     from onetool_ipy.core.decorate import tool
-    from onetool_ipy.core.tool import Failure, ToolCall, ToolResult, ToolSpec
+    from onetool_ipy.core.result import Failure, ToolResult
+    from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.toolbox import PackProxy, Toolbox
 
 __all__ = [
@@ -50,8 +51,8 @@ _HOMES = {
     "tool": "core.decorate",
     "ToolSpec": "core.tool",
     "ToolCall": "core.tool",
-    "ToolResult": "core.tool",
-    "Failure": "core.tool",
+    "ToolResult": "core.result",
+    "Failure": "core.result",
     "OneToolError": "base.errors",
     "ToolCallError": "base.errors",
     "UsageProblem": "base.errors",
@@ -89,11 +90,11 @@ def unload_ipython_extension(ip: Any) -> None:
     extension.unload(ip)
 
 
-def _screens_here(box: Any) -> Any:
-    """The screens of a notebook that has no IPython (marimo); None elsewhere."""
+def _host_here(box: Any) -> Any:
+    """Return the host of a notebook that has no IPython (marimo); None elsewhere."""
     from onetool_ipy.faces.widgets import marimo
 
-    return marimo.MarimoScreens(box) if marimo.is_running() else None
+    return marimo.MarimoHost(box) if marimo.is_running() else None
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

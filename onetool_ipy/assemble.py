@@ -20,7 +20,8 @@ from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.core.tool import Source, Step, ToolResult, ToolSpec, Trip
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import BoundCall, Source, Step, ToolSpec
 from onetool_ipy.parts import Parts, Stores
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
@@ -90,11 +91,15 @@ def open_leniently(
         build_servers=partial(_servers, surroundings),
     )
     box.replays.env = surroundings
-    box.at_close.append(box.replays.close)
-    places = {key: surroundings[key] for key in _PLACES if key in surroundings}
-    named = box.config.paths.config_file if box.config.trust.how == "named" else None
-    box.open_again = partial(_open_again, named, box.config.paths.project, places)
+    box.subscribe(closing=box.replays.close)
     return box
+
+
+def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
+    """A function, fit for pickling, that opens the same project in another process of this machine."""
+    named = config.paths.config_file if config.trust.how == "named" else None
+    places = {key: env[key] for key in _PLACES if key in env}
+    return partial(_open_again, named, config.paths.project, places)
 
 
 def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
@@ -115,7 +120,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
 
     def changed() -> None:
         box.parts.expire()
-        box.tell_watchers()
+        box.tools_changed()
 
     config = box.config
     return Servers(
@@ -216,6 +221,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | 
         inventory=partial(_inventory, config, files, context),
         record_trust=partial(_record_trust, config, env),
         forget_trust=partial(_forget_trust, config, env),
+        reopen=_reopen(config, env),
     )
 
 
@@ -288,7 +294,7 @@ def _registry(
         sources,
         session=box.session,
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
-        changed=box.tell_watchers,
+        changed=box.tools_changed,
         peek=lambda: bundles.refresh() or switched.refresh(),
         before_list=partial(_before_list, box),
         explain=box.servers.explain,
@@ -297,7 +303,7 @@ def _registry(
 
 def _before_list(box: Toolbox) -> None:
     """Start the servers whose tools are not known yet, as far as the user trusts them now."""
-    box.heed_trust()
+    box.gate.refresh()
     box.servers.prepare()
 
 
@@ -441,7 +447,7 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
         owner=box,
         steps=[span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
         record=calls.recorder(box.log),
-        admit=None if config.trust.record is None else box.admit,
+        admit=None if config.trust.record is None else box.gate.admit,
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,
@@ -453,12 +459,12 @@ def _replay(box: Toolbox, mask: Callable[[str], str]) -> Step:
     """Answer from the cassette that is on; where none is, it costs one look."""
     replays = box.replays
 
-    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
+    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
         cassette = replays.active
         if cassette is None:
             return None
         from onetool_ipy.stores.cassettes import around
 
-        return around(cassette, trip, mask)
+        return around(cassette, bound, mask)
 
     return step

@@ -7,7 +7,7 @@ part is made, nor who uses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.records import once
@@ -53,6 +53,7 @@ class Parts:
         inventory: Callable[[], Inventory],
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
+        reopen: Callable[[], Any],
     ) -> None:
         self.config = config
         self.pack_names = tuple(pack_names)
@@ -60,6 +61,7 @@ class Parts:
         self.inventory = inventory
         self.record_trust = record_trust
         self.forget_trust = forget_trust
+        self.reopen = reopen
         self._build_registry = build_registry
         self._build_executor = build_executor
         self._build_stores = build_stores

@@ -1,82 +1,37 @@
 """Packs and tools as plain Python objects: `brave.search(query="x")`, `await brave.search.aio(query="x")`.
 
-Thin over the toolbox they belong to: a call here is the same trip as any other. `ot` is a pack too, with two
+Thin over the toolbox they belong to: a call here is like any other. `ot` is a pack too, with two
 differences: error texts that spec 001 wants returned are returned, and `ot.run` is the Python twin of `$`.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import own_frames
-from onetool_ipy.core.tool import CallSource, ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.schema.read import identifier
 
 if TYPE_CHECKING:
-    import datetime
     import inspect
     import os
-    from collections.abc import Callable, Mapping
 
-    from onetool_ipy.core.registry import Registry
-    from onetool_ipy.snippets.definition import Shortcuts
-    from onetool_ipy.stores.cassettes import Replaying, Replays
+    from onetool_ipy.host import Screens
+    from onetool_ipy.stores.cassettes import Replaying
+    from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["OtProxy", "PackProxy", "Screens", "ToolProxy", "file_of", "raise_failure", "run_source"]
-
-
-class Box(Protocol):
-    """What a proxy needs of its toolbox."""
-
-    dress: Callable[[BaseException], None] | None
-    run_code: Callable[[str, str], Any] | None
-
-    @property
-    def registry(self) -> Registry: ...
-
-    @property
-    def shortcuts(self) -> Shortcuts: ...
-
-    def is_unlisted(self, pack: str) -> bool: ...
-
-    def make_ready(self, tool: object, source: CallSource) -> None: ...
-
-    def admit_snippet(self, name: str) -> None: ...
-
-    def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
-
-    async def acall(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
-
-    def run(self, tool: str, args: Mapping[str, Any]) -> ToolResult: ...
-
-    def mask(self, text: str) -> str: ...
-
-    screens: Screens | None
-
-    @property
-    def replays(self) -> Replays: ...
-
-    def now(self) -> datetime.datetime: ...
-
-
-class Screens(Protocol):
-    """What a face that has a screen adds to `ot`."""
-
-    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any: ...
-
-    def result(self, shown: Any) -> Any: ...
-
-    def usage(self, period: str = "week", tool: str = "") -> Any: ...
+__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure"]
 
 
 class PackProxy:
     """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
 
-    def __init__(self, box: Box, name: str) -> None:
+    def __init__(self, box: Toolbox, name: str) -> None:
         self._box = box
         self._name = name
 
@@ -129,7 +84,7 @@ class PackProxy:
 class ToolProxy:
     """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
 
-    def __init__(self, box: Box, spec: ToolSpec) -> None:
+    def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
         self._box = box
         self._spec = spec
         self.__name__ = spec.short_name
@@ -198,7 +153,7 @@ class ToolProxy:
 class UnlistedTool(ToolProxy):
     """A tool of a server whose tools nobody knows yet. A look at it starts nothing; its call starts the server."""
 
-    def __init__(self, box: Box, server: str, tool: str) -> None:
+    def __init__(self, box: Toolbox, server: str, tool: str) -> None:
         said = f"A tool of the server '{server}', which tells its tools when one of them is called."
         empty = {"type": "object"}
         stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
@@ -228,11 +183,9 @@ class OtProxy(PackProxy):
         found = self._box.shortcuts.find(name.removeprefix("$"))
         if not isinstance(found, Snippet):
             return self._box.run(found or name, params)
-        self._box.admit_snippet(found.name)
+        self._box.gate.require_snippet(found.name)
         code = expand(found, params)
-        if self._box.run_code is not None:
-            return self._box.run_code(code, found.name)
-        return run_source(code, found.name, sys._getframe(1).f_globals)
+        return self._box.host.run_code(code, found.name, sys._getframe(1).f_globals)
 
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
         """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.yaml"):`.
@@ -259,13 +212,15 @@ class OtProxy(PackProxy):
         return self._screens().usage(period, tool)
 
     def _screens(self) -> Screens:
-        if self._box.screens is None:
-            from onetool_ipy import _screens_here
+        screens = self._box.host.screens()
+        if screens is None:
+            from onetool_ipy import _host_here
 
-            self._box.screens = _screens_here(self._box)
-        if self._box.screens is None:
+            self._box.host = _host_here(self._box) or self._box.host
+            screens = self._box.host.screens()
+        if screens is None:
             raise UsageProblem("There is no screen here.", hint="In a notebook: %load_ext onetool_ipy")
-        return self._box.screens
+        return screens
 
     def _find(self, tool: str) -> ToolProxy | None:
         found = super()._find(tool)
@@ -280,7 +235,7 @@ class OtTool(ToolProxy):
         return {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in bound.items()}
 
     def _failed(self, result: ToolResult) -> Any:
-        from onetool_ipy.packs.ot.context import Returned
+        from onetool_ipy.packs.ot.errors import Returned
         from onetool_ipy.render.views import ErrorText
 
         if result.error is not None and isinstance(result.error.exception, Returned):
@@ -288,15 +243,14 @@ class OtTool(ToolProxy):
         return super()._failed(result)
 
 
-def raise_failure(box: Box, result: ToolResult) -> NoReturn:
+def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
     """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
     __tracebackhide__ = True
     assert result.error is not None
     own = result.error.exception
     if own is None or isinstance(own, OneToolError):
         raise ToolCallError(result) from None
-    if box.dress is not None:
-        box.dress(own)
+    box.host.style_error(own)
     raise own.with_traceback(own_frames(own))
 
 
@@ -318,28 +272,3 @@ def _doc(spec: ToolSpec) -> str:
     if spec.example:
         parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
     return printable("\n\n".join(parts))
-
-
-def file_of(snippet: str) -> str:
-    """The file name that a snippet's lines have in a traceback."""
-    return f"<snippet {snippet}>"
-
-
-def run_source(source: str, name: str, namespace: dict[str, Any]) -> Any:
-    """Run a snippet's Python; the value is that of its last expression. Raises UsageProblem for what is no Python."""
-    import ast
-    import linecache
-
-    filename = file_of(name)
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    try:
-        tree = ast.parse(source, filename)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        steps = compile(tree, filename, "exec")
-        value = compile(ast.Expression(last.value), filename, "eval") if isinstance(last, ast.Expr) else None
-    except (SyntaxError, ValueError) as exc:
-        raise UsageProblem(
-            f"The snippet '{name}' does not expand to Python: {exc}", hint=f"See it with: %snippet {name} --show"
-        ) from exc
-    exec(steps, namespace)
-    return eval(value, namespace) if value is not None else None  # noqa: S307 - the same

@@ -7,31 +7,30 @@ with. `proxies` make its tools callable as plain Python. Building the parts is `
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background, ForkLock, GivenUp, Workers
-from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, Untrusted, UsageProblem
+from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.config.load import Config
-from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core import current
-from onetool_ipy.core.executor import CallIds, Executor, acall_watched, call_watched
+from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
 from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, Problem, ToolCall, ToolResult, ToolSpec, UncheckedCall
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec, UncheckedCall
+from onetool_ipy.host import Host
 from onetool_ipy.parts import Parts
-from onetool_ipy.proxies import OtProxy, PackProxy, Screens, ToolProxy
+from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.stores.cassettes import Replays
+from onetool_ipy.stores.replays import Replays
+from onetool_ipy.trust_gate import TrustGate
 
 if TYPE_CHECKING:
     import datetime
 
     from onetool_ipy.bundles.service import Bundles
-    from onetool_ipy.core.executor import Watcher
     from onetool_ipy.core.jobs import Job, Jobs
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.models import ModelClient
@@ -45,21 +44,21 @@ if TYPE_CHECKING:
 
 __all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
 
-_ASKED: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
-"""Calls by a person who may be at the keyboard."""
-
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
 _KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
+class _Subscriber(NamedTuple):
+    changed: Callable[[], None] | None
+    closing: Callable[[], None] | None
+
+
 class Toolbox:
     """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
 
-    `dress`, `on_adopt` and `watch` are for a face: how a tool's own exception is to look, who hears of a cell's new
-    tool, and who of the calls that a person makes. `on_untrusted` may ask the person for a yes, before a call that
-    needs one is refused.
-    `watchers` are called when there may be other tools, `at_close` before it closes.
+    `host` is the program it runs in, `gate` decides what of the project may run. Whoever wants to hear of other
+    tools, or of its end, subscribes.
     """
 
     def __init__(
@@ -75,18 +74,11 @@ class Toolbox:
         self.new_id = CallIds()
         self.background = Background(given_up)
         self.workers = Workers(given_up)
-        self.dress: Callable[[BaseException], None] | None = None
-        self.on_adopt: Callable[[ToolSpec], None] | None = None
-        self.watch: Watcher | None = None
-        self.on_untrusted: Callable[[Untrusted], None] | None = None
+        self.host = Host()
+        self.gate = TrustGate(self)
         self._jobs: Jobs | None = None
-        self.on_reload: Callable[[], None] | None = None
-        self.run_code: Callable[[str, str], Any] | None = None
-        self.open_again: Callable[[], Toolbox] | None = None
         self.replays = Replays()
-        self.watchers: list[Callable[[], None]] = []
-        self.screens: Screens | None = None
-        self.at_close: list[Callable[[], None]] = []
+        self._subscribers: list[_Subscriber] = []
         self._build = build
         self._build_http_client = build_http_client
         self._http_client: HttpClient | None = None
@@ -97,7 +89,7 @@ class Toolbox:
         self._making = ForkLock()
         self._problem: Problem | None = None
         self._told: set[Problem] = set()
-        self._is_closed = False
+        self.is_closed = False
         self._snippets: dict[str, Snippet] = {}
         self._shortcuts: tuple[Config, Shortcuts] | None = None
         self.parts = build(self)
@@ -144,6 +136,11 @@ class Toolbox:
                     self._http_client = self._build_http_client(self)
         return self._http_client
 
+    @property
+    def reopen(self) -> Callable[[], Toolbox]:
+        """A function, fit for pickling, that opens the same project in another process."""
+        return self.parts.reopen
+
     def now(self) -> datetime.datetime:
         """The time, by the toolbox's clock."""
         return self.parts.stores.clock()
@@ -175,6 +172,10 @@ class Toolbox:
             known = self._shortcuts = (self.config, found)
         return known[1]
 
+    def is_session_snippet(self, name: str) -> bool:
+        """Whether a snippet was made in this session, and does not come from the project's files."""
+        return name in self._snippets
+
     def add_snippet(self, snippet: Snippet) -> None:
         """Keep a snippet for this session; it survives a reload."""
         self._snippets[snippet.name] = snippet
@@ -200,11 +201,10 @@ class Toolbox:
         `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is for a person's calls.
         """
         made = self._call(tool, args, source, check)
-        watcher = self.watch
-        watch = watcher(made) if watcher is not None and current.scope() is None else None
-        if watch is None:
+        listener = self.host.listen(made) if current.scope() is None else None
+        if listener is None:
             return self.parts.executor.call(made, timeout_s=timeout, allow=allow)
-        return call_watched(watch, self.parts.executor, made, timeout, allow)
+        return call_heard(listener, self.parts.executor, made, timeout, allow)
 
     async def acall(
         self,
@@ -218,11 +218,10 @@ class Toolbox:
     ) -> ToolResult:
         """`call` without blocking the event loop."""
         made = self._call(tool, args, source, check)
-        watcher = self.watch
-        watch = watcher(made) if watcher is not None and current.scope() is None else None
-        if watch is None:
+        listener = self.host.listen(made) if current.scope() is None else None
+        if listener is None:
             return await self.parts.executor.acall(made, timeout_s=timeout, allow=allow)
-        return await acall_watched(watch, self.parts.executor, made, timeout, allow)
+        return await acall_heard(listener, self.parts.executor, made, timeout, allow)
 
     def run(
         self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None, check: bool = True
@@ -269,8 +268,7 @@ class Toolbox:
         from onetool_ipy.sources.functions import spec_of
 
         spec = self.registry.register(spec_of(fn, pack="nb", origin="cell"))
-        if self.on_adopt is not None:
-            self.on_adopt(spec)
+        self.host.adopted(spec)
         return spec
 
     def outgoing(self, result: ToolResult) -> Any:
@@ -311,7 +309,7 @@ class Toolbox:
         """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
         from onetool_ipy.llm.models import open_model
 
-        self.heed_trust()
+        self.gate.refresh()
         config = self.config
         return open_model(
             which,
@@ -350,10 +348,25 @@ class Toolbox:
         found += self.log.problems()
         return [Problem(self.mask(p.where), self.mask(p.message), self.mask(p.hint) or _MEND) for p in found]
 
-    def tell_watchers(self) -> None:
-        """Tell who watches that there may be other tools now; from whatever thread saw it."""
-        for watcher in tuple(self.watchers):
-            watcher()
+    def subscribe(
+        self, *, changed: Callable[[], None] | None = None, closing: Callable[[], None] | None = None
+    ) -> Callable[[], None]:
+        """Call `changed` when there may be other tools, in any thread, and `closing` before the toolbox closes.
+
+        Returns a function that ends the subscription; it may be called twice.
+        """
+        subscriber = _Subscriber(changed, closing)
+        self._subscribers.append(subscriber)
+        return partial(self._unsubscribe, subscriber)
+
+    def _unsubscribe(self, subscriber: _Subscriber) -> None:
+        self._subscribers[:] = [each for each in self._subscribers if each is not subscriber]
+
+    def tools_changed(self) -> None:
+        """Tell the subscribers that there may be other tools now."""
+        for subscriber in tuple(self._subscribers):
+            if subscriber.changed is not None:
+                subscriber.changed()
 
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
@@ -364,10 +377,8 @@ class Toolbox:
 
         Raises nothing: what may not run is refused by the call itself.
         """
-        if self.parts.config.trust.record is not None and isinstance(tool, str):
-            spec = self.parts.registry.get(tool)
-            if spec is None or spec.origin in PROJECT_ORIGINS:
-                self._ask_for(partial(self.admit, tool), source)
+        if isinstance(tool, str):
+            self.gate.prepare(tool, source)
         if (self._servers is not None or self.parts.config.settings.servers) and self.servers.unknown:
             self.servers.seek(tool)
 
@@ -375,118 +386,21 @@ class Toolbox:
         """Whether a pack is a server whose tools nobody knows yet."""
         return self.servers.is_unknown(pack)
 
-    def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
-        """Raise Untrusted for a tool that belongs to a project, or a server of it, that the user does not trust."""
-        trust = self.parts.config.trust
-        if trust.record is None:
-            return
-        spec = spec or self.parts.registry.get(tool)
-        server = tool.partition(".")[0] if spec is None else spec.server
-        if spec is not None and (spec.origin not in PROJECT_ORIGINS or self.session.specs.get(spec.name) is spec):
-            return
-        if server and (server in self.servers or spec is not None):
-            if not self.servers.is_allowed(server):
-                raise self._untrusted(f"The tool '{spec.name if spec else tool}' was not run", server)
-        elif spec is not None and not trust.is_given:
-            raise self._untrusted(f"The tool '{spec.name}' was not run")
-
-    def is_admitted(self, tool: str) -> bool:
-        """Whether `admit` lets a tool run."""
-        try:
-            self.admit(tool)
-        except Untrusted:
-            return False
-        return True
-
-    def admit_snippet(self, name: str) -> None:
-        """Let a snippet run: raise Untrusted for one of a project that the user does not trust, and says no to."""
-        if name not in self._snippets:
-            self.require_trust()
-
-    def may_expand(self, snippet: str) -> bool:
-        """Whether the template of a snippet may be filled without asking."""
-        self.heed_trust()
-        return snippet in self._snippets or self._is_free()
-
-    def require_trust(self) -> None:
-        """Raise Untrusted where the project is not trusted, and the person does not say yes."""
-        self._ask_for(self._admit_project, "magic")
-        self._admit_project()
-
-    def admit_server(self, name: str) -> None:
-        """Let a server start because a person wants it: raise Untrusted where the person does not say yes."""
-        self._ask_for(partial(self._admit_server, name), "magic")
-        self._admit_server(name)
-
     def would_run(self) -> Inventory:
-        """What of the project a yes would let run, as far as it needs one."""
+        """Return what of the project a yes would let run, as far as it needs one."""
         return self.parts.inventory()
 
     def trust(self, server: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with its servers as they are defined now; or say yes to one server alone.
+        """Trust the project from now on, with its servers as they are defined now; or one server alone.
 
         `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
         is nothing to trust.
         """
-        self.follow_trust()
-        if shown is not None and self.would_run() != shown:
-            raise UsageProblem(
-                "The project has changed since you were shown what it holds; nothing was trusted.",
-                hint="Run it again to see what it holds now.",
-            )
-        config = self.parts.config
-        if config.trust.how == "no project":
-            raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
-        if config.trust.record is None:
-            return
-        self.parts.record_trust(server)
-        self.follow_trust()
+        self.gate.grant(server, shown=shown)
 
     def distrust(self) -> bool:
-        """Trust the project no longer; False where it was not on the list."""
-        was_listed = self.parts.forget_trust()
-        self.follow_trust()
-        return was_listed
-
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Around what a person saves into the project: a `.onetool` that is made by it is trusted."""
-        is_new = not os.path.lexists(self.parts.config.paths.project / FOLDER)
-        yield
-        if is_new and self.parts.config.trust.how == "no project":
-            self.parts.record_trust("")
-
-    def _is_free(self) -> bool:
-        trust = self.parts.config.trust
-        return trust.is_given or trust.how == "no project"
-
-    def _admit_project(self) -> None:
-        if not self._is_free():
-            raise self._untrusted("It was not run")
-
-    def _admit_server(self, name: str) -> None:
-        if not self.servers.is_allowed(name):
-            raise self._untrusted(f"The server '{name}' was not started", name)
-
-    def _untrusted(self, what: str, server: str = "") -> Untrusted:
-        if server and self.parts.config.trust.is_given:
-            return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
-        return Untrusted(f"{what}: this project is not trusted.", hint=TRUST_IT)
-
-    def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
-        """Look whether the user's trust changed meanwhile; let the face ask for what is missing."""
-        self.heed_trust()
-        if self.on_untrusted is None or source not in _ASKED:
-            return
-        try:
-            admit()
-        except Untrusted as exc:
-            self.on_untrusted(exc)
-
-    def heed_trust(self) -> None:
-        """Before something of the project may start: follow what the user said since, in whatever process."""
-        if self.parts.config.trust.has_changed() and not self._is_closed:
-            self.follow_trust()
+        """Trust the project no longer; False where it was not on the user's list."""
+        return self.gate.revoke()
 
     def follow_trust(self) -> None:
         """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""
@@ -519,18 +433,19 @@ class Toolbox:
             old, self.parts, self._problem = self.parts, fresh, None
         fresh.take_over(old)
         old.close()
-        if self.on_reload is not None:
-            self.on_reload()
-        self.tell_watchers()
+        self.host.reloaded()
+        self.tools_changed()
 
     def close(self) -> None:
         """Let go of threads and sources; may be called twice. A call after it is refused."""
-        self._is_closed = True
+        self.is_closed = True
         current.closed(self)
         if self._jobs is not None:
             self._jobs.close()
-        while self.at_close:
-            self.at_close.pop()()
+        while self._subscribers:
+            closing = self._subscribers.pop().closing
+            if closing is not None:
+                closing()
         if self._servers is not None:
             self._servers.close()
         self.parts.close()
@@ -549,7 +464,7 @@ class Toolbox:
         return f"<Toolbox {self.config.paths.project}>"
 
     def _call(self, tool: str | ToolCall, args: Any, source: CallSource, check: bool) -> ToolCall:
-        if self._is_closed:
+        if self.is_closed:
             self._require_open()
         if isinstance(tool, ToolCall):
             self.make_ready(tool.name, tool.source)
@@ -560,7 +475,7 @@ class Toolbox:
         return ToolCall(self.new_id(), tool, args, source) if check else _unchecked(self.new_id(), tool, args, source)
 
     def _require_open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
 
 

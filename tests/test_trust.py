@@ -15,6 +15,7 @@ from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Untrusted, UsageProblem
 from onetool_ipy.faces.notebook.trust import question_lines
 from onetool_ipy.faces.trust_text import said_of, told_of_yes
+from onetool_ipy.host import Host
 from onetool_ipy.toolbox import Toolbox
 
 _PACK = """\
@@ -184,11 +185,12 @@ def test_a_changed_pack_file_does_not_ask(clone: Clone, box: Toolbox) -> None:
 def test_a_face_is_asked_once_before_the_call_and_a_yes_runs_it(box: Toolbox) -> None:
     asked: list[Untrusted] = []
 
-    def say_yes(needed: Untrusted) -> None:
-        asked.append(needed)
-        box.trust(needed.server)
+    class Person(Host):
+        def ask_for_trust(self, needed: Untrusted) -> None:
+            asked.append(needed)
+            box.trust(needed.server)
 
-    box.on_untrusted = say_yes
+    box.host = Person()
     assert box.call("time.now").ok
     assert asked == []
     assert box.call("mine.go", source="model").error is not None

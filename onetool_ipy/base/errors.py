@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from onetool_ipy.base.printable import printable
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.tool import Failure, ToolResult
+    from onetool_ipy.core.result import Failure, ToolResult
 
 __all__ = [
     "TRUST_IT",

@@ -37,7 +37,8 @@ from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, To
 from onetool_ipy.bundles.problems import fault, together, with_others
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
-from onetool_ipy.core.tool import CallSource, ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params
 

@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple, Union
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.core.tool import Json, Origin, ToolSpec
+from onetool_ipy.core.result import Json
+from onetool_ipy.core.tool import Origin, ToolSpec
 from onetool_ipy.schema.check import Converter
 
 __all__ = ["Docstring", "Rich", "from_function", "from_signature", "hints_of", "read"]

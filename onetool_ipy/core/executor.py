@@ -1,22 +1,9 @@
-"""A tool's exception -> Failure: its words with secrets masked, its traceback without our frames. Never raises.
+"""Run a call: bind it to its tool, run the tool, and return a ToolResult. Never raises for a tool's own fault.
 
-The standard steps around a call, one concern each. A step is a generator: before, the result, after.
-
-`span`, one log record per call, stands here; other rooms have theirs in the same form: replay, what a tool needs. The
-call log hears of the end only, and is no step (`model.Record`). Allow-list, arguments and limits are the executor's
-own.
-
-How a face sees a call that a person made: when it begins, what it says of its progress, how it ends.
-
-`Toolbox.watch` is asked once for each call that no other call made; what it gives hears of that call. The progress of
-tools that the tool calls goes to the same listener. Where nobody watches, a call pays one look at an attribute.
-
-Run a call: find the tool, check its arguments, run it, and give a ToolResult. Never raises for a tool's fault.
-
-Around that stand the steps, folded in order; each is a generator that sees the trip before and the result after.
-Sync and async callers share everything but the lines that wait. Stop (KeyboardInterrupt) and cancellation pass
-through, after the steps have seen them as a cancelled result. A limit covers all that is foreign: the import of a pack
-file, the conversion of arguments, the tool.
+`bind` looks the tool up. The steps stand around the run, folded in order; each is a generator that sees the bound call
+before and the result after. Sync and async callers share everything but the lines that wait. Stop (KeyboardInterrupt)
+and cancellation pass through, after the steps have seen them as a cancelled result. A time limit covers all foreign
+code: the import of a pack file, the conversion of arguments, the tool. The call log is no step: it hears of the end.
 """
 
 from __future__ import annotations
@@ -60,19 +47,17 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.core import current, names
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.result import CallSite, Failure, ToolResult
 from onetool_ipy.core.tool import (
     PROJECT_ORIGINS,
     Admit,
+    BoundCall,
     CallSource,
-    Failure,
     Heard,
-    Home,
     Record,
     Step,
     ToolCall,
-    ToolResult,
     ToolSpec,
-    Trip,
     UncheckedCall,
 )
 
@@ -80,11 +65,10 @@ __all__ = [
     "MAX_DEPTH",
     "SPAN_LOGGER",
     "CallIds",
+    "CallListener",
     "Executor",
-    "Watch",
-    "Watcher",
-    "acall_watched",
-    "call_watched",
+    "acall_heard",
+    "call_heard",
     "failure_of",
     "is_passing",
     "own_frames",
@@ -189,16 +173,16 @@ def span(mask: Callable[[str], str]) -> Step:
     """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
     logger = logging.getLogger(SPAN_LOGGER)
 
-    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
-        return told(trip) if logger.isEnabledFor(logging.INFO) else None
+    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return told(bound) if logger.isEnabledFor(logging.INFO) else None
 
-    def told(trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+    def told(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None]:
         result = yield
-        args: Any = trip.call.args
+        args: Any = bound.call.args
         given = args if isinstance(args, dict) else {}
-        taken = {k: v for k, v in _defaults(trip.spec).items() if k not in given}
+        taken = {k: v for k, v in _defaults(bound.spec).items() if k not in given}
         fields = {mask(str(k)): _short(v, mask) for k, v in {**given, **taken}.items()}
-        tool, duration_ms = mask(trip.tool), result.meta.get("duration_ms")
+        tool, duration_ms = mask(bound.tool), result.meta.get("duration_ms")
         logger.info(
             "%s ok=%s duration_ms=%s %s",
             tool,
@@ -210,7 +194,7 @@ def span(mask: Callable[[str], str]) -> Step:
                 "fields": fields,
                 "ok": result.ok,
                 "duration_ms": duration_ms,
-                "call_id": mask(str(trip.call.id)),
+                "call_id": mask(str(bound.call.id)),
             },
         )
         return result
@@ -231,7 +215,7 @@ def _short(value: object, mask: Callable[[str], str]) -> str:
     return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
 
 
-class Watch(Protocol):
+class CallListener(Protocol):
     """Hears of one call."""
 
     def heard(self, done: float, total: float | None, text: str) -> None:
@@ -244,36 +228,32 @@ class Watch(Protocol):
         """The call was stopped by this exception; give what the caller is to see of it."""
 
 
-Watcher = Callable[[ToolCall], Watch | None]
-"""Gives who wants to hear of a call, if anybody does."""
-
-
-def call_watched(
-    watch: Watch, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
+def call_heard(
+    listener: CallListener, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
 ) -> ToolResult:
-    """Run a call that is watched."""
+    """Run a call that a listener hears of."""
     try:
-        result = executor.call(made, timeout_s=timeout_s, allow=allow, heard=watch.heard)
-    except BaseException as exc:  # noqa: BLE001 - it is raised, as the face wants it seen
-        raise _seen(watch, exc) from None
-    watch.ended(result.ok)
+        result = executor.call(made, timeout_s=timeout_s, allow=allow, heard=listener.heard)
+    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
+        raise _seen(listener, exc) from None
+    listener.ended(result.ok)
     return result
 
 
-async def acall_watched(
-    watch: Watch, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
+async def acall_heard(
+    listener: CallListener, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
 ) -> ToolResult:
-    """`call` without blocking the event loop."""
+    """`call_heard` without blocking the event loop."""
     try:
-        result = await executor.acall(made, timeout_s=timeout_s, allow=allow, heard=watch.heard)
-    except BaseException as exc:  # noqa: BLE001 - it is raised, as the face wants it seen
-        raise _seen(watch, exc) from None
-    watch.ended(result.ok)
+        result = await executor.acall(made, timeout_s=timeout_s, allow=allow, heard=listener.heard)
+    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
+        raise _seen(listener, exc) from None
+    listener.ended(result.ok)
     return result
 
 
-def _seen(watch: Watch, exc: BaseException) -> BaseException:
-    seen = watch.stopped(exc)
+def _seen(listener: CallListener, exc: BaseException) -> BaseException:
+    seen = listener.stopped(exc)
     return seen.with_traceback(exc.__traceback__)
 
 
@@ -290,7 +270,7 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 class Executor:
     """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
 
-    `record` hears of every trip at its end; it has nothing to say before or about the result, so it is no step.
+    `record` hears of every call at its end; it has nothing to say before or about the result, so it is no step.
     `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust.
     """
 
@@ -311,7 +291,7 @@ class Executor:
         self.background = background
         self.workers = workers
         self._owner = owner
-        self._home = Home(_nowhere if owner is None else ref(owner), mask)
+        self._site = CallSite(_nowhere if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
         self._record = record
         self._admit = admit
@@ -327,17 +307,17 @@ class Executor:
         heard: Heard | None = None,
     ) -> ToolResult:
         """Run a call to its end; `heard` is told of its progress, where no call around it has a listener."""
-        trip = self._trip(call, timeout_s, allow, heard)
+        bound = self.bind(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
         try:
-            result = self._enter(trip, entered)
+            result = self._enter(bound, entered)
             if result is None:
-                result = self._invoke(trip)
+                result = self._invoke(bound)
         except BaseException:
-            self._leave(trip, entered, _cancelled(trip), began)
+            self._leave(bound, entered, _cancelled(bound), began)
             raise
-        return self._leave(trip, entered, result, began)
+        return self._leave(bound, entered, result, began)
 
     async def acall(
         self,
@@ -348,30 +328,33 @@ class Executor:
         heard: Heard | None = None,
     ) -> ToolResult:
         """Run a call to its end without blocking the event loop."""
-        trip = self._trip(call, timeout_s, allow, heard)
+        bound = self.bind(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
         try:
-            result = self._enter(trip, entered)
+            result = self._enter(bound, entered)
             if result is None:
-                result = await self._ainvoke(trip)
+                result = await self._ainvoke(bound)
         except BaseException:
-            self._leave(trip, entered, _cancelled(trip), began)
+            self._leave(bound, entered, _cancelled(bound), began)
             raise
-        return self._leave(trip, entered, result, began)
+        return self._leave(bound, entered, result, began)
 
-    def _trip(self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None) -> Trip:
+    def bind(
+        self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
+    ) -> BoundCall:
+        """Look the tool of a call up. What is wrong with the call is said when it runs, as a failed result."""
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name
         spec = self.registry.get(name) if type(name) is str else None
         tool = spec.name if spec is not None else name if type(name) is str else values.safe_repr(name, 80)
-        return Trip(call, spec, tool, timeout_s, allow, heard)
+        return BoundCall(call, spec, tool, timeout_s, allow, heard)
 
-    def _enter(self, trip: Trip, entered: _Steps) -> ToolResult | None:
+    def _enter(self, bound: BoundCall, entered: _Steps) -> ToolResult | None:
         for step in self._steps:
             try:
-                running = step(trip)
+                running = step(bound)
                 if running is None:
                     continue
                 next(running)
@@ -380,14 +363,14 @@ class Executor:
                 if found is not None:  # an answer without running; it may be given to many calls, each with its meta
                     return ToolResult(found.ok, found.data, found.error, dict(found.meta))
             except Exception as exc:  # noqa: BLE001 - what a step refuses, or where it breaks: the call has failed
-                return self._failed(trip, exc)
+                return self._failed(bound, exc)
             else:
                 entered.append(running)
         return None
 
-    def _leave(self, trip: Trip, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
+    def _leave(self, bound: BoundCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
         duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
-        _stamp(trip, result, duration_ms)
+        _stamp(bound, result, duration_ms)
         interrupt: BaseException | None = None
         while entered:
             before = result
@@ -397,71 +380,73 @@ class Executor:
                 if stop.value is not None:  # a failed result is false, and still the answer
                     result = stop.value
             except CallFailure as exc:
-                result = self._failed(trip, exc)
+                result = self._failed(bound, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
-                _log.error("A step around '%s' failed: %s", trip.tool, self._mask(values.safe_repr(exc)))
+                _log.error("A step around '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
             except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
-                interrupt, result = exc, _cancelled(trip)
+                interrupt, result = exc, _cancelled(bound)
             if result is not before:
-                _stamp(trip, result, duration_ms)
-        if trip.meta:
-            result.meta.update(trip.meta)
-        result.__dict__["_home"] = self._home  # frozen for everyone else: its lines are those of this toolbox
+                _stamp(bound, result, duration_ms)
+        if bound.meta:
+            result.meta.update(bound.meta)
+        result.__dict__["_site"] = self._site  # frozen for everyone else: its lines are those of this toolbox
         if self._record is not None:
             try:
-                self._record(trip, result)
+                self._record(bound, result)
             except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
-                _log.error("The record of '%s' failed: %s", trip.tool, self._mask(values.safe_repr(exc)))
+                _log.error("The record of '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
         if interrupt is not None:
             raise interrupt
         return result
 
-    def _invoke(self, trip: Trip) -> ToolResult:
+    def _invoke(self, bound: BoundCall) -> ToolResult:
         try:
-            spec = self._find(trip)
-            limit_s = self._limit(trip, spec)
-            return ToolResult(True, self._direct(trip, spec) if limit_s is None else self._limited(trip, spec, limit_s))
+            spec = self._find(bound)
+            limit_s = self._limit(bound, spec)
+            return ToolResult(
+                True, self._direct(bound, spec) if limit_s is None else self._limited(bound, spec, limit_s)
+            )
         except BaseException as exc:  # the one place where a tool's fault becomes data
             if (stop := hidden_stop(exc)) is exc:
                 raise
             if stop is not None:
                 raise stop from None
             if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
-                return self._failed(trip, CallCancelled("The tool was cancelled."))
-            return self._failed(trip, exc)
+                return self._failed(bound, CallCancelled("The tool was cancelled."))
+            return self._failed(bound, exc)
 
-    async def _ainvoke(self, trip: Trip) -> ToolResult:
+    async def _ainvoke(self, bound: BoundCall) -> ToolResult:
         try:
-            return ToolResult(True, await self._avalue(trip))
+            return ToolResult(True, await self._avalue(bound))
         except (KeyboardInterrupt, GeneratorExit, Abandoned):
             raise  # Stop, or somebody closes this coroutine; what a tool raises of these is carried by `Raised`
         except BaseException as exc:  # the same place, for async callers
             if not is_cancellation(exc):
-                return self._failed(trip, exc)
+                return self._failed(bound, exc)
             if _is_being_cancelled():
                 raise
-            return self._failed(trip, CallCancelled("The tool was cancelled."))
+            return self._failed(bound, CallCancelled("The tool was cancelled."))
 
-    def _limited(self, trip: Trip, spec: ToolSpec, limit_s: float) -> Any:
+    def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
-            return self.workers.run(lambda: self._direct(trip, spec, limit_s), limit_s, _lane("limited"))
+            return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
         if spec.live is not None:
             began = time.perf_counter()
             self.workers.run(spec.live, limit_s, _lane("limited"))
             limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
-        return self._direct(trip, spec, limit_s)
+        return self._direct(bound, spec, limit_s)
 
-    async def _avalue(self, trip: Trip) -> Any:
-        spec = self._find(trip)
-        limit_s = self._limit(trip, spec)
+    async def _avalue(self, bound: BoundCall) -> Any:
+        spec = self._find(bound)
+        limit_s = self._limit(bound, spec)
         if spec.live is not None:
             began = time.perf_counter()
             spec = await self._in_worker(spec.live, limit_s)
             limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)
         if not spec.is_async:
-            return await self._in_worker(lambda: self._direct(trip, spec, limit_s), limit_s)
-        spec, args = self._prepare(trip, spec)
-        token = current.enter(self._scope(trip, spec))
+            return await self._in_worker(lambda: self._direct(bound, spec, limit_s), limit_s)
+        spec, args = self._prepare(bound, spec)
+        token = current.enter(self._scope(bound, spec))
         running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
         try:
             return await self.background.wait(running, limit_s)
@@ -471,10 +456,10 @@ class Executor:
         finally:
             current.leave(token)
 
-    def _direct(self, trip: Trip, spec: ToolSpec, limit_s: float | None = None) -> Any:
+    def _direct(self, bound: BoundCall, spec: ToolSpec, limit_s: float | None = None) -> Any:
         """Run the tool in this thread, waiting where it is async."""
-        spec, args = self._prepare(trip, spec)
-        token = current.enter(self._scope(trip, spec))
+        spec, args = self._prepare(bound, spec)
+        token = current.enter(self._scope(bound, spec))
         try:
             if spec.is_async:
                 return self._await(lambda: spec.run(args), limit_s)
@@ -509,66 +494,66 @@ class Executor:
         self.workers.abandon(task)
         raise too_late(limit_s)
 
-    def _find(self, trip: Trip) -> ToolSpec:
+    def _find(self, bound: BoundCall) -> ToolSpec:
         """The tool as far as it is known without running anything of it, if it may be called."""
-        spec = trip.spec
+        spec = bound.spec
         if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
-            self._admit(trip.tool, spec)
-        if spec is not None and trip.allow is None and not spec.disabled:
+            self._admit(bound.tool, spec)
+        if spec is not None and bound.allow is None and not spec.disabled:
             return spec
         if spec is None:
-            spec = self.registry.find(trip.tool) if type(trip.call.name) is str else None
+            spec = self.registry.find(bound.tool) if type(bound.call.name) is str else None
             if spec is None:
-                raise self.registry.missing(trip.tool)
+                raise self.registry.missing(bound.tool)
             if self._admit is not None:
-                self._admit(trip.tool, spec)
-            trip.spec, trip.tool = spec, spec.name
-        if trip.allow is not None and not names.allowed(spec.name, trip.allow):
+                self._admit(bound.tool, spec)
+            bound.spec, bound.tool = spec, spec.name
+        if bound.allow is not None and not names.allowed(spec.name, bound.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
         if spec.disabled and spec.live is None:
             raise _off(spec)
         return spec
 
-    def _limit(self, trip: Trip, spec: ToolSpec) -> float | None:
-        if trip.timeout_s is not None:
-            return trip.timeout_s
-        return self._local_s if spec.timeout_s is None and trip.call.source not in _PERSON else spec.timeout_s
+    def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
+        if bound.timeout_s is not None:
+            return bound.timeout_s
+        return self._local_s if spec.timeout_s is None and bound.call.source not in _PERSON else spec.timeout_s
 
-    def _prepare(self, trip: Trip, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
+    def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """The tool as its code has it now, and the arguments ready for it."""
         if spec.live is not None:
-            spec = trip.spec = spec.live()
+            spec = bound.spec = spec.live()
             if spec.disabled:  # as it is now: another process may have turned it on or off
                 raise _off(spec)
-        args = trip.call.args
+        args = bound.call.args
         if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
                 f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
-        if type(trip.call) is UncheckedCall:
+        if type(bound.call) is UncheckedCall:
             return spec, values.plain_copy(args)[0]
         return spec, spec.checker.check(args, spec.name, self._mask)
 
-    def _scope(self, trip: Trip, spec: ToolSpec) -> current.Scope:
+    def _scope(self, bound: BoundCall, spec: ToolSpec) -> current.Scope:
         outer = current.scope()
         if outer is None:
-            return current.Scope(self._owner, trip.call, spec, 1, trip.heard, None, None, trip.meta)
+            return current.Scope(self._owner, bound.call, spec, 1, bound.heard, None, None, bound.meta)
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
         depth, progress, left, printed = outer.depth + 1, outer.progress, outer.left, outer.printed
         asked_by = outer.asked_by
-        return current.Scope(self._owner, trip.call, spec, depth, progress, left, printed, trip.meta, False, asked_by)
+        return current.Scope(self._owner, bound.call, spec, depth, progress, left, printed, bound.meta, False, asked_by)
 
-    def _failed(self, trip: Trip, exc: BaseException) -> ToolResult:
+    def _failed(self, bound: BoundCall, exc: BaseException) -> ToolResult:
         if type(exc) is Raised:
             exc = exc.inner
-        if type(exc) is Overtime and trip.spec is not None:
-            exc = exc.of(trip.tool, self._limit(trip, trip.spec))
-        return ToolResult(False, error=failure_of(exc, trip.tool, self._mask))
+        if type(exc) is Overtime and bound.spec is not None:
+            exc = exc.of(bound.tool, self._limit(bound, bound.spec))
+        return ToolResult(False, error=failure_of(exc, bound.tool, self._mask))
 
 
 def _nowhere() -> None:
@@ -636,18 +621,18 @@ def _left_behind(is_alive: Callable[[], bool]) -> None:
         here.left.append(is_alive)
 
 
-def _stamp(trip: Trip, result: ToolResult, duration_ms: float) -> None:
+def _stamp(bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
     meta = result.meta
-    meta["tool"] = trip.tool
-    meta["call_id"] = trip.call.id
-    meta["source"] = trip.call.source
+    meta["tool"] = bound.tool
+    meta["call_id"] = bound.call.id
+    meta["source"] = bound.call.source
     meta["duration_ms"] = duration_ms
-    if trip.meta:
-        meta.update(trip.meta)
+    if bound.meta:
+        meta.update(bound.meta)
 
 
-def _cancelled(trip: Trip) -> ToolResult:
-    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), trip.tool))
+def _cancelled(bound: BoundCall) -> ToolResult:
+    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), bound.tool))
 
 
 def _is_being_cancelled() -> bool:

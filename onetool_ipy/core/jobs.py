@@ -16,7 +16,8 @@ from onetool_ipy.base.background import HEARS_S, outcome
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.tool import Failure, ToolCall, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import ToolCall
 
 __all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
 

@@ -25,7 +25,7 @@ from onetool_ipy.base.errors import (
     InvalidTool,
     Unavailable,
 )
-from onetool_ipy.core.tool import Json
+from onetool_ipy.core.result import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
 from onetool_ipy.schema.check import Checker
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError
 from onetool_ipy.base.files import write_whole
-from onetool_ipy.core.tool import Json, ToolSpec
+from onetool_ipy.core.result import Json
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.schema.check import Checker
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import Step, ToolResult, ToolSpec, Trip
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import BoundCall, Step, ToolSpec
 from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.requirements import Dep
 
@@ -57,7 +58,7 @@ def check_deps(tool: str | None = None) -> DepRows:
     box = current.require()
     specs = [spec for spec in _chosen(box.registry, tool) if spec.deps]
     needs = [(spec.name, dep) for spec in specs for dep in spec.deps]
-    may_run = {dep for spec in specs if box.is_admitted(spec.name) for dep in spec.deps}
+    may_run = {dep for spec in specs if box.gate.is_admitted(spec.name) for dep in spec.deps}
     found = _look_for_all({dep for _, dep in needs}, may_run)
     return DepRows(
         {
@@ -76,14 +77,14 @@ def require_deps() -> Step:
     """A step around a call: a tool that needs what is not there says so, and does not run."""
     seen: set[Dep] = set()  # what was there once; what was not is looked for again
 
-    def step(trip: Trip) -> Generator[None, ToolResult, ToolResult | None] | None:
-        spec = trip.spec
+    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        spec = bound.spec
         if spec is None or not spec.deps:
             return None
         needs = spec.deps
         missing = [dep for dep in needs if dep not in seen and not is_there(dep)]
         if missing:
-            raise Unavailable(_words(trip.tool, missing), hint=_hint(missing))
+            raise Unavailable(_words(bound.tool, missing), hint=_hint(missing))
         seen.update(needs)
         return None
 

@@ -25,7 +25,8 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import is_passing
-from onetool_ipy.core.tool import ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.stores.map_progress import DoneRows
 
 __all__ = ["Elsewhere", "Here", "Pace", "Row", "Rows", "Task", "packed_spec", "read_rows"]

@@ -18,7 +18,8 @@ from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, To
 from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_off, tool_off
 from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import Problem, Source, ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import Problem, Source, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
@@ -120,6 +121,7 @@ class BundleTools:
             version=version,
             preview=partial(self._preview, tool, name) if tool.http is not None else None,
             identity=partial(self._identity, tool),
+            record=(tool.version, tool.tool_id),
         )
         self._specs[name] = (tool, off, spec)
         return spec

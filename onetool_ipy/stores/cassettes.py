@@ -32,15 +32,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.core import current, names
 from onetool_ipy.core.executor import is_passing
-from onetool_ipy.core.tool import Failure, ToolResult, ToolSpec, Trip, UncheckedCall, of_schema
+from onetool_ipy.core.fingerprint import schema_hash
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall
 from onetool_ipy.stores.encoding import Unfaithful, decode, encode
+from onetool_ipy.stores.replays import Mode, Replays
 
 __all__ = [
     "HEAD",
@@ -48,10 +51,8 @@ __all__ = [
     "Damaged",
     "Entry",
     "Found",
-    "Mode",
     "NotRecorded",
     "Replaying",
-    "Replays",
     "Stale",
     "around",
     "in_force",
@@ -435,107 +436,59 @@ def key_of(kind: str, asked: Any, mask: Callable[[str], str]) -> tuple[str, Any]
     return hashlib.sha256(written.encode()).hexdigest()[:24], shown
 
 
-Mode = Literal["auto", "replay", "refresh"]
-"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
-
-_MODE_ENV = "ONETOOL_REPLAY"
-_CI_ENV = "CI"
-
-
-class Replays:
-    """The cassettes that are on; the one begun last is `active` and answers. It outlives a reload."""
-
-    def __init__(self) -> None:
-        self.env: Mapping[str, str] = {}
-        self.active: Cassette | None = None  # every call looks here
-        self._on: list[Cassette] = []
-
-    def mode(self, asked: str | None) -> Mode:
-        """The mode that holds: the one asked for, $ONETOOL_REPLAY, `replay` in CI, else auto."""
-        named = asked or self.env.get(_MODE_ENV)
-        if not named:
-            return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
-        if named not in get_args(Mode):
-            raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
-        return named  # type: ignore[return-value]  # it is one of them
-
-    def begin(self, cassette: Cassette) -> None:
-        """Let a cassette answer, until it ends or another begins."""
-        self._on.append(cassette)
-        self.active = cassette
-
-    def end(self, cassette: Cassette) -> None:
-        """Switch a cassette off; one that is off already stays so."""
-        if cassette in self._on:
-            self._on.remove(cassette)
-            self.active = self._on[-1] if self._on else None
-            cassette.close()
-
-    def end_others(self, cassette: Cassette) -> None:
-        """Switch all off but this one."""
-        for other in tuple(self._on):
-            if other is not cassette:
-                self.end(other)
-
-    def close(self) -> None:
-        """Switch all off."""
-        for cassette in tuple(self._on):
-            self.end(cassette)
-
-
 _OWN = "ot"
 Steps = Generator[None, ToolResult, ToolResult | None]
 
 
-def around(cassette: Cassette, trip: Trip, mask: Callable[[str], str]) -> Steps | None:
+def around(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Steps | None:
     """The step around one call while a cassette is on."""
-    return _played(cassette, trip, mask) if _is_kept(trip) else None
+    return _played(cassette, bound, mask) if _is_kept(bound) else None
 
 
-def _played(cassette: Cassette, trip: Trip, mask: Callable[[str], str]) -> Steps:
+def _played(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Steps:
     try:
-        key, shown = key_of(trip.tool, trip.call.args, mask)
+        key, shown = key_of(bound.tool, bound.call.args, mask)
     except Unfaithful as exc:
         if cassette.mode == "replay":
-            raise NotRecorded(f"'{trip.tool}': its arguments cannot be recorded: {exc.message}.") from exc
-        _warn(f"'{trip.tool}' was not recorded: in its arguments, {exc.message}.")
+            raise NotRecorded(f"'{bound.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+        _warn(f"'{bound.tool}' was not recorded: in its arguments, {exc.message}.")
         return None
     try:
-        found = cassette.find(trip.tool, key, lambda version: _is_current(trip.spec, version))
+        found = cassette.find(bound.tool, key, lambda version: _is_current(bound.spec, version))
     except NotRecorded:
-        if trip.spec is None:
+        if bound.spec is None:
             return None  # and so the miss is said as one
-        if type(trip.call) is not UncheckedCall:
-            trip.spec.checker.check(trip.call.args, trip.spec.name, mask)
+        if type(bound.call) is not UncheckedCall:
+            bound.spec.checker.check(bound.call.args, bound.spec.name, mask)
         raise
     if found is not None:
         meta = {"replayed": True}
         if found.failure is None:
             return ToolResult(True, found.value, None, meta)
-        return ToolResult(False, None, _failure(found.failure, trip.tool), meta)
+        return ToolResult(False, None, _failure(found.failure, bound.tool), meta)
     result = yield
     if result.error is None or _is_worth_it(result):
-        _record(cassette, trip, key, shown, result)
+        _record(cassette, bound, key, shown, result)
     return None
 
 
-def _record(cassette: Cassette, trip: Trip, key: str, shown: Any, result: ToolResult) -> None:
+def _record(cassette: Cassette, bound: BoundCall, key: str, shown: Any, result: ToolResult) -> None:
     failure = None if result.error is None else _form(result.error)
     ms = float(result.meta.get("duration_ms") or 0)
-    version = "" if trip.spec is None else of_schema(trip.spec)
+    version = "" if bound.spec is None else schema_hash(bound.spec)
     try:
-        said = cassette.keep(trip.tool, key, shown, version, value=result.data, failure=failure, ms=ms)
+        said = cassette.keep(bound.tool, key, shown, version, value=result.data, failure=failure, ms=ms)
     except StoreError as exc:
         said = exc.message
     if said:
-        _warn(f"'{trip.tool}' was not recorded: {said.rstrip('.')}.")
+        _warn(f"'{bound.tool}' was not recorded: {said.rstrip('.')}.")
 
 
-def _is_kept(trip: Trip) -> bool:
+def _is_kept(bound: BoundCall) -> bool:
     """Whether this is a call whose answer belongs into a cassette."""
-    if trip.tool.startswith(f"{_OWN}."):
+    if bound.tool.startswith(f"{_OWN}."):
         return False
-    if trip.spec is not None and (trip.spec.disabled or not _is_allowed(trip)):
+    if bound.spec is not None and (bound.spec.disabled or not _is_allowed(bound)):
         return False
     outer = current.scope()
     if outer is None or outer.depth == 0:
@@ -543,18 +496,18 @@ def _is_kept(trip: Trip) -> bool:
     return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OWN
 
 
-def _is_allowed(trip: Trip) -> bool:
-    return trip.allow is None or names.allowed(trip.tool, trip.allow)
+def _is_allowed(bound: BoundCall) -> bool:
+    return bound.allow is None or names.allowed(bound.tool, bound.allow)
 
 
 def _is_current(spec: ToolSpec | None, version: str) -> bool:
     """Whether a tool still is as it was recorded; one that is only known by its text is looked at in full first."""
-    if spec is None or not version or version == of_schema(spec):
+    if spec is None or not version or version == schema_hash(spec):
         return True
     if spec.live is None:
         return False
     try:
-        return version == of_schema(spec.live())
+        return version == schema_hash(spec.live())
     except CallFailure:
         return False
 

@@ -16,7 +16,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.background import Background, GivenUp, Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.tool import Step, ToolCall, ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import Step, ToolCall, ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy.base import values
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 
 
 class Colour(enum.Enum):

@@ -25,7 +25,10 @@ import httpx
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.config.edit import save_snippet
+from onetool_ipy.core.executor import CallListener
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook.progress import Cells
+from onetool_ipy.host import Host
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
 from onetool_ipy.snippets.definition import Snippet
 from tests.harness.patience import HANG_S, until
@@ -158,6 +161,16 @@ def rounds(count: int, landed: Callable[[], int]) -> Iterator[None]:
         yield None
 
 
+class _Host(Host):
+    """Lets cells watch the calls."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+
+    def listen(self, call: ToolCall) -> CallListener | None:
+        return self._cells(call)
+
+
 def main(folder: Path, count: int) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process would ignore it
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Slow)
@@ -169,7 +182,7 @@ def main(folder: Path, count: int) -> dict[str, Any]:
     for fn in (nap, spin, anap, outer, batch, fetch):
         box.adopt(fn)
     cells = Cells(Shell(), box.workers, box.mask)
-    box.watch = cells
+    box.host = _Host(cells)
     report: dict[str, Any] = {}
     broken: list[str] = []
     slow_ms = 0.0

@@ -144,7 +144,7 @@ def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: 
     box = opened({"srv": definition if protocol == "2026-07-28" else hostile()})
     assert box.servers.test("srv")["protocol"] == protocol
     heard: list[int] = []
-    box.watchers.append(lambda: heard.append(1))
+    box.subscribe(changed=lambda: heard.append(1))
     new = "srv.fresh_1" if protocol == "2025-11-25" else "srv.grown_new"
     assert new not in box.ot.tools(info="list")
 

@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy import Toolbox, tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import InvalidTool, Unavailable
-from onetool_ipy.core.tool import ToolCall, ToolSpec, Trip
+from onetool_ipy.core.tool import BoundCall, ToolCall, ToolSpec
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
 from onetool_ipy.sdk.deps import require_deps
 from onetool_ipy.sdk.requirements import Dep
@@ -302,7 +302,7 @@ def test_a_requirement_without_a_name_is_refused(name: object) -> None:
 
 def run(spec: ToolSpec, step: object) -> object:
     """One trip through a step: None where it lets the call go on."""
-    trip = Trip(ToolCall("1", spec.name, {}), spec, spec.name, None, None)
+    trip = BoundCall(ToolCall("1", spec.name, {}), spec, spec.name, None, None)
     try:
         running = step(trip)  # type: ignore[operator]
         return running if running is None else next(running)

@@ -13,7 +13,8 @@ import pytest
 import onetool_ipy
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.tool import ToolCall, ToolResult, Trip
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import BoundCall, ToolCall
 from onetool_ipy.stores.calls import CallLog, recorder
 
 KEY = "s3cr3t-of-the-house"
@@ -126,7 +127,7 @@ async def test_an_async_call_is_recorded(bench: Bench) -> None:
 
 
 def test_a_call_that_another_step_answers_is_recorded(tmp_path: Path) -> None:
-    def answer(_trip: Trip) -> Generator[None, ToolResult, ToolResult | None]:
+    def answer(_trip: BoundCall) -> Generator[None, ToolResult, ToolResult | None]:
         return ToolResult(True, "cached", meta={"handle": "r_3"})
         yield
 

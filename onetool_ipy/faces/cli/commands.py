@@ -185,7 +185,7 @@ def _import(options: argparse.Namespace) -> int:
             say(box.mask(line))
         for host in creation.unreached(box, draft.hosts):
             if options.allow_host:
-                with box.saving():
+                with box.gate.saving():
                     say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
                 say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")

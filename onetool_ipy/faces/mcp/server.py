@@ -27,7 +27,8 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current, names
-from onetool_ipy.core.tool import ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
@@ -65,7 +66,7 @@ class ToolboxServer:
             on_call_tool=self._call,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
-        box.watchers.append(self._changed)
+        self._unsubscribe = box.subscribe(changed=self._changed)
 
     def options(self) -> InitializationOptions:
         """What is told a client that says hello."""
@@ -85,8 +86,7 @@ class ToolboxServer:
 
     def close(self) -> None:
         """Stop listening to the toolbox; may be called twice."""
-        if self._changed in self._box.watchers:
-            self._box.watchers.remove(self._changed)
+        self._unsubscribe()
 
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.result import Bounds, Shown, mismatch_line, show
 from onetool_ipy.render.views import Text as Page

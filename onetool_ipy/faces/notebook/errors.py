@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.executor import own_frames
-from onetool_ipy.core.tool import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 
 __all__ = ["LastFailure", "raise_result"]
 

@@ -20,9 +20,11 @@ from onetool_ipy.faces.notebook.inspection import Tips
 from onetool_ipy.faces.notebook.magics import OneTool
 from onetool_ipy.faces.notebook.namespace import Later, Names
 from onetool_ipy.faces.widgets.comms import PanelComms
+from onetool_ipy.host import Host
 
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
+    from onetool_ipy.core.executor import CallListener
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.faces.notebook.errors import LastFailure
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
-_RESULT = ("onetool_ipy.core.tool", "ToolResult")
+_RESULT = ("onetool_ipy.core.result", "ToolResult")
 _JOB = ("onetool_ipy.core.jobs", "Job")
 _LISTING = ("onetool_ipy.render.views", "Listing")
 _RECORD = ("onetool_ipy.render.views", "Record")
 
 
-class Extension:
-    """Everything that one shell has of us."""
+class Extension(Host):
+    """Everything that one shell has of us, and the host of its toolbox."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -74,15 +76,23 @@ class Extension:
 
         current.expect(None)
         box = open_leniently()
-        box.dress = self.last.dress
-        box.on_adopt = self._adopted
-        box.on_reload = self.offer
-        box.on_untrusted = self._untrusted
-        box.screens = Later(self._open_screens, "screens")
         self._watch(box)
+        box.host = self
         return box
 
-    def _untrusted(self, needed: Untrusted) -> None:
+    def listen(self, call: ToolCall) -> CallListener | None:
+        return None if self._cells is None else self._cells(call)
+
+    def reloaded(self) -> None:
+        self.offer()
+
+    def style_error(self, exc: BaseException) -> None:
+        self.last.dress(exc)
+
+    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
+        return self.magics.run_code(code, name)
+
+    def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person say whether what a call needs may run."""
         if self._question is None:
             from onetool_ipy.faces.notebook.trust import TrustQuestion
@@ -103,7 +113,7 @@ class Extension:
         """Let the cells show what they wait for."""
         from onetool_ipy.faces.notebook.progress import Cells
 
-        self._cells = box.watch = Cells(self.shell, box.workers, box.mask)
+        self._cells = Cells(self.shell, box.workers, box.mask)
         box.jobs.listen = self._screen
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             self._cells.before_cell()
@@ -116,12 +126,12 @@ class Extension:
             self._screens = JobScreens(self.shell, self.box, self.magics)
         return self._screens(call)
 
-    def _open_screens(self) -> Screens:
+    def screens(self) -> Screens:
         from onetool_ipy.faces.widgets.widget import Screens
 
         if self._views is None:
             self._views = Screens(self.box, self.shell)
-            self.box.at_close.append(self._views.close)
+            self.box.subscribe(closing=self._views.close)
         return self._views
 
     def _mask(self, text: str) -> str:
@@ -173,7 +183,7 @@ class Extension:
         packs = [name for name in self.box.parts.pack_names if name != "ot"]
         self.names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
 
-    def _adopted(self, spec: ToolSpec) -> None:
+    def adopted(self, spec: ToolSpec) -> None:
         from onetool_ipy.schema.read import identifier
 
         proxy = self.box.pack(spec.pack)

@@ -97,6 +97,10 @@ class OneTool(Magics):
 
         return Runner(self._shell, self._owner.box, self._owner.last, self)
 
+    def run_code(self, code: str, name: str) -> Any:
+        """Run the code of a snippet in the notebook."""
+        return self._runner.run_code(code, name)
+
     @cached_property
     def _asking(self) -> Asking:
         from onetool_ipy.faces.notebook.ask import Asking

@@ -15,7 +15,8 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, Us
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
-from onetool_ipy.core.tool import Failure, ToolResult, ToolSpec
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
@@ -31,7 +32,7 @@ from onetool_ipy.faces.notebook.commands.group import page, table_lines
 from onetool_ipy.faces.notebook.completion import Sight
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
-from onetool_ipy.proxies import file_of, run_source
+from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_writer import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
@@ -57,9 +58,12 @@ class Runner:
         self._box = box
         self._last = last
         self._choices = choices
-        box.run_code = lambda code, name: self._run_code(name, code, shell.user_ns, since="")
         self._commands = Commands(Bench(box, last, Path(shell.profile_dir.location), self._example, shell))
         self._pages = self._commands.pages
+
+    def run_code(self, code: str, name: str) -> Any:
+        """Run the code of a snippet in the notebook."""
+        return self._run_code(name, code, self._shell.user_ns, since="")
 
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%tool` and `%%tool`."""
@@ -107,7 +111,7 @@ class Runner:
                 return self._box.ot.help(query=self._page_of(name.rstrip("?")))
             found = self._box.shortcuts.find(name)
             if isinstance(found, Snippet):
-                self._box.admit_snippet(name)
+                self._box.gate.require_snippet(name)
                 return self._run_snippet(
                     name, expand(found, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
                 )
@@ -138,7 +142,7 @@ class Runner:
             raise UsageProblem("--save wants a cell with functions.", hint="Write %%tool --save PACK, and them below.")
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
-        with self._box.saving():
+        with self._box.gate.saving():
             names = save_functions(file, cell, pack=pack)
         self._box.reload()
         listed = ", ".join(f"{pack}.{name}" for name in names)
@@ -154,15 +158,15 @@ class Runner:
         if rest.strip() == "--save":
             return Page(f"Saved to {self._saved(snippet)}")
         if rest.strip() == "--show" and (
-            any(param.is_required for param in snippet.params) or not self._box.may_expand(snippet.name)
+            any(param.is_required for param in snippet.params) or not self._box.gate.may_expand(snippet.name)
         ):
             return Page(f"{snippet.usage}\n\n{snippet.body.rstrip()}")
-        self._box.admit_snippet(snippet.name)
+        self._box.gate.require_snippet(snippet.name)
         code = expand(snippet, read_snippet_arguments(rest.removesuffix("--show"), self._evaluator(local_ns)))
         return Page(code) if rest.endswith("--show") else self._run_snippet(snippet.name, code, local_ns)
 
     def _saved(self, snippet: Snippet) -> Path:
-        with self._box.saving():
+        with self._box.gate.saving():
             return save_snippet(self._box.config.paths, snippet)
 
     def _define(self, line: str, body: str) -> Page:
@@ -183,7 +187,7 @@ class Runner:
         namespace = self._shell.user_ns
         if local_ns and local_ns is not namespace:
             namespace = {**namespace, **local_ns}
-        return self._run_code(name, code, namespace, since=file_of(name))
+        return self._run_code(name, code, namespace, since=snippet_file(name))
 
     def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> Any:
         try:
@@ -223,7 +227,7 @@ class Runner:
         to_call = not asked.flags.dry
         if to_call:
             self._box.make_ready(asked.name, "magic")
-            to_call = self._box.is_admitted(asked.name)
+            to_call = self._box.gate.is_admitted(asked.name)
         spec = self._find(asked.name, to_call=to_call)
         if spec is None and self._is_pack(asked.name):
             return self._pack(asked)
@@ -263,7 +267,7 @@ class Runner:
 
     def _example(self, line: str) -> Any:
         """Run one line of a docstring's example."""
-        self._box.require_trust()
+        self._box.gate.require()
         text = line.removeprefix(">>>").strip()
         if text.startswith("%tool "):
             return self.tool(text.removeprefix("%tool "), None, {})

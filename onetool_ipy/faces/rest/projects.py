@@ -105,7 +105,7 @@ class _OpenProject:
         elif seen != self._seen:
             with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
                 self.box.reload()
-        self.box.heed_trust()
+        self.box.gate.refresh()
         self._seen = seen
         self._reap(self.box)
         return self.box

@@ -16,7 +16,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidRequest, OneToolError, RequestRefused
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.bundles.problems import whole
-from onetool_ipy.core.tool import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [

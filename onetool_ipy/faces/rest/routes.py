@@ -14,7 +14,7 @@ from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotF
 from onetool_ipy.bundles.importing.openapi import import_openapi as read_openapi
 from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody, read
 from onetool_ipy.bundles.problems import beneath, fault
-from onetool_ipy.core.tool import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.bodies import (
     BundlePage,
@@ -261,7 +261,7 @@ def search_tools(request: RestRequest) -> RestResponse:
 async def test_tool(request: RestRequest) -> RestResponse:
     """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
     body = read(TestBody, request.body)
-    request.box.require_trust()
+    request.box.gate.require()
     if body.tool.http is None:
         why = "Only a tool of type 'http' can be tested here."
         raise InvalidRequest(f"tool: {why}", hint=_IN_KERNEL, details=[fault("/tool/type", why, _IN_KERNEL)])
@@ -290,7 +290,7 @@ async def import_openapi(request: RestRequest) -> RestResponse:
     source: bytes | str | dict[str, Any] = body.openapi
     base_url = None
     if isinstance(source, str) and creation.is_url(source):
-        request.box.require_trust()
+        request.box.gate.require()
         source, base_url = await creation.afetch(request.box, source)
 
     def store() -> RestResponse:

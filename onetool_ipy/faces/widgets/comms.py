@@ -19,7 +19,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.faces.trust_text import trust_of
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.tool import Json
+    from onetool_ipy.core.result import Json
     from onetool_ipy.faces.widgets.requests import Desk
     from onetool_ipy.toolbox import Toolbox
 
@@ -111,7 +111,7 @@ class _Line:
     def _about(self, _payload: Json) -> Json:
         """How the project is, as far as it is known: no server is started for it."""
         box = self._box()
-        box.heed_trust()
+        box.gate.refresh()
         box.registry.refresh()
         specs = box.registry.known()
         listed = repr([(spec.name, bool(spec.disabled)) for spec in specs])

@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from onetool_ipy.core.tool import Json, ToolResult
+from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.widgets.widget import Picture, Screens
+from onetool_ipy.host import Host
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MarimoScreens", "is_running"]
+__all__ = ["MarimoHost", "is_running"]
 
 
 def is_running() -> bool:
     """Whether this code runs in a cell of marimo."""
     marimo = sys.modules.get("marimo")
     return marimo is not None and bool(marimo.running_in_notebook())
+
+
+class MarimoHost(Host):
+    """The host of a toolbox in a marimo notebook."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._screens = MarimoScreens(box)
+
+    def screens(self) -> Screens:
+        return self._screens
 
 
 class MarimoScreens(Screens):

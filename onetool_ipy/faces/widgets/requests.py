@@ -38,7 +38,8 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
-from onetool_ipy.core.tool import Json, ToolResult, ToolSpec
+from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import format_call
 from onetool_ipy.faces.trust_text import trust_of
 from onetool_ipy.faces.widgets.viewer import Viewing
@@ -373,7 +374,7 @@ class Desk:
         }
         self._first: ToolResult | None = None
         self._shown: Inventory | None = None
-        box.watchers.append(self._changed)
+        self._unsubscribe = box.subscribe(changed=self._changed)
 
     def show_first(self, result: ToolResult) -> None:
         """What a viewer that names no handle is to show."""
@@ -392,8 +393,7 @@ class Desk:
 
     def close(self) -> None:
         """Let go; jobs under way are given up. May be called twice."""
-        if self._changed in self._box.watchers:
-            self._box.watchers.remove(self._changed)
+        self._unsubscribe()
         for job in self._jobs.values():
             job.cancel()
         self._jobs.clear()
@@ -420,7 +420,7 @@ class Desk:
         return sorted(self._box.registry.known(), key=lambda spec: spec.name)
 
     def _overview(self, _payload: Json) -> Json:
-        self._box.heed_trust()
+        self._box.gate.refresh()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
         packs = self._box.registry.known_packs()

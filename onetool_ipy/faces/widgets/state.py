@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import make_folder, write_whole
-from onetool_ipy.core.tool import Json
+from onetool_ipy.core.result import Json
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["keep_tool"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.core.tool import Json, ToolResult
+from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.stores.results.tables import pieces
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ import anywidget
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.tool import Json, ToolResult
+from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.notebook.display import keep
 from onetool_ipy.faces.widgets.requests import Desk, usage_shown
 from onetool_ipy.render import html

@@ -18,7 +18,7 @@ from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import markdown
 from onetool_ipy.render.result import Called, to_text

@@ -27,7 +27,8 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, NotApproved, OneToolError, UsageProblem
 from onetool_ipy.core import names
-from onetool_ipy.core.tool import CallSource, Failure, ToolCall, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import CallSource, ToolCall
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, needs_yes

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallCancelled, CallFailure, Disabled, InvalidArgs, NotApproved, OneToolError
 from onetool_ipy.core import names
-from onetool_ipy.core.tool import Failure, ToolCall, ToolResult, ToolSpec
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import ToolCall, ToolSpec
 from onetool_ipy.llm.ask import approval
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, Pending

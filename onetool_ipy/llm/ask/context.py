@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from onetool_ipy.config.load import Config
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.snippets.definition import Shortcuts
-from onetool_ipy.stores.cassettes import Replays
+from onetool_ipy.stores.replays import Replays
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall

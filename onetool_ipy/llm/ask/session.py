@@ -22,7 +22,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import names
-from onetool_ipy.core.tool import ToolResult, ToolSpec
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.formats import OfferedTool
 from onetool_ipy.llm.messages import Message, Outcomes, System, TokenUsage, Turn, User
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.search import contains
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.packs.ot.context import Desk, choice, worded
+from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render.views import Listing, Record, Text
 from onetool_ipy.render.yaml_flow import flow, inline
 from onetool_ipy.schema.read import signature_text
 from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, example_of
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "page", "tool_row"]
 
@@ -60,10 +63,10 @@ INFO: tuple[Info, ...] = get_args(Info)
 
 
 class Catalog:
-    """The listing functions, over one desk."""
+    """The listing functions, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
 
     @mark(read_only=True)
     @worded
@@ -81,7 +84,7 @@ class Catalog:
             ot.tools(pattern="search")
         """
         choice("info", info, INFO, "ot.tools(info='min')")
-        found = sorted((s for s in self._desk.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
+        found = sorted((s for s in self._box.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
         if info == "list":
             return Listing(spec.name for spec in found)
         if info == "min":
@@ -104,12 +107,12 @@ class Catalog:
             ot.packs(pattern="brave", info="full")
         """
         choice("info", info, INFO, "ot.packs(info='min')")
-        found = {n: s for n, s in sorted(self._desk.registry.packs().items()) if contains(pattern, n)}
+        found = {n: s for n, s in sorted(self._box.registry.packs().items()) if contains(pattern, n)}
         if info == "list":
             return Listing(found)
         if info == "min":
             return Listing({"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in found.items())
-        return Text("\n\n".join(pack_text(self._desk, name, specs) for name, specs in found.items()))
+        return Text("\n\n".join(pack_text(self._box, name, specs) for name, specs in found.items()))
 
     @mark(read_only=True)
     @worded
@@ -127,7 +130,7 @@ class Catalog:
             ot.aliases()
         """
         choice("info", info, INFO, "ot.aliases(info='min')")
-        known = sorted(self._desk.shortcuts.aliases.items())
+        known = sorted(self._box.shortcuts.aliases.items())
         found = [(name, target) for name, target in known if contains(pattern, name) or contains(pattern, target)]
         if info == "list":
             return Listing(name for name, _ in found)
@@ -153,7 +156,7 @@ class Catalog:
         choice("info", info, INFO, "ot.snippets(info='min')")
         found = [
             snippet
-            for _, snippet in sorted(self._desk.shortcuts.snippets.items())
+            for _, snippet in sorted(self._box.shortcuts.snippets.items())
             if contains(pattern, snippet.name) or contains(pattern, snippet.description)
         ]
         if info == "list":
@@ -173,9 +176,9 @@ class Catalog:
         Example:
             ot.config()
         """
-        known = self._desk.shortcuts
+        known = self._box.shortcuts
         described = {name: {"description": snippet.description} for name, snippet in known.snippets.items()}
-        return Record(aliases=dict(known.aliases), snippets=described, servers=list(self._desk.config.settings.servers))
+        return Record(aliases=dict(known.aliases), snippets=described, servers=list(self._box.config.settings.servers))
 
     @mark(read_only=True)
     def version(self) -> Any:
@@ -215,13 +218,13 @@ def _signature(spec: ToolSpec) -> str:
     return signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
 
 
-def pack_text(desk: Desk, name: str, specs: list[ToolSpec]) -> str:
+def pack_text(box: Toolbox, name: str, specs: list[ToolSpec]) -> str:
     """A pack's page: its name, source, instructions and tools."""
-    said = desk.config.prompts.get(name, "").strip()
+    said = box.config.prompts.get(name, "").strip()
     lines = [f"## {name}", "", f"source: {_kind(specs)}"]
     if said:
         lines += ["", said]
-    if any(spec.server == name for spec in specs) and (own := desk.servers.instructions(name).strip()):
+    if any(spec.server == name for spec in specs) and (own := box.servers.instructions(name).strip()):
         lines += ["", own]
     return "\n".join([*lines, "", *(f"- {spec.name}: {spec.summary}" for spec in specs)])
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.packs.ot.context import Desk, worded
+from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render.views import Record, Text
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["State"]
 
 
 class State:
-    """The functions about the toolbox's state, over one desk."""
+    """The functions about the toolbox's state, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
 
     @mark(read_only=True)
     @worded
@@ -32,8 +35,8 @@ class State:
         Example:
             ot.health()
         """
-        self._desk.heed_trust()
-        states = dict(self._desk.servers.check())
+        self._box.gate.refresh()
+        states = dict(self._box.servers.check())
         proxy = {
             "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
             "server_count": len(states),
@@ -43,14 +46,14 @@ class State:
             version=__version__,
             python=platform.python_version(),
             cwd=_cwd(),
-            registry={"status": "ok", "tool_count": len(self._desk.registry.list())},
+            registry={"status": "ok", "tool_count": len(self._box.registry.list())},
             proxy=proxy,
             problems=[
-                *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._desk.problems()),
+                *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._box.problems()),
                 *self._missing(),
             ],
         )
-        if left := self._desk.abandoned():
+        if left := self._box.abandoned():
             record["abandoned_calls"] = left
         return record
 
@@ -84,7 +87,7 @@ class State:
             ot.reload()
         """
         try:
-            self._desk.reload()
+            self._box.reload()
         except InvalidConfig as exc:  # what became of the old one is part of the text
             raise InvalidConfig(f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems) from exc
         return Text("OK: Configuration reloaded")
@@ -104,13 +107,13 @@ class State:
         Example:
             ot.notify(topic="notes", message="Remember to review PR #123")
         """
-        return Text(self._desk.topics.notify(topic, message))
+        return Text(self._box.topics.notify(topic, message))
 
     def _missing(self) -> list[dict[str, str]]:
         """What tools need and is not there. Nothing is run for it."""
         from onetool_ipy.sdk.deps import is_there
 
-        needs = [(spec.name, dep) for spec in self._desk.registry.known() for dep in spec.deps]
+        needs = [(spec.name, dep) for spec in self._box.registry.known() for dep in spec.deps]
         missing = {dep for dep in {dep for _, dep in needs} if not is_there(dep)}
         return [
             {"where": name, "message": f"needs the {dep.kind} '{dep.name}'.", "hint": dep.install or "Install it."}

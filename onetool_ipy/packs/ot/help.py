@@ -7,7 +7,7 @@ the hits are grouped by what they are, best first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.search import Entry, Hit, Index
 from onetool_ipy.core.decorate import mark
@@ -15,8 +15,11 @@ from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_text
 from onetool_ipy.packs.ot.catalog import page as snippets_text_page
-from onetool_ipy.packs.ot.context import Desk, choice, worded
+from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render.views import Text, counted
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Guide", "documentation_url"]
 
@@ -57,10 +60,10 @@ _OVERVIEW = """# onetool_ipy
 
 
 class Guide:
-    """The help function, over one desk."""
+    """The help function, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
         self._made: tuple[Any, Mapping[str, Index]] | None = None
 
     @mark(read_only=True)
@@ -86,7 +89,7 @@ class Guide:
         return Text(page if page is not None else self._search(asked, info))
 
     def _exact(self, query: str, info: str) -> str | None:
-        registry, shortcuts = self._desk.registry, self._desk.shortcuts
+        registry, shortcuts = self._box.registry, self._box.shortcuts
         spec = registry.find(query)
         if spec is not None:
             return spec.name if info == "list" else _tool_page(as_written(spec), info)
@@ -102,7 +105,7 @@ class Guide:
         return None
 
     def _pack_page(self, name: str, specs: list[ToolSpec]) -> str:
-        page = pack_text(self._desk, name, specs).replace("## ", "# ", 1)
+        page = pack_text(self._box, name, specs).replace("## ", "# ", 1)
         return f"{page}\n\nDocs: {documentation_url(name)}"
 
     def _search(self, query: str, info: str) -> str:
@@ -126,27 +129,27 @@ class Guide:
 
     def _indexes(self) -> Mapping[str, Index]:
         """An index for each group of what there is now; made again when anything of it changed."""
-        stamp = (self._desk.registry.list(), self._desk.shortcuts, self._desk.config.prompts)
+        stamp = (self._box.registry.list(), self._box.shortcuts, self._box.config.prompts)
         if self._made is None or self._made[0] != stamp:
             groups = {"Tools": self._tools, "Packs": self._packs, "Snippets": self._snippets, "Aliases": self._aliases}
             self._made = (stamp, {title: Index(entries()) for title, entries in groups.items()})
         return self._made[1]
 
     def _tools(self) -> Iterable[Entry]:
-        return map(entry_of, self._desk.registry.list())
+        return map(entry_of, self._box.registry.list())
 
     def _packs(self) -> Iterable[Entry]:
-        prompts = self._desk.config.prompts
-        for name, specs in self._desk.registry.packs().items():
+        prompts = self._box.config.prompts
+        for name, specs in self._box.registry.packs().items():
             said = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
             yield Entry(name, said)
 
     def _snippets(self) -> Iterable[Entry]:
-        for name, snippet in self._desk.shortcuts.snippets.items():
+        for name, snippet in self._box.shortcuts.snippets.items():
             yield Entry(f"${name}", snippet.description, tuple(param.name for param in snippet.params))
 
     def _aliases(self) -> Iterable[Entry]:
-        for name, target in self._desk.shortcuts.aliases.items():
+        for name, target in self._box.shortcuts.aliases.items():
             yield Entry(name, f"alias of {target}")
 
 

@@ -20,13 +20,13 @@ from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.packs.ot.context import Desk
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
     from onetool_ipy.sdk.rows import Row, Rows, Task
     from onetool_ipy.stores.map_progress import DoneRows
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Mapping", "to_frame"]
 
@@ -97,10 +97,10 @@ _TELL_S = 0.1
 
 
 class Mapping:
-    """The function about many rows, over one desk."""
+    """The function about many rows, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
 
     @mark()
     def map(
@@ -148,14 +148,14 @@ class Mapping:
         from onetool_ipy.sdk.rows import Task, read_rows
 
         _require_person(tool)
-        spec = self._desk.registry.load(tool)
+        spec = self._box.registry.load(tool)
         try:
             if spec.name == "ot.map":
                 raise UsageProblem("'ot.map' cannot be mapped.")
             _require_numbers(workers, retries, per_minute)
             _require_engine(engine)
             rows = read_rows(spec, data, arguments, columns=columns, const=const)
-            run = _Run(self._desk, spec, rows, Task(spec.name, retries, timeout), workers, engine, per_minute, fresh)
+            run = _Run(self._box, spec, rows, Task(spec.name, retries, timeout), workers, engine, per_minute, fresh)
             found = run.run()
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
@@ -167,7 +167,7 @@ class _Run:
 
     def __init__(
         self,
-        desk: Desk,
+        box: Toolbox,
         spec: ToolSpec,
         rows: Rows,
         task: Task,
@@ -176,11 +176,11 @@ class _Run:
         per_minute: float | None,
         fresh: bool,
     ) -> None:
-        from onetool_ipy.core.tool import of_code
+        from onetool_ipy.core.fingerprint import code_hash
         from onetool_ipy.sdk.rows import Pace
         from onetool_ipy.stores.map_progress import DoneRows, keys_of, place_of
 
-        self._desk = desk
+        self._box = box
         self._spec = spec
         self._rows = rows
         self._workers = workers
@@ -189,8 +189,8 @@ class _Run:
         self._task = task if per_minute is None or _is_here(engine) else task._replace(retries=0)
         self._keys = keys_of(rows)
         self._found: list[Row | None] = [None] * len(rows)
-        path = place_of(desk.config.paths.state / "maps", f"{_plain(spec.name)}-{of_code(spec)}")
-        self._done: DoneRows = DoneRows(path, mask=desk.mask, now=lambda: desk.now().timestamp())
+        path = place_of(box.config.paths.state / "maps", f"{_plain(spec.name)}-{code_hash(spec)}")
+        self._done: DoneRows = DoneRows(path, mask=box.mask, now=lambda: box.now().timestamp())
         self._fresh = fresh
         self._count = self._failed = self._unkept = self._resumed = 0
         self._told = 0.0
@@ -221,7 +221,7 @@ class _Run:
         said = {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
         said |= {"failed": self._failed, "not_kept": self._unkept}
         if self._done.fault is not None:
-            said["not_kept_because"] = self._desk.mask(self._done.fault.message)
+            said["not_kept_because"] = self._box.mask(self._done.fault.message)
         return said
 
     def _resume(self) -> list[int]:
@@ -246,9 +246,7 @@ class _Run:
                 return in_threads(items, here, width, grace_s=_GRACE_S)
             return in_executor(items, here, width, engine, grace_s=_GRACE_S)
         spec = packed_spec(self._spec) if self._spec.origin == "cell" else None
-        if self._desk.open_again is None:
-            raise UsageProblem("This toolbox cannot be opened in another process.", hint='Use engine="threads".')
-        away = Elsewhere(self._task, self._desk.open_again, self._done.path, stamp, spec)
+        away = Elsewhere(self._task, self._box.reopen, self._done.path, stamp, spec)
         if is_executor(engine):
             return in_executor(items, away, width, engine, grace_s=_GRACE_S)
         return in_dask(items, away, width, None if engine == "dask" else engine, grace_s=_GRACE_S)
@@ -257,7 +255,7 @@ class _Run:
         from onetool_ipy.sdk.rows import Row
 
         ok, found = outcome
-        row: Row = found if ok else Row(False, None, self._desk.mask(str(found)), 0.0, is_noted=False)
+        row: Row = found if ok else Row(False, None, self._box.mask(str(found)), 0.0, is_noted=False)
         if row.ok and not row.is_noted:
             key = self._keys[place]
             is_noted = bool(key) and not _is_here(self._engine) and self._done.add(key, row.value, row.ms)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.search import contains
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.catalog import INFO
-from onetool_ipy.packs.ot.context import Desk, choice, worded
+from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, Record, counted
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Lines", "Stored"]
 
@@ -36,10 +39,10 @@ class Lines(Record):
 
 
 class Stored:
-    """The functions about stored results, over one desk."""
+    """The functions about stored results, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
 
     @mark(read_only=True)
     @worded
@@ -59,7 +62,7 @@ class Stored:
         Example:
             ot.result(handle="k3f9a2", search="error")
         """
-        found = self._desk.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
+        found = self._box.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
         shown = Lines(found)
         shown.handle = handle
         return shown
@@ -80,7 +83,7 @@ class Stored:
             ot.results()
         """
         choice("info", info, INFO, "ot.results(info='min')")
-        rows = [r for r in self._desk.results.list() if contains(pattern, r["handle"]) or contains(pattern, r["tool"])]
+        rows = [r for r in self._box.results.list() if contains(pattern, r["handle"]) or contains(pattern, r["tool"])]
         if info == "list":
             return Listing(row["handle"] for row in rows)
         return Listing({**row, "created": _time(row["created"]), "expires": _time(row["expires"])} for row in rows)

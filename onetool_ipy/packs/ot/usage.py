@@ -8,14 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.packs.ot.context import Desk, Returned, worded
+from onetool_ipy.packs.ot.errors import Returned, worded
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, Record, counted
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Plot", "Stats", "UsageTools"]
 
@@ -74,10 +77,10 @@ class Stats(Record):
 
 
 class UsageTools:
-    """The functions about usage, over one desk."""
+    """The functions about usage, over one box."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
 
     @mark(read_only=True)
     @worded
@@ -97,7 +100,7 @@ class UsageTools:
         """
         from onetool_ipy.stores.calls.query import Period, savings
 
-        log, settings = self._desk.log, self._desk.config.settings
+        log, settings = self._box.log, self._box.config.settings
         chosen: Any = period
         used = log.usage(period=chosen, tool=tool or None)
         assert period in get_args(Period)
@@ -140,7 +143,7 @@ class UsageTools:
         """
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        found = self._desk.log.history(limit=limit, tool=tool or None, ok=False if failed else None)
+        found = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None)
         return Listing(
             {
                 "ts": row.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -161,9 +164,7 @@ class UsageTools:
         from onetool_ipy.base.files import write_whole
         from onetool_ipy.render import report
 
-        page = report.usage_page(
-            record, record["tools"], record.series, made=self._desk.now().isoformat(" ", "minutes")
-        )
+        page = report.usage_page(record, record["tools"], record.series, made=self._box.now().isoformat(" ", "minutes"))
         try:
             path = Path(output).expanduser().absolute()
             self._require_place(path)
@@ -186,7 +187,7 @@ class UsageTools:
             raise Returned(f"Error: Cannot write to '{path}': {said}")
 
     def _is_inside(self, path: Path) -> bool:
-        config = self._desk.config
+        config = self._box.config
         roots = [Path(config.paths.project, Path(root).expanduser()).resolve() for root in config.settings.fs.roots]
         return any(path.resolve().is_relative_to(root) for root in roots)
 

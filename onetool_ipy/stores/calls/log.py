@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.core.tool import Problem, Record, ToolResult, Trip
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import BoundCall, Problem, Record
 from onetool_ipy.stores.calls import query, snapshot
 from onetool_ipy.stores.calls.database import KEEP, Keep
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
@@ -234,10 +235,10 @@ def recorder(log: CallLog) -> Record | None:
     """Give the function that records every call: also those that were refused, not found, or stopped."""
     record, mask = log.record, log.mask
 
-    def note(trip: Trip, result: ToolResult) -> None:
-        call_id, _, args, source = trip.call
+    def note(bound: BoundCall, result: ToolResult) -> None:
+        call_id, _, args, source = bound.call
         error, meta = result.error, result.meta
-        tool = trip.tool if trip.spec is not None else short_text(trip.tool, mask, _MAX_NAME)
+        tool = bound.tool if bound.spec is not None else short_text(bound.tool, mask, _MAX_NAME)
         ms = meta["duration_ms"]
         if error is None:
             record(call_id, tool, source, args, True, ms, "", "", measure(result.data), meta.get("handle") or "")

@@ -48,7 +48,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import Draft, StoreError, sweep
 from onetool_ipy.base.records import Value
-from onetool_ipy.core.tool import Json
+from onetool_ipy.core.result import Json
 from onetool_ipy.stores.results.lines import DamagedResult, LineFile, LineWriter, NewerResult, Outline
 from onetool_ipy.stores.results.search import InvalidPattern, Pattern, search
 from onetool_ipy.stores.results.tables import lines_of, pieces

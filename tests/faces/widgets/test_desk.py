@@ -13,7 +13,7 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from onetool_ipy import open_toolbox, tool
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import keep
 from onetool_ipy.faces.widgets.requests import MOST_SENT, Desk
 from onetool_ipy.sdk import progress

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.tool import ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel, TokenUsage
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.toolbox import Toolbox

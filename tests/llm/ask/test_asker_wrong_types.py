@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.tool import ToolCall, ToolResult
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 

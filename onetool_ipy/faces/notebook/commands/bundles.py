@@ -48,7 +48,7 @@ class Consent:
         lines = []
         for host in creation.unreached(self._box, hosts):
             if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
-                with self._box.saving():
+                with self._box.gate.saving():
                     file = allow_host(self._box.config.paths, host)
                 lines += [f"Allowed: {host}, in {file}", *self._read_again()]
             else:
@@ -79,7 +79,7 @@ class Consent:
                 same = known.get(name) == value
                 lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
             elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
-                with self._box.saving():
+                with self._box.gate.saving():
                     file = save_secret(self._box.config.paths, name, value)
                 lines.append(f"Secret {name}: kept in {file}. Delete it from this cell before you share the notebook.")
                 lines += self._read_again()
@@ -101,8 +101,8 @@ class Consent:
     def offer_name(self, slug: str) -> None:
         """Give the cell the bundle as a name, as it gets that of a new tool."""
         specs = self._box.registry.pack(slug)
-        if specs and self._box.on_adopt is not None:
-            self._box.on_adopt(specs[0])
+        if specs:
+            self._box.host.adopted(specs[0])
 
 
 def answered(question: str) -> bool | None:

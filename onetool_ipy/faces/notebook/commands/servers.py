@@ -261,7 +261,7 @@ class ServerCommands:
         check_server(found.name, found.data, self._box.config.secrets.get)
         self._require_free(found.name)
         paths = self._box.config.paths
-        with self._box.saving():
+        with self._box.gate.saving():
             for name, value in secrets.items():
                 save_secret(paths, name, value)
             file = add_server(paths, found.name, data)
@@ -275,7 +275,7 @@ class ServerCommands:
     def _state(self, words: list[str], verb: str) -> Page:
         name = self._one(words, verb)
         if verb != "stop":
-            self._box.admit_server(name)
+            self._box.gate.require_server(name)
         state = getattr(self._box.servers, verb)(name)
         tools = sum(spec.server == name for spec in self._box.registry.known())
         said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
@@ -283,7 +283,7 @@ class ServerCommands:
 
     def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "test")
-        self._box.admit_server(name)
+        self._box.gate.require_server(name)
         found = self._box.servers.test(name)
         lines = [f"{name}: {'works' if found.get('ok') else 'does not work'}"]
         shown = [(key, value) for key, value in found.items() if key not in ("server", "ok", "stderr") and value]
@@ -362,7 +362,7 @@ class Serve:
             allow=None if allow is None else [name.strip() for name in allow.split(",") if name.strip()],
             is_open="--no-token" in given,
         )
-        self._box.at_close.append(serving.stop)
+        self._end_with_box = self._box.subscribe(closing=serving.stop)
         self._serving = serving
         port = serving.url.rpartition(":")[2].partition("/")[0]
         file = serving.file = self._box.config.paths.state / "serving" / f"{port}.json"
@@ -373,7 +373,7 @@ class Serve:
         if not self._is_up() or self._serving is None:
             raise UsageProblem("Nothing is being served.", hint="Begin with: %tool serve")
         serving, self._serving = self._serving, None
-        self._box.at_close.remove(serving.stop)
+        self._end_with_box()
         serving.stop()
         return page(self._box, [f"No longer serving on {serving.url}"])
 

@@ -1,0 +1,326 @@
+"""ToolResult and Failure: what a call gave. Both are frozen. `to_frame` makes a pandas DataFrame of any result.
+
+A tool's failure is data in `ToolResult.error`; no exception crosses the executor. `to_frame` finds the list of records,
+flattens it and parses dates; `frame.attrs["onetool"]` says what it chose. pandas is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
+from onetool_ipy.base.printable import printable
+from onetool_ipy.core import current
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+
+__all__ = ["CallSite", "Failure", "Frozen", "Json", "ToolResult", "to_frame"]
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+_MAX_LOOKED = 10_000
+
+Json = dict[str, Any]
+
+
+class Frozen:
+    """A value: made once, then read. `__init__` fills `__dict__`, where copy and pickle find it."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A {type(self).__name__} cannot be changed (setting '{name}').")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"A {type(self).__name__} cannot be changed (deleting '{name}').")
+
+
+class Failure(Frozen):
+    """Why a call failed. Its fields are reached as attributes and by key; `exception` is the tool's own."""
+
+    code: Code
+    message: str
+    tool: str
+    reason: str | None
+    details: Any
+    hint: str
+    status: int
+    exception: BaseException | None
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        tool: str,
+        reason: str | None = None,
+        details: Any = None,
+        hint: str = "",
+        status: int = 502,
+        exception: BaseException | None = None,
+    ) -> None:
+        self.__dict__.update(
+            code=code,
+            message=message,
+            tool=tool,
+            reason=reason,
+            details=details,
+            hint=hint,
+            status=status,
+            exception=exception,
+        )
+
+    @classmethod
+    def of(cls, exc: CallFailure, tool: str) -> Failure:
+        return cls(exc.code, exc.message, tool, exc.reason, exc.details, exc.hint, exc.status, exc)
+
+    def to_dict(self) -> Json:
+        """`code`, `message`, `tool`, and `reason` and `details` where there are some; fit for JSON."""
+        out: Json = {"code": self.code, "message": self.message, "tool": self.tool}
+        if self.reason is not None:
+            out["reason"] = self.reason
+        if self.details is not None:
+            out["details"] = self.details
+        written: Json = values.to_json(out)
+        return written
+
+    def keys(self) -> list[str]:
+        return list(self.to_dict())
+
+    def __getitem__(self, key: str) -> Any:
+        if key in ("reason", "details"):
+            return self.to_dict().get(key)
+        return self.to_dict()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.to_dict()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.to_dict().get(key, default)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def __repr__(self) -> str:
+        return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
+
+
+class CallSite:
+    """Where a call was made: `box` gives the toolbox while it is there, `mask` hides the secrets that it knows."""
+
+    __slots__ = ("box", "mask")
+
+    def __init__(self, box: Callable[[], Any], mask: Callable[[str], str]) -> None:
+        self.box = box
+        self.mask = mask
+
+
+class ToolResult(Frozen):
+    """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.
+
+    Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`. Its `repr` and `str` show no
+    secret; `data` is as the tool gave it.
+    """
+
+    ok: bool
+    data: Any
+    error: Failure | None
+    meta: Json
+    _site: CallSite | None = None
+    """Where the call was made; a copy sent elsewhere has none."""
+
+    def __init__(self, ok: bool, data: Any = None, error: Failure | None = None, meta: Json | None = None) -> None:
+        mine = self.__dict__
+        mine["ok"] = ok
+        mine["data"] = data
+        mine["error"] = error
+        mine["meta"] = {} if meta is None else meta
+
+    def unwrap(self) -> Any:
+        """Return the data, or raise ToolCallError."""
+        if self.error is None:
+            return self.data
+        raise ToolCallError(self)
+
+    @property
+    def text(self) -> str:
+        """The data as text: text as it is, anything else as JSON."""
+        return values.to_text(self.data)
+
+    @property
+    def handle(self) -> str | None:
+        """The handle under which the result is stored, where it is."""
+        found = self.meta.get("handle")
+        return found if isinstance(found, str) else None
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows of the result as a pandas DataFrame; see `to_df`."""
+        return self.to_df()
+
+    def to_df(self, path: str | None = None) -> pd.DataFrame:
+        """The list of records in the result, found or at `path`, flattened, with dates parsed.
+
+        What was chosen is in `frame.attrs["onetool"]`.
+        """
+        return to_frame(self.unwrap(), path)
+
+    def store(self) -> str:
+        """Write the result now, so that every process of the project finds it by its handle."""
+        stores = self._stores()
+        if self.handle is None:
+            tool, call_id = str(self.meta.get("tool", "")), str(self.meta.get("call_id", ""))
+            self.meta["handle"] = stores.put(self.unwrap(), tool=tool, call_id=call_id)
+            return str(self.meta["handle"])
+        return str(stores.store(self.handle))
+
+    def lines(self, offset: int = 1, limit: int = 100) -> Json:
+        """Lines of the stored result; stores it first where that is needed. The keys are those of `ot.result`."""
+        found: Json = self._stores().query(self.store(), offset=offset, limit=limit)
+        return found
+
+    def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> Json:
+        """Lines of the stored result that match a regular expression (RE2), or are like it."""
+        found: Json = self._stores().query(self.store(), offset=offset, limit=limit, search=pattern, fuzzy=fuzzy)
+        return found
+
+    def view(self) -> Any:
+        """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of it."""
+        return current.require().ot.view(self)
+
+    def to_dict(self) -> Json:
+        """The four keys, always, and always fit for JSON."""
+        return {
+            "ok": self.ok,
+            "data": values.to_json(self.data),
+            "error": None if self.error is None else self.error.to_dict(),
+            "meta": values.to_json(self.meta),
+        }
+
+    def as_invoke(self) -> Json:
+        """The shape of spec 002: exactly `{ok: true, value}` or `{ok: false, error}`."""
+        if self.error is None:
+            return {"ok": True, "value": values.to_json(self.data)}
+        return {"ok": False, "error": self.error.to_dict()}
+
+    def _stores(self) -> Any:
+        """The stored results of the toolbox that made the call, else of the current one."""
+        box = None if self._site is None else self._site.box()
+        return (current.require() if box is None else box).results
+
+    def __getstate__(self) -> Json:
+        return {name: value for name, value in self.__dict__.items() if name != "_site"}
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.unwrap()[key]
+
+    def __len__(self) -> int:
+        return len(self.unwrap())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unwrap())
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.unwrap()
+
+    def __repr__(self) -> str:
+        shown = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
+        return printable(self._mask()(f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})"))
+
+    def _mask(self) -> Callable[[str], str]:
+        """Hide the secrets of the toolbox that made the call, else of the current one."""
+        if self._site is not None:
+            return self._site.mask
+        box = current.toolbox()
+        return str if box is None else cast("Callable[[str], str]", box.mask)
+
+
+def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
+    """The rows of a result; `path` (such as `data.items` or `pages[0].rows`) says where they are."""
+    import pandas as pd
+
+    if path is None and isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame()
+    plain = _parsed(data)
+    chosen, records = ("", plain) if path is None else (path, _follow(plain, path))
+    if path is None:
+        chosen, records = _find(plain)
+    frame = pd.json_normalize(_rows(records), sep=".")
+    dates = [column for column in frame.columns if _is_dates(frame[column])]
+    for column in dates:
+        frame[column] = pd.to_datetime(frame[column], format="ISO8601", utc=_has_zone(frame[column]), errors="coerce")
+    frame.attrs["onetool"] = {"path": chosen or "(the result itself)", "rows": len(frame), "dates": dates}
+    return frame
+
+
+def _parsed(data: Any) -> Any:
+    """Plain data; text that is JSON is what it says."""
+    if isinstance(data, str):
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            return str(data)
+    return values.to_json(data)
+
+
+def _find(data: Any) -> tuple[str, Any]:
+    """The largest list of records, the shallowest first; without one, the data itself."""
+    best: tuple[str, Any] | None = None
+    waiting: deque[tuple[str, Any]] = deque([("", data)])
+    looked = 0
+    while waiting and looked < _MAX_LOOKED:
+        looked += 1
+        path, node = waiting.popleft()
+        if isinstance(node, list) and node and all(isinstance(row, dict) for row in node[:20]):
+            if best is None or len(node) > len(best[1]):
+                best = (path, node)
+        elif isinstance(node, dict):
+            waiting.extend((f"{path}.{key}".lstrip("."), value) for key, value in node.items())
+    return best if best is not None else ("", data)
+
+
+def _follow(data: Any, path: str) -> Any:
+    node, done = data, ""
+    for match in _STEP.finditer(path.removeprefix("$").lstrip(".")):
+        key: Any = match[1] if match[1] is not None else int(match[2])
+        if match[1] == "data" and not done and not (isinstance(node, Mapping) and "data" in node):
+            continue  # `data.items` names the result's data itself
+        try:
+            node = node[key]
+        except (KeyError, IndexError, TypeError):
+            known = ", ".join(map(str, node)) if isinstance(node, Mapping) else f"a {type(node).__name__}"
+            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There is: {known[:200]}") from None
+        done = f"{done}.{key}".lstrip(".")
+    return node
+
+
+def _rows(records: Any) -> list[Any]:
+    if isinstance(records, str):
+        return [{"line": line} for line in records.split("\n")]
+    if isinstance(records, dict):
+        return [records]
+    if isinstance(records, list):
+        return [row if isinstance(row, dict) else {"value": row} for row in records]
+    return [{"value": records}]
+
+
+def _is_dates(column: Any) -> bool:
+    found = [value for value in column if value is not None and value == value]
+    return bool(found) and all(isinstance(v, str) and _DATE.fullmatch(v) is not None for v in found)
+
+
+def _has_zone(column: Any) -> bool:
+    return any(isinstance(v, str) and re.search(r"(Z|[+-]\d\d:?\d\d)$", v[10:]) for v in column)

@@ -1,0 +1,81 @@
+"""Host: the program that a toolbox runs in, as the toolbox sees it. A notebook has a host of its own.
+
+A toolbox has one host at a time. `Host` itself is the null host: nobody watches a call, nobody can be asked, there
+is no screen, and a snippet runs in the namespace of its caller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from onetool_ipy.base.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from onetool_ipy.base.errors import Untrusted
+    from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.tool import ToolCall, ToolSpec
+
+__all__ = ["Host", "Screens", "run_source", "snippet_file"]
+
+
+class Screens(Protocol):
+    """What a host with a screen adds to `ot`."""
+
+    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any: ...
+
+    def result(self, shown: Any) -> Any: ...
+
+    def usage(self, period: str = "week", tool: str = "") -> Any: ...
+
+
+class Host:
+    """What a toolbox asks of the program it runs in; each method here is the answer of a program without a face."""
+
+    def listen(self, call: ToolCall) -> CallListener | None:  # noqa: ARG002 - the signature is the host's
+        """Return the listener of a call that a person makes, if anybody watches it."""
+        return None
+
+    def adopted(self, spec: ToolSpec) -> None:
+        """Hear of a tool that a cell defined."""
+
+    def reloaded(self) -> None:
+        """Hear that the toolbox has new parts."""
+
+    def ask_for_trust(self, needed: Untrusted) -> None:
+        """Let the person trust the project, before the call that needs it is refused."""
+
+    def style_error(self, exc: BaseException) -> None:
+        """Make a tool's own exception look well where it is shown."""
+
+    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:
+        """Run the Python code of a snippet; `namespace` is that of the caller."""
+        return run_source(code, name, namespace)
+
+    def screens(self) -> Screens | None:
+        """Return the screens of this host, if it has any."""
+        return None
+
+
+def snippet_file(snippet: str) -> str:
+    """Return the file name that a snippet's lines have in a traceback."""
+    return f"<snippet {snippet}>"
+
+
+def run_source(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """Run a snippet's Python code and return the value of its last expression. Raises UsageProblem for bad syntax."""
+    import ast
+    import linecache
+
+    filename = snippet_file(name)
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    try:
+        tree = ast.parse(source, filename)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        steps = compile(tree, filename, "exec")
+        value = compile(ast.Expression(last.value), filename, "eval") if isinstance(last, ast.Expr) else None
+    except (SyntaxError, ValueError) as exc:
+        raise UsageProblem(
+            f"The snippet '{name}' does not expand to Python: {exc}", hint=f"See it with: %snippet {name} --show"
+        ) from exc
+    exec(steps, namespace)
+    return eval(value, namespace) if value is not None else None  # noqa: S307 - the same

@@ -1,0 +1,62 @@
+"""Which cassette is on in a toolbox, and in which mode one is opened. Light: every toolbox has one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
+
+from onetool_ipy.base.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from onetool_ipy.stores.cassettes import Cassette
+
+__all__ = ["Mode", "Replays"]
+
+Mode = Literal["auto", "replay", "refresh"]
+
+"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
+
+_MODE_ENV = "ONETOOL_REPLAY"
+
+_CI_ENV = "CI"
+
+
+class Replays:
+    """The cassettes that are on; the one begun last is `active` and answers. It outlives a reload."""
+
+    def __init__(self) -> None:
+        self.env: Mapping[str, str] = {}
+        self.active: Cassette | None = None  # every call looks here
+        self._on: list[Cassette] = []
+
+    def mode(self, asked: str | None) -> Mode:
+        """The mode that holds: the one asked for, $ONETOOL_REPLAY, `replay` in CI, else auto."""
+        named = asked or self.env.get(_MODE_ENV)
+        if not named:
+            return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
+        if named not in get_args(Mode):
+            raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
+        return named  # type: ignore[return-value]  # it is one of them
+
+    def begin(self, cassette: Cassette) -> None:
+        """Let a cassette answer, until it ends or another begins."""
+        self._on.append(cassette)
+        self.active = cassette
+
+    def end(self, cassette: Cassette) -> None:
+        """Switch a cassette off; one that is off already stays so."""
+        if cassette in self._on:
+            self._on.remove(cassette)
+            self.active = self._on[-1] if self._on else None
+            cassette.close()
+
+    def end_others(self, cassette: Cassette) -> None:
+        """Switch all off but this one."""
+        for other in tuple(self._on):
+            if other is not cassette:
+                self.end(other)
+
+    def close(self) -> None:
+        """Switch all off."""
+        for cassette in tuple(self._on):
+            self.end(cassette)

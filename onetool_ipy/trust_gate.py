@@ -1,0 +1,148 @@
+"""TrustGate: what of a project may run, by what the user trusts. A toolbox asks it before anything of a project starts.
+
+`config.trust` knows the user's list; `sources.inventory` says what a yes would let run. The gate decides about one
+tool, server or snippet, lets the host ask the person where one is at the keyboard, and follows what the user said
+meanwhile in another process. What may not run is refused with Untrusted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
+
+if TYPE_CHECKING:
+    from onetool_ipy.sources.inventory import Inventory
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["TrustGate"]
+
+_BY_A_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
+
+
+class TrustGate:
+    """Decides what of a toolbox's project may run."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+
+    def prepare(self, tool: str, source: CallSource) -> None:
+        """Before a call: let the person say yes where the tool needs one. The call itself is refused, not this."""
+        if self._box.parts.config.trust.record is None:
+            return
+        spec = self._box.parts.registry.get(tool)
+        if spec is None or spec.origin in PROJECT_ORIGINS:
+            self._ask_for(partial(self.admit, tool), source)
+
+    def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
+        """Raise Untrusted for a tool of a project, or of a server in it, that the user does not trust."""
+        parts, servers = self._box.parts, self._box.servers
+        if parts.config.trust.record is None:
+            return
+        spec = spec or parts.registry.get(tool)
+        server = tool.partition(".")[0] if spec is None else spec.server
+        if spec is not None and (spec.origin not in PROJECT_ORIGINS or self._box.session.specs.get(spec.name) is spec):
+            return
+        if server and (server in servers or spec is not None):
+            if not servers.is_allowed(server):
+                raise self._untrusted(f"The tool '{spec.name if spec else tool}' was not run", server)
+        elif spec is not None and not parts.config.trust.is_given:
+            raise self._untrusted(f"The tool '{spec.name}' was not run")
+
+    def is_admitted(self, tool: str) -> bool:
+        """Whether `admit` lets a tool run."""
+        try:
+            self.admit(tool)
+        except Untrusted:
+            return False
+        return True
+
+    def require(self) -> None:
+        """Raise Untrusted where the project is not trusted, and the person does not say yes."""
+        self._ask_for(self._admit_project, "magic")
+        self._admit_project()
+
+    def require_snippet(self, name: str) -> None:
+        """Raise Untrusted for a snippet of a project that the user does not trust, and does not say yes to."""
+        if not self._box.is_session_snippet(name):
+            self.require()
+
+    def may_expand(self, snippet: str) -> bool:
+        """Whether the template of a snippet may be filled without asking."""
+        self.refresh()
+        return self._box.is_session_snippet(snippet) or self._is_free()
+
+    def require_server(self, name: str) -> None:
+        """Raise Untrusted for a server that a person wants to start, and does not say yes to."""
+        self._ask_for(partial(self._admit_server, name), "magic")
+        self._admit_server(name)
+
+    def grant(self, server: str = "", *, shown: Inventory | None = None) -> None:
+        """Trust the project from now on, with its servers as they are defined now; or one server alone."""
+        self._box.follow_trust()
+        parts = self._box.parts
+        if shown is not None and parts.inventory() != shown:
+            raise UsageProblem(
+                "The project has changed since you were shown what it holds; nothing was trusted.",
+                hint="Run it again to see what it holds now.",
+            )
+        config = parts.config
+        if config.trust.how == "no project":
+            raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
+        if config.trust.record is None:
+            return
+        parts.record_trust(server)
+        self._box.follow_trust()
+
+    def revoke(self) -> bool:
+        """Trust the project no longer; False where it was not on the user's list."""
+        was_listed = self._box.parts.forget_trust()
+        self._box.follow_trust()
+        return was_listed
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Around what a person saves into the project: a `.onetool` folder that this creates is trusted."""
+        parts = self._box.parts
+        is_new = not os.path.lexists(parts.config.paths.project / FOLDER)
+        yield
+        if is_new and self._box.parts.config.trust.how == "no project":
+            self._box.parts.record_trust("")
+
+    def refresh(self) -> None:
+        """Before something of the project may start: follow what the user said since, in whatever process."""
+        if self._box.parts.config.trust.has_changed() and not self._box.is_closed:
+            self._box.follow_trust()
+
+    def _is_free(self) -> bool:
+        trust = self._box.parts.config.trust
+        return trust.is_given or trust.how == "no project"
+
+    def _admit_project(self) -> None:
+        if not self._is_free():
+            raise self._untrusted("It was not run")
+
+    def _admit_server(self, name: str) -> None:
+        if not self._box.servers.is_allowed(name):
+            raise self._untrusted(f"The server '{name}' was not started", name)
+
+    def _untrusted(self, what: str, server: str = "") -> Untrusted:
+        if server and self._box.parts.config.trust.is_given:
+            return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
+        return Untrusted(f"{what}: this project is not trusted.", hint=TRUST_IT)
+
+    def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
+        """Let the host ask for the trust that is missing, where a person made the call."""
+        self.refresh()
+        if source not in _BY_A_PERSON:
+            return
+        try:
+            admit()
+        except Untrusted as exc:
+            self._box.host.ask_for_trust(exc)
