@@ -159,6 +159,7 @@ def test_threads_share_one_log(tmp_path: Path, clock: Clock) -> None:
 
     assert {row.tool: row.calls for row in log.usage().tools} == {f"t.{thread}": 500 for thread in range(8)}
     assert len({row.call_id for row in log.history(limit=None)}) == 4000
+    log.fold()  # a busy machine may have put off those in between
     assert len(list(log.folder.glob("*.jsonl"))) <= 2
 
 
