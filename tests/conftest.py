@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from onetool_ipy.config.trust import TRUST_ENV
 from tests.harness import specs, surroundings
 from tests.harness import wheel as wheels
 from tests.harness.kernel import Kernel, private_kernel
@@ -196,17 +195,6 @@ def lab(shared_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     if request.node.stash.get(FAILED, False):
         shared_lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
     shared_lab.close_notebooks()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Notebooks run as a newcomer runs them: no folder is trusted beforehand, and nobody can be asked."""
-    trusted = os.environ.pop(TRUST_ENV, None) if item.path.suffix == ".ipynb" else None
-    try:
-        return (yield)
-    finally:
-        if trusted is not None:
-            os.environ[TRUST_ENV] = trusted
 
 
 @pytest.hookimpl(wrapper=True)
