@@ -27,7 +27,7 @@ from urllib.parse import quote
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.journal import FIELDS, JournalEnd, JournalLines, JournalReader, open_journals, parse
-from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, merged
+from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, grouped, merged
 
 if TYPE_CHECKING:
     import sqlite3
@@ -353,14 +353,13 @@ class CallWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self._hours: dict[tuple[int, str], Rollup] = {}
+        self._hours: list[tuple[tuple[int, str], Rollup]] = []
         self._names = {name for (name,) in rows(connection, (str,), _NAMES)}
 
     def add(self, lines: JournalLines) -> None:
         """Keep calls and handles as rows, and count the calls."""
         calls = self.add_rows(lines.calls)
-        for key, cell in by_hour_and_tool(map(_COUNTED, calls)).items():
-            self._hours.setdefault(key, Rollup()).add(cell)
+        self._hours += by_hour_and_tool(map(_COUNTED, calls)).items()
         if lines.handles:
             last = self.connection.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
             later = [(call_id, handle, last) for call_id, handle in lines.handles.items()]
@@ -377,14 +376,14 @@ class CallWriter:
 
     def finish(self) -> None:
         """Add what was counted to the rollups."""
-        cells = by_span(self._hours.items())
+        cells = by_span(grouped(self._hours))
+        known: list[tuple[tuple[str, int, str], Rollup]] = []
         for span, start in {key[:2] for key in cells}:
             stored = "SELECT * FROM rollups WHERE span = ? AND start = ?"
-            for row in rows(self.connection, COLUMNS["rollups"], stored, (span, start)):
-                if row[:3] in cells:
-                    cells[row[:3]].add(to_rollup(row[3:]))
-        self.write_rollups(cells)
-        self._hours = {}
+            found = rows(self.connection, COLUMNS["rollups"], stored, (span, start))
+            known += [(row[:3], to_rollup(row[3:])) for row in found if row[:3] in cells]
+        self.write_rollups(grouped(chain(known, cells.items())))
+        self._hours = []
 
     def unseen(self, lines: JournalLines) -> JournalLines:
         """Leave out the calls that the database has, by their time and id."""

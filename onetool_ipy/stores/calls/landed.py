@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.stores.calls.database import attempt
-from onetool_ipy.stores.calls.rollup import Rollup
+from onetool_ipy.stores.calls.rollup import Rollup, grouped
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,7 +56,7 @@ def rollups(connection: sqlite3.Connection) -> tuple[dict[tuple[str, int, str], 
     """Give the rollups by span, start and tool, and whether these are all."""
     words = dict(attempt(connection, "SELECT id, text FROM words")[0])
     found, are_all = attempt(connection, "SELECT * FROM tallies")
-    cells: dict[tuple[str, int, str], Rollup] = {}
+    cells: list[tuple[tuple[str, int, str], Rollup]] = []
     for level, start, number, calls, failures, ms_sum, ms_min, ms_max, size, last_ts, histogram in found:
         try:
             cell = Rollup(calls, failures, ms_sum, ms_min, ms_max, size, last_ts, _durations(histogram))
@@ -67,9 +67,8 @@ def rollups(connection: sqlite3.Connection) -> tuple[dict[tuple[str, int, str], 
         if not is_valid:
             are_all = False
             continue
-        for name in (key[2], ""):
-            cells.setdefault((*key[:2], name), Rollup()).add(cell)
-    return cells, are_all
+        cells += [(key, cell), ((*key[:2], ""), cell)]
+    return grouped(cells), are_all
 
 
 def files(connection: sqlite3.Connection) -> tuple[list[Any], bool]:

@@ -19,7 +19,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
-from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool
+from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool, grouped
 from onetool_ipy.stores.calls.snapshot import CallSnapshot
 
 if TYPE_CHECKING:
@@ -173,10 +173,8 @@ def savings(usage: UsagePeriod, stats: StatsSettings) -> Savings:
 def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
     edge = since(period, now)
-    by_tool: dict[str, Rollup] = {}
     stored = _stored(found, edge, tool, span="all" if edge is None else "day", key="tool")
-    for name, cell in chain(stored, ((name, cell) for (_, name), cell in _tail(found, edge, tool))):
-        by_tool.setdefault(name, Rollup()).add(cell)
+    by_tool = grouped(chain(stored, ((name, cell) for (_, name), cell in _tail(found, edge, tool))))
     cells = by_tool.values()
     whole = Rollup(sum(cell.calls for cell in cells), sum(cell.failures for cell in cells))
     return UsagePeriod(
@@ -197,10 +195,9 @@ def series_of(
     """Give the calls over time: by the hour for a day or a week, else by the day; spans without calls are left out."""
     edge = since(period, now)
     span, width = ("hour", HOUR_US) if period in ("day", "week") else ("day", DAY_US)
-    spans: dict[int, Rollup] = {}
     stored = _stored(found, edge, tool or "", span=span, key="start")
-    for start, cell in chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool))):
-        spans.setdefault(start - start % width, Rollup()).add(cell)
+    cells = chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool)))
+    spans = grouped((start - start % width, cell) for start, cell in cells)
     return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
 
 

@@ -32,7 +32,7 @@ from onetool_ipy.stores.calls.database import (
     to_rollup,
 )
 from onetool_ipy.stores.calls.journal import JournalEnd, JournalReader, are_calls, open_journals, parse
-from onetool_ipy.stores.calls.rollup import DAY_US, Rollup, by_hour_and_tool, by_span
+from onetool_ipy.stores.calls.rollup import DAY_US, Rollup, by_hour_and_tool, by_span, grouped
 
 if TYPE_CHECKING:
     import sqlite3
@@ -247,20 +247,16 @@ def _is_consistent(cells: _Cells) -> bool:
 
 def _rebuilt(new: sqlite3.Connection, stored: _Cells) -> _Cells:
     """Make all rollups from those that are left and from the rows: of two for the same calls, the larger one."""
-    hours: dict[tuple[int, str], Rollup] = {}
+    hours: list[tuple[tuple[int, str], Rollup]] = []
     cursor = new.execute("SELECT ts, tool, ok, ms, size FROM calls")
     while part := cursor.fetchmany(_SLICE):
-        for key, cell in by_hour_and_tool(part).items():
-            hours.setdefault(key, Rollup()).add(cell)
-    counted = by_span(hours.items())
-    out = finer = _larger("hour", stored, counted)
-    for span, width in (("day", DAY_US), ("all", 0)):
-        sums: _Cells = {}
-        for (_, start, tool), cell in finer.items():
-            sums.setdefault((span, start - start % width if width else 0, tool), Rollup()).add(cell)
-        finer = _larger(span, stored, counted, sums)
-        out = out | finer
-    return out
+        hours += by_hour_and_tool(part).items()
+    counted = by_span(grouped(hours))
+    by_hour = _larger("hour", stored, counted)
+    sums = grouped((("day", start - start % DAY_US, tool), cell) for (_, start, tool), cell in by_hour.items())
+    by_day = _larger("day", stored, counted, sums)
+    sums = grouped((("all", 0, tool), cell) for (_, _, tool), cell in by_day.items())
+    return by_hour | by_day | _larger("all", stored, counted, sums)
 
 
 def _larger(span: str, *parts: _Cells) -> _Cells:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import ceil, frexp, inf, ldexp
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["DAY_US", "HOUR_US", "Rollup", "by_hour_and_tool", "by_span", "merged"]
+__all__ = ["DAY_US", "HOUR_US", "Rollup", "by_hour_and_tool", "by_span", "grouped", "merged"]
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -23,9 +22,10 @@ DAY_US = 24 * HOUR_US
 _PER_OCTAVE = 16
 _MOST_BINS = 60 * _PER_OCTAVE
 
+Key = TypeVar("Key", bound=Hashable)
 
-@dataclass(slots=True)
-class Rollup:
+
+class Rollup(NamedTuple):
     """The sum of some calls. Durations are in ms, `last_ts` in microseconds since 1970, `size` in characters."""
 
     calls: int = 0
@@ -35,18 +35,7 @@ class Rollup:
     ms_max: float = 0.0
     size: int = 0
     last_ts: int = -(1 << 62)
-    durations: list[int] = field(default_factory=list)
-
-    def add(self, other: Rollup) -> None:
-        """Add the calls of another rollup to this one."""
-        self.calls += other.calls
-        self.failures += other.failures
-        self.ms_sum += other.ms_sum
-        self.ms_min = min(self.ms_min, other.ms_min)
-        self.ms_max = max(self.ms_max, other.ms_max)
-        self.size += other.size
-        self.last_ts = max(self.last_ts, other.last_ts)
-        self.durations = merged([self.durations, other.durations])
+    durations: Sequence[int] = ()
 
     @property
     def avg_ms(self) -> float:
@@ -78,15 +67,23 @@ class Rollup:
         return is_list and found[0] + len(found) <= _MOST_BINS and sum(found) - found[0] == self.calls
 
 
-def merged(histograms: Iterable[list[int]]) -> list[int]:
-    """Add up histograms. Raises TypeError or ValueError for one that is none."""
+def grouped(cells: Iterable[tuple[Key, Rollup]]) -> dict[Key, Rollup]:
+    """Add up the rollups that share a key."""
+    groups: dict[Key, list[Rollup]] = {}
+    for key, cell in cells:
+        groups.setdefault(key, []).append(cell)
+    return {key: group[0] if len(group) == 1 else _total(group) for key, group in groups.items()}
+
+
+def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
+    """Add up histograms. Raises TypeError, IndexError or ValueError for a value that is not one."""
     found = [one for one in histograms if one]
     if len(found) < 2:
         return found[0] if found else []
     first, end = min(one[0] for one in found), max(one[0] + len(one) for one in found)
     if not 0 <= first <= end <= _MOST_BINS:
         raise ValueError(f"no such bins: {first} to {end}")
-    wide = [[0] * (one[0] - first) + one[1:] + [0] * (end - one[0] - len(one)) for one in found]
+    wide = [(*(0,) * (one[0] - first), *one[1:], *(0,) * (end - one[0] - len(one))) for one in found]
     return [first, *map(sum, zip(*wide, strict=True))]
 
 
@@ -98,14 +95,12 @@ def by_hour_and_tool(calls: Iterable[Any]) -> dict[tuple[int, str], Rollup]:
     return {key: _sum(group) for key, group in groups.items()}
 
 
-def by_span(cells: Iterable[tuple[tuple[int, str], Rollup]]) -> dict[tuple[str, int, str], Rollup]:
+def by_span(hours: Mapping[tuple[int, str], Rollup]) -> dict[tuple[str, int, str], Rollup]:
     """Add up hours to the rollups that the database keeps: by span, start and tool; tool "" is all tools together."""
-    spans: dict[tuple[str, int, str], Rollup] = {}
-    for (hour, tool), cell in cells:
-        for span, start in (("all", 0), ("day", hour - hour % DAY_US), ("hour", hour)):
-            for name in (tool, ""):
-                spans.setdefault((span, start, name), Rollup()).add(cell)
-    return spans
+    days = grouped((("day", hour - hour % DAY_US, tool), cell) for (hour, tool), cell in hours.items())
+    spans = {("hour", *key): cell for key, cell in hours.items()} | days
+    spans |= grouped((("all", 0, tool), cell) for (_, _, tool), cell in days.items())
+    return spans | grouped(((span, start, ""), cell) for (span, start, _), cell in spans.items())
 
 
 def _sum(calls: list[Any]) -> Rollup:
@@ -114,6 +109,12 @@ def _sum(calls: list[Any]) -> Rollup:
     first, last, count = min(bins), max(bins), len(calls)
     durations = [first, *(bins.get(number, 0) for number in range(first, last + 1))]
     return Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
+
+
+def _total(cells: list[Rollup]) -> Rollup:
+    calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = zip(*cells, strict=True)
+    sums = sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)
+    return Rollup(*sums, merged(durations))
 
 
 def _bin(ms: float) -> int:
