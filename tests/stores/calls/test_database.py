@@ -13,7 +13,7 @@ from pathlib import Path
 from onetool_ipy.base.background import Task, Workers
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.database import Keep
-from tests.stores.calls_aids import DAY, START, Clock, calls, clock, note, settle
+from tests.stores.calls.aids import DAY, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
 
