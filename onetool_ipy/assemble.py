@@ -273,13 +273,13 @@ def _registry(
 ) -> Registry:
     from onetool_ipy.mcp import ServerTools
     from onetool_ipy.sources.bundles import BundleTools, Switched
-    from onetool_ipy.sources.declared import FILE, Declared, Verdict, read_definition
+    from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
     from onetool_ipy.sources.entry_points import EntryPoints
 
     builtins = build_builtins(box)
     handlers = partial(_handlers, builtins)
-    verdict = Verdict(config.paths.state / "cache" / FILE, config.fingerprint)
-    declared = Declared(config.settings.tools, handlers, verdict)
+    checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
+    declared = Declared(config.settings.tools, handlers, checks)
     bundle_context = context()
     bundles = BundleTools(
         bundle_context.store,

@@ -48,6 +48,7 @@ __all__ = [
     "make_folder",
     "make_private",
     "read",
+    "read_own",
     "stamp_from",
     "stamp_of",
     "sweep",
@@ -155,6 +156,18 @@ def read(path: Path) -> Content | None:
     if len(data) > MAX_BYTES:
         raise Unreadable(_too_large(len(data)))
     return Content(data, found)
+
+
+def read_own(path: Path, limit: int) -> bytes | None:
+    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link or not theirs."""
+    try:
+        with open(os.open(path, _FLAGS | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size > limit or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+                return None
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 def _check(found: os.stat_result) -> None:

@@ -1,21 +1,16 @@
-"""Whose a file of `.onetool/` is: one that another user may have written is a problem and does not count.
+"""Where things are: the configuration in force, the project, the state folder; and which files count.
 
-Written once for configuration, secrets, pack files and bundles. It looks at what `stat` said; it opens nothing.
-
-The state folder in force: one of the user's own, closed to everybody else.
-
-A folder that another user owns is refused, also behind a link: its owner could read what calls were given and gave, and
-put approvals of their own there. Folders that are ours and open to others, as earlier versions made them, are closed.
-
-Where things are: the configuration in force, the project, the state directory.
-
-Owns the search order of contract 3 and its refusals. It looks (stat), it never opens, creates or changes anything.
-Every path is absolute; the project's path is real (links resolved), since the key of its state is made from it.
+Owns the search order of contract 3. Owns also the rule that a file or folder which another user may have written does
+not count; configuration, secrets, pack files and bundles all use it. This module only calls stat: it never opens,
+creates or changes anything. Every path is absolute. The project's path has its links resolved, because the name of its
+state folder is made from it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -45,18 +40,24 @@ __all__ = [
     "state_folder",
 ]
 
+FOLDER = ".onetool"
+CONFIG_NAME = "onetool.yaml"
+CONFIG_ENV = "ONETOOL_CONFIG"
+STATE_ENV = "ONETOOL_STATE"
+
+_IS_LINUX = sys.platform == "linux"
 _IS_POSIX = hasattr(os, "geteuid")
 
 
 class OwnerFault(NamedTuple):
-    """Why a file or folder does not count, and what to do."""
+    """Why a file or folder does not count, and what to do about it."""
 
     message: str
     hint: str
 
 
 class Owners:
-    """The users whose files count: this one, root, and whoever owns the folder of a configuration that was named."""
+    """The users whose files count: this user, root, and the owner of a configuration folder that the user named."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._uids = {os.geteuid(), 0} if _IS_POSIX else set()
@@ -67,41 +68,27 @@ class Owners:
                 return
 
     def fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
-        """What is wrong with a file or folder, if anything; `shown` is its name in the command that mends it."""
+        """Return why a file or folder does not count, or None. `shown` is its name in the hint."""
         if not _IS_POSIX:
             return None
         if fault := self.owner_fault(found, shown):
             return fault
         is_sticky_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if found.st_mode & stat.S_IWOTH and not is_sticky_folder:
-            hint = f"Look at what it holds, then run: chmod o-w {_quoted(shown)}"
+            hint = f"Look at what it holds, then run: chmod o-w {shlex.quote(shown)}"
             return OwnerFault("may be written by every user of this machine, so it does not count.", hint)
         return None
 
     def owner_fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
-        """What is wrong with who owns it; all that counts for a symbolic link."""
+        """Return why its owner does not count, or None. For a symbolic link only the owner matters."""
         if not _IS_POSIX or found.st_uid in self._uids:
             return None
-        hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {_quoted(shown)}"
+        hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {shlex.quote(shown)}"
         return OwnerFault("belongs to another user, so it does not count.", hint)
 
 
-def _quoted(path: str) -> str:
-    import shlex
-
-    return shlex.quote(path)
-
-
-FOLDER = ".onetool"
-CONFIG_NAME = "onetool.yaml"
-CONFIG_ENV = "ONETOOL_CONFIG"
-STATE_ENV = "ONETOOL_STATE"
-
-_IS_LINUX = sys.platform == "linux"
-
-
 class Paths(Value):
-    """`onetool_dir` is the folder that holds the configuration, also where an explicit file is not in a `.onetool`."""
+    """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user is elsewhere."""
 
     cwd: Path
     project: Path
@@ -111,12 +98,12 @@ class Paths(Value):
 
     @property
     def secrets_file(self) -> Path | None:
-        """The file that no fs tool may read, whether or not it is there."""
+        """The path of secrets.yaml, whether or not it exists. No fs tool may read it."""
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
 
 
 class ConfigLocation(Value):
-    """What the search gave; `named` says that the user named the file, which then has to be there."""
+    """The result of the search. `named` means that the user named the file, so it must exist."""
 
     onetool_dir: Path | None
     config_file: Path | None
@@ -125,10 +112,10 @@ class ConfigLocation(Value):
 
 
 def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> ConfigLocation:
-    """Search: explicit path, $ONETOOL_CONFIG, nearest `.onetool/onetool.yaml` upwards, the home directory's.
+    """Search: explicit path, $ONETOOL_CONFIG, the nearest `.onetool/onetool.yaml` upwards, the home directory's.
 
-    A `.onetool/` without onetool.yaml counts where nothing else is found: its tools, prompts, snippets and secrets
-    hold, with the default settings.
+    A `.onetool/` without onetool.yaml counts if nothing else is found: its tools, prompts, snippets and secrets are
+    used, with the default settings.
     """
     named = path or env.get(CONFIG_ENV)
     if named:
@@ -146,24 +133,24 @@ def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, h
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
-    """This project's folder in $ONETOOL_STATE, else in the platform's state directory; not created here."""
+    """Return the project's folder in $ONETOOL_STATE or in the platform's state directory. Does not create it."""
     return state_base(env, home) / project_key(project)
 
 
 def state_bases(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
-    """The state directories of this user: $ONETOOL_STATE where it is set, and the platform's."""
+    """Return the state directories of this user: $ONETOOL_STATE if set, and the platform's."""
     platform = state_base({key: value for key, value in env.items() if key != STATE_ENV}, home)
     return tuple(dict.fromkeys((state_base(env, home), platform)))
 
 
 def expand_home(path: Path, home: Path) -> Path:
-    """Replace a leading `~` by the given home; `~other` stays as it is."""
+    """Replace a leading `~` with the given home. `~other` stays as it is."""
     parts = path.parts
     return home.joinpath(*parts[1:]) if parts and parts[0] == "~" else path
 
 
 def is_ours(folder: str) -> bool:
-    """Whether this is a directory of this user or of root, link and target, that not everyone may write."""
+    """Whether this is a directory that this user or root owns (link and target), and that not everyone may write."""
     try:
         link, target = os.lstat(folder), os.stat(folder)
     except (OSError, ValueError):
@@ -179,7 +166,7 @@ def _fault(folder: str, link: os.stat_result, target: os.stat_result) -> OwnerFa
 
 
 def state_base(env: Mapping[str, str], home: Path) -> Path:
-    """The folder that holds the state of all projects of this user."""
+    """Return the folder that holds the state of all projects of this user."""
     chosen = env.get(STATE_ENV)
     if chosen:
         return Path(os.path.abspath(expand_home(Path(chosen), home)))
@@ -193,16 +180,14 @@ def state_base(env: Mapping[str, str], home: Path) -> Path:
 
 
 def project_key(project: Path) -> str:
-    """A folder name for this project: readable, and different for every path."""
-    import hashlib
-
+    """Return a folder name for this project: readable, and different for every path."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:12]
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in project.name)
     return f"{name[:40] or 'root'}-{digest}"
 
 
 def _named(path: Path, *, cwd: Path, home: Path) -> ConfigLocation:
-    """Take the file, or the folder that holds `onetool.yaml` or `.onetool/onetool.yaml`."""
+    """Resolve a path that the user named: a file, or a folder with `onetool.yaml` or `.onetool/onetool.yaml`."""
     file = Path(os.path.abspath(cwd / expand_home(path, home)))
     if os.path.isdir(file):
         inner = file / FOLDER / CONFIG_NAME
@@ -216,7 +201,7 @@ def _named(path: Path, *, cwd: Path, home: Path) -> ConfigLocation:
 
 
 def _upwards(start: str, home: str) -> Iterator[str]:
-    """The folders to look in: from the start up, but none that is above the home directory; then home itself."""
+    """Yield the folders to search: from the start upwards, but none above the home directory; then home itself."""
     folder, seen_home = start, False
     while not _is_above(folder, home):
         yield folder
@@ -234,7 +219,7 @@ def _is_above(folder: str, home: str) -> bool:
 
 
 def _usable(folder: str, problems: list[Problem]) -> bool:
-    """Whether this `.onetool` is a directory that counts; one that another user owns or may write is refused."""
+    """Whether this `.onetool` is a directory that counts. A directory of another user adds a problem."""
     try:
         link, target = os.lstat(folder), os.stat(folder)
     except (OSError, ValueError):

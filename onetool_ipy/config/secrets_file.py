@@ -1,7 +1,8 @@
-"""secrets.yaml -> values by name. No message made here holds anything that stands right of a colon.
+"""secrets.yaml -> values by name. No message from here holds text from the right side of a colon.
 
-Plain lines (`NAME: value`, quotes, comments) are read without the YAML library, since this file is in no cache and is
-read at every load; anything else goes to YAML, with the same result.
+Secrets are never cached, so this file is read at every load. Plain lines (`NAME: value`, quotes, comments) are read
+without the YAML library, whose import alone takes about half of the start-up budget. Any other file goes to YAML,
+with the same result.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from onetool_ipy.base.files import Unreadable, read
 from onetool_ipy.base.masking import SHORTEST
 from onetool_ipy.config.paths import Owners
+from onetool_ipy.config.yaml_text import NotYaml, parse
 from onetool_ipy.core.tool import Problem
 
-__all__ = ["mode_problem", "read_secrets", "simple_lines", "with_mode_now"]
+__all__ = ["read_secrets", "simple_lines", "with_mode_now"]
 
 _MODE = "has the file mode"
 _SKIPPED = r" *(?:#[ -~]*)?"
@@ -31,7 +32,7 @@ _WORDS = frozenset(("null", "true", "false"))
 
 
 def read_secrets(path: Path, shown: str, note: Callable[[Problem], None], owners: Owners) -> tuple[dict[str, str], str]:
-    """The values, and a mark that changes when the file does; every fault is noted, none is raised."""
+    """Return the values, and a mark that changes with the file. Faults go to `note`; none is raised."""
     try:
         content = read(path)
     except Unreadable as exc:
@@ -42,7 +43,7 @@ def read_secrets(path: Path, shown: str, note: Callable[[Problem], None], owners
     if fault := owners.fault(content.stat, shown):
         note(Problem(shown, *fault))
         return {}, "refused"
-    if wrong := mode_problem(content.stat, shown):
+    if wrong := _mode_problem(content.stat, shown):
         note(wrong)
     values = simple_lines(content.data)
     if values is None:
@@ -56,7 +57,7 @@ def read_secrets(path: Path, shown: str, note: Callable[[Problem], None], owners
 
 
 def simple_lines(data: bytes) -> dict[str, str] | None:
-    """The values where every line is simple; None sends the file to YAML."""
+    """Return the values if every line is plain, else None."""
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError:
@@ -73,8 +74,6 @@ def simple_lines(data: bytes) -> dict[str, str] | None:
 
 
 def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
-    from onetool_ipy.config.yaml_text import NotYaml, parse
-
     try:
         document = parse(data, numbers=False)
     except NotYaml as exc:
@@ -90,16 +89,13 @@ def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict
         if isinstance(value, str):
             out[name] = value
         else:
-            note(Problem(f"{shown}:{document.lines.get(name, 1)}", f"{name}: {_kind(value)}"))
+            message = "has no value." if value is None else "is not text. Put the value in quotes."
+            note(Problem(f"{shown}:{document.lines.get(name, 1)}", f"{name}: {message}"))
     return out
 
 
-def _kind(value: Any) -> str:
-    return "has no value." if value is None else "is not text. Put the value in quotes."
-
-
-def mode_problem(found: os.stat_result, shown: str) -> Problem | None:
-    """What is wrong with the file's mode, if anything."""
+def _mode_problem(found: os.stat_result, shown: str) -> Problem | None:
+    """Return what is wrong with the file's mode, or None."""
     mode = stat.S_IMODE(found.st_mode)
     if mode == 0o600 or os.name != "posix":
         return None
@@ -107,10 +103,10 @@ def mode_problem(found: os.stat_result, shown: str) -> Problem | None:
 
 
 def with_mode_now(problems: Iterable[Problem], path: Path, shown: str) -> list[Problem]:
-    """The problems of a load, where what is said of the file's mode is true now."""
+    """Return the problems of a load, with the file's mode checked again."""
     others = [p for p in problems if p.where != shown or not p.message.startswith(_MODE)]
     try:
-        now = mode_problem(path.stat(), shown)
-    except OSError:  # gone, or not ours to look at: there is no mode to speak of
+        now = _mode_problem(path.stat(), shown)
+    except OSError:  # the file is gone, or we may not look at it
         now = None
     return others if now is None else [now, *others]

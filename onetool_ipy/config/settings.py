@@ -1,6 +1,6 @@
 """The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
 
-Owns names, types, defaults and meaning of every key; `check` reads them from a document, `template` documents them.
+Owns the name, type, default and meaning of every key. `check` reads them from parsed files; `template` documents them.
 No `repr` here shows a value that `${NAME}` may have filled with a secret.
 """
 
@@ -36,11 +36,10 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Definition:
-    """One entry as written (a tool, server, snippet or pack's settings), and the `file:line` it stands at.
+    """One entry as written (a tool, server, snippet or a pack's settings) and its `file:line`.
 
-    `data` is plain: dicts, lists, text, numbers, booleans, None. Nobody changes it. A tool from the warm cache is
-    unpacked when it is first looked at; `name` and `where` are there before. `written` is the entry with every
-    `${NAME}` in it unfilled.
+    `data` is plain JSON, and nobody changes it. A tool from the cache is unpacked at the first use of `data`; `name`
+    and `where` are known before. `written` is the entry with every `${NAME}` unfilled.
     """
 
     __slots__ = ("_data", "where", "written")
@@ -57,7 +56,7 @@ class Definition:
 
     @property
     def name(self) -> str:
-        """What stands under `name`, where that is text."""
+        """The value of `name` if it is text, else empty."""
         if not isinstance(self._data, dict):
             return self._data.name
         found = self._data.get("name")
@@ -99,7 +98,7 @@ class FsSettings(Value):
 
 
 class OutputSettings(Value):
-    """How much of a result is shown or sent, and how long and how much is stored."""
+    """How much of a result is shown or sent; how much is stored, and for how long."""
 
     max_inline_bytes: int = 50_000
     preview_lines: int = 10
@@ -108,7 +107,7 @@ class OutputSettings(Value):
 
 
 class StatsSettings(Value):
-    """Whether usage is counted, and what the estimates of savings assume."""
+    """Whether usage is counted, and the assumptions behind the estimated savings."""
 
     enabled: bool = True
     context_per_call: int = 30_000
@@ -135,7 +134,7 @@ class Model(Value):
 
 
 class Models(Value):
-    """The models by name, and which one is asked when none is named."""
+    """The models by name, and the one to ask by default."""
 
     default: str | None = None
     named: Mapping[str, Model] = _NONE
@@ -144,8 +143,8 @@ class Models(Value):
 class AskSettings(Value):
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
-    The `max_` ones bound a single ask: requests with tools, calls, tokens read and written, seconds without the time
-    a person takes to answer. `context_tokens` is how much of a session is sent along. `stream: false` reads replies
+    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, seconds without the time
+    a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each reply
     whole, for servers that cannot stream.
     """
 
@@ -161,7 +160,7 @@ class AskSettings(Value):
 
 
 class TimeoutSettings(Value):
-    """Seconds: for local tools called by models, REST, MCP or the command line; for MCP servers."""
+    """Seconds for local tools called by models, REST, MCP or the command line, and for MCP servers."""
 
     local_s: float = 8
     mcp_s: float = 30

@@ -1,7 +1,7 @@
-"""`init`: a commented `.onetool/` to begin with. Never touches a file that is there.
+"""`onetool-ipy init`: write a commented `.onetool/` folder. Never touches a file that exists.
 
-The texts document every key of the settings; a test holds them and `settings` together. As written they change
-nothing: they load to the defaults, with one example pack.
+The texts document every key of the settings; a test compares them with `settings`. Unedited, they load to the
+defaults plus one example pack.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Written", "init_project"]
 
 
 class Written(list[Path]):
-    """The files that were written; `left_alone` are those that were there already."""
+    """The files that were written. `left_alone` are the files that existed before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Written(list[Path]):
 
 
 def init_project(folder: Path | str) -> Written:
-    """Write a commented `.onetool/` into the folder; give the new files. Raise InvalidConfig where that fails."""
+    """Write a commented `.onetool/` into the folder and return the new files. Raises InvalidConfig if that fails."""
     root = Path(folder) / FOLDER
     out = Written()
     for name, text in _FILES.items():
@@ -40,7 +40,7 @@ def init_project(folder: Path | str) -> Written:
 
 
 def _create(path: Path, text: str, *, mode: int) -> bool:
-    """Write a new file; False where the name is taken, also by a link."""
+    """Write a new file. Return False if the name is taken, also by a link."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
@@ -49,7 +49,7 @@ def _create(path: Path, text: str, *, mode: int) -> bool:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError:
-        path.unlink()  # half a file would be left alone by the next try
+        path.unlink()  # the next run would keep half a file
         raise
     return True
 

@@ -1,13 +1,10 @@
-"""What a parsed file is: plain values, the line of each key, the faults. Knows nothing of YAML.
+"""YAML text -> a Document: plain values, the line of each key, and the faults. Imports PyYAML at the first parse.
 
-Apart from `yaml_text`, so that a load from the warm cache needs neither that module nor the library behind it.
-
-YAML text -> plain values with lines and faults. The only module that knows the YAML library.
-
-Nodes are composed by the C parser, bounded in depth and number while it works (unbounded it overflows the C stack),
-and made into values here: dicts with text keys, lists, text, numbers, booleans, None. Scalars are read by YAML 1.2's
-core rules, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text that was written.
-A fault costs the value it stands in; only text that cannot be parsed, or is too deep or too many, costs the document.
+PyYAML's C parser composes nodes; this module limits their depth and number while it works (without limits it would
+overflow the C stack) and turns them into dicts with text keys, lists, text, numbers, booleans and None. Scalars follow
+the core rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text as written.
+A fault costs only the value around it. Text that cannot be parsed, or that is too deep or too large, costs the whole
+document.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ __all__ = ["MAX_DEPTH", "MAX_VALUES", "Document", "NotYaml", "Packed", "YamlFaul
 
 
 class YamlFault(Value):
-    """Something wrong at a line; `key` is its dotted path, empty for the whole document."""
+    """A fault at a line. `key` is the dotted path, empty for the whole document."""
 
     line: int
     key: str
@@ -30,7 +27,7 @@ class YamlFault(Value):
 
 
 class Document(Value):
-    """A mapping, the line of each of its keys by dotted path, and what was left out of it."""
+    """A mapping, the line of each key by dotted path, and the faults: values that were left out."""
 
     data: dict[str, Any]
     lines: dict[str, int]
@@ -38,7 +35,7 @@ class Document(Value):
 
 
 class Packed:
-    """A mapping that is still JSON text, part of a larger one; `name` is what it holds under that key, if text."""
+    """A mapping that is still JSON, a slice of a larger text. `name` is its value under that key, if it is text."""
 
     __slots__ = ("_end", "_start", "_text", "name")
 
@@ -46,7 +43,7 @@ class Packed:
         self.name, self._text, self._start, self._end = name, text, start, end
 
     def unpack(self) -> dict[str, Any]:
-        """The mapping."""
+        """Parse the mapping."""
         import orjson
 
         found: dict[str, Any] = orjson.loads(self._text[self._start : self._end])
@@ -54,7 +51,7 @@ class Packed:
 
 
 class NotYaml(Exception):
-    """Text that cannot be used at all."""
+    """The whole text cannot be used."""
 
     def __init__(self, line: int, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -62,7 +59,7 @@ class NotYaml(Exception):
 
 
 def quoted(value: object) -> str:
-    """A value as it is named in a message: quoted, on one line, cut at 60 characters."""
+    """Return a value as messages show it: quoted, on one line, cut at 60 characters."""
     text = value if isinstance(value, str) else str(value)
     text = "".join(c if c.isprintable() else "?" for c in text[:200])
     return f"'{text[:57]}...'" if len(text) > 60 else f"'{text}'"
@@ -70,17 +67,17 @@ def quoted(value: object) -> str:
 
 MAX_DEPTH = 100
 MAX_VALUES = 500_000
-"""Values after aliases are expanded; a thousand tools are about 75,000. One whose line is kept counts as four."""
+"""Values after aliases are expanded. 1,000 tools are about 75,000. A value whose line is recorded counts as four."""
 
 MAX_CHARS = 16_000_000
 """Characters after aliases are expanded; twice what the largest file can hold."""
 
 _LONGEST_KEY = 1000
 _LONGEST_PATH = 300
-"""A longer dotted path is not made: what stands there has the line of what is around it."""
+"""Deeper values share the path and line of the value around them."""
 
 _ENTRIES = "tools"
-"""The section whose entries are large and many: one line is kept for each, none for what is inside."""
+"""The section with many large entries: a line is recorded for each entry, but not for the values inside."""
 
 _TAG = "tag:yaml.org,2002:"
 _STR = _TAG + "str"
@@ -103,13 +100,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def parse(data: bytes, *, numbers: bool = True) -> Document:
-    """Parse one document whose top is a mapping; an empty one is an empty mapping. Raise NotYaml.
+    """Parse one document whose top is a mapping; empty text is an empty mapping. Raises NotYaml.
 
-    Without `numbers` they stay the text that was written: a code such as 007 keeps its zeros.
+    Without `numbers`, numbers stay text, so that a code such as 007 keeps its zeros.
     """
     text = _decode(data)
     root = _compose(text)
-    return Document({}, {}, []) if root is None else _Maker(numbers=numbers).document(root)
+    return Document({}, {}, []) if root is None else _Builder(numbers=numbers).document(root)
 
 
 def _decode(data: bytes) -> str:
@@ -132,15 +129,12 @@ def _compose(text: str) -> Any:
 
 
 def _loader(text: str) -> Any:
-    """A composer that counts depth and nodes, and leaves the meaning of scalars to `_Maker`."""
-    from yaml.nodes import ScalarNode
+    """A composer that counts depth and nodes. `_Builder` interprets the scalars."""
+    import yaml
 
-    try:
-        from yaml._yaml import CParser as Parser
-    except ImportError:  # PyYAML built without libyaml: the same, slower
-        from onetool_ipy.config.yaml_slow import Parser  # type: ignore[assignment]  # same methods
+    composer: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # PyYAML may be built without its C part
 
-    class Loader(Parser):
+    class Loader(composer):  # type: ignore[misc]  # either of the two
         def __init__(self, stream: str) -> None:
             super().__init__(stream)
             self.depth = 0
@@ -158,7 +152,7 @@ def _loader(text: str) -> Any:
             self.depth -= 1
 
         def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
-            return _IMPLICIT if kind is not ScalarNode or implicit[0] else _STR
+            return _IMPLICIT if kind is not yaml.ScalarNode or implicit[0] else _STR
 
     return Loader(text)
 
@@ -172,7 +166,7 @@ def _line(node: Any) -> int:
 
 
 def _reworded(exc: Any, text: str) -> NotYaml:
-    """Say what YAML's scanner means, for the mistakes that people make."""
+    """Reword the scanner's error for common mistakes."""
     control = _CONTROL.search(text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
@@ -191,16 +185,16 @@ def _reworded(exc: Any, text: str) -> NotYaml:
     return NotYaml(line, f"is not valid YAML: {problem}{f' ({context})' if context else ''}.")
 
 
-class _Bad(Exception):
-    """A value that cannot be made plain."""
+class _BadValue(Exception):
+    """A value that is not plain."""
 
     def __init__(self, node: Any, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.node, self.message, self.hint = node, message, hint
 
 
-class _Maker:
-    """Makes the values of one document from its nodes."""
+class _Builder:
+    """Builds the values of one document from its nodes."""
 
     def __init__(self, *, numbers: bool) -> None:
         from yaml.nodes import MappingNode, ScalarNode, SequenceNode
@@ -222,13 +216,13 @@ class _Maker:
             raise NotYaml(_line(root), f"holds {kind} at its top, not 'key: value' lines.")
         try:
             data = self.walk(root, "", 1)
-        except _Bad as exc:
+        except _BadValue as exc:
             raise NotYaml(_line(exc.node), exc.message, exc.hint) from exc
         self.check_size(root)
         return Document(data, self.lines, self.faults)
 
     def walk(self, node: Any, key: str, depth: int) -> Any:
-        """The value with a line for every key in it; faulty parts are left out and noted."""
+        """Build a value and record the line of every key in it. Faulty parts are left out and listed."""
         if node.__class__ is self.mapping_node:
             return self.walk_mapping(node, key, depth)
         if node.__class__ is self.sequence_node:
@@ -254,14 +248,14 @@ class _Maker:
                     continue
                 self.lines.setdefault(path, line)
                 out[name] = self.walk(value, path, depth + 1)
-            except _Bad as exc:
+            except _BadValue as exc:
                 shown = key_node.value if isinstance(key_node.value, str) else "?"
                 path = _longer(key, f".{shown}")
                 self.faults.append(YamlFault(_line(exc.node), path, exc.message, exc.hint))
         return {**merged, **out} if merged else out
 
     def walk_sequence(self, node: Any, key: str, depth: int) -> list[Any]:
-        """A faulty item stays as None, so that the others keep their numbers."""
+        """A faulty item becomes None, so that the others keep their index."""
         self.spend(node, depth, cost=1 if key == _ENTRIES else 4)
         make = self.plain if key == _ENTRIES else None
         out: list[Any] = []
@@ -270,13 +264,13 @@ class _Maker:
             self.lines.setdefault(path, item.start_mark.line + 1)
             try:
                 out.append(make(item, depth + 1) if make else self.walk(item, path, depth + 1))
-            except _Bad as exc:
+            except _BadValue as exc:
                 self.faults.append(YamlFault(_line(exc.node), path, exc.message, exc.hint))
                 out.append(None)
         return out
 
     def plain(self, node: Any, depth: int) -> Any:
-        """The value, or _Bad for the first fault in it. Every node of a large file passes here."""
+        """Build a value without recording lines; raise _BadValue for its first fault. Most nodes come through here."""
         kind = node.__class__
         if kind is self.scalar_node:
             self.chars += len(node.value)
@@ -292,7 +286,7 @@ class _Maker:
                 continue
             name = self.key(key_node)
             if name in out:
-                raise _Bad(key_node, f"the key {quoted(name)} stands here twice.")
+                raise _BadValue(key_node, f"the key {quoted(name)} stands here twice.")
             out[name] = self.plain(value, depth + 1)
         return {**merged, **out} if merged else out
 
@@ -307,18 +301,18 @@ class _Maker:
         else:
             value = text
         if node.tag != _IMPLICIT and not _fits(value, node.tag):
-            raise _Bad(node, f"{quoted(text)} is not what its tag {_short(node.tag)} says.")
+            raise _BadValue(node, f"{quoted(text)} is not what its tag {_short(node.tag)} says.")
         return value
 
     def key(self, node: Any) -> str:
         if node.__class__ is not self.scalar_node:
-            raise _Bad(node, "a key must be text, not a list or a mapping.")
+            raise _BadValue(node, "a key must be text, not a list or a mapping.")
         if node.tag and node.tag not in _SCALAR_TAGS:
             raise _unknown_tag(node)
         if not node.value and not node.style:
-            raise _Bad(node, "an empty key.")
+            raise _BadValue(node, "an empty key.")
         if len(node.value) > _LONGEST_KEY:
-            raise _Bad(node, f"the key {quoted(node.value)} is too long.")
+            raise _BadValue(node, f"the key {quoted(node.value)} is too long.")
         self.chars += len(node.value)
         return str(node.value)
 
@@ -326,16 +320,16 @@ class _Maker:
         return node.value == "<<" and not node.style
 
     def merge(self, into: dict[str, Any], node: Any, depth: int) -> None:
-        """`<<: *base`: keys of the mapping (or of each in a list, the first wins) that are not written out."""
+        """Handle `<<: *base`: add the keys of a mapping, or of each mapping in a list; the first one wins."""
         value = self.plain(node, depth + 1)
         for part in value if isinstance(value, list) else [value]:
             if not isinstance(part, dict):
-                raise _Bad(node, "'<<' must be followed by a mapping.")
+                raise _BadValue(node, "'<<' must be followed by a mapping.")
             for name, inner in part.items():
                 into.setdefault(name, inner)
 
     def spend(self, node: Any, depth: int, cost: int = 1) -> None:
-        """Count what aliases expand to: a few lines can stand for billions of values, or for no end."""
+        """Count the values that aliases expand to: a few lines can stand for billions of values, or never end."""
         if node.tag and node.tag not in _COLLECTION_TAGS:
             raise _unknown_tag(node)
         self.left -= cost * (len(node.value) or 1)
@@ -349,7 +343,7 @@ class _Maker:
 
 
 def _longer(path: str, step: str) -> str:
-    """The dotted path of what is inside, or of what is around it where that gets too long."""
+    """Return the path with one more step, or unchanged if it gets too long."""
     if not path:
         return step[1:]
     return path if len(path) + len(step) > _LONGEST_PATH else path + step
@@ -361,14 +355,14 @@ def _number(node: Any) -> Any:
     if match is None:
         return text
     if match.lastgroup == "odd":
-        raise _Bad(node, f"{quoted(text)} is not a number that JSON can hold.", "Put it in quotes.")
+        raise _BadValue(node, f"{quoted(text)} is not a number that JSON can hold.", "Put it in quotes.")
     if match.lastgroup == "float":
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            raise _Bad(node, f"the number {quoted(text)} is too large.", "Put it in quotes.")
+            raise _BadValue(node, f"the number {quoted(text)} is too large.", "Put it in quotes.")
         return value
     if len(text) > 1000:
-        raise _Bad(node, f"the number {quoted(text)} is too long.", "Put it in quotes.")
+        raise _BadValue(node, f"the number {quoted(text)} is too long.", "Put it in quotes.")
     return int(text, {"int": 10, "oct": 8, "hex": 16}[match.lastgroup or "int"])
 
 
@@ -382,6 +376,6 @@ def _short(tag: str) -> str:
     return "!!" + tag[len(_TAG) :] if tag.startswith(_TAG) else tag
 
 
-def _unknown_tag(node: Any) -> _Bad:
+def _unknown_tag(node: Any) -> _BadValue:
     message = f"the tag {quoted(_short(node.tag))} is not allowed; only plain values are."
-    return _Bad(node, message, "Remove the tag, or put the value in quotes.")
+    return _BadValue(node, message, "Remove the tag, or put the value in quotes.")

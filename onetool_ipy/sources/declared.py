@@ -1,12 +1,9 @@
-"""Which definitions of the configuration something was wrong with, so that a start need not judge all of them again.
+"""Tools declared under `tools:` in the configuration (spec 003): mock, builtin, internal.
 
-One small file, keyed by the fingerprint of the configuration (its files, our version); whatever is not exactly what
-`keep` wrote counts for nothing, and all are judged anew.
-
-Tools declared in configuration (spec 003): mock, builtin, internal; http is refused with its exact text.
-
-A bad definition is logged, becomes a Problem, and never stops the others. One that is known to be good, since these
-very files were judged before, is read when its tool is first looked at, and its schema compiled at the first call.
+An http definition is refused with the exact text of the spec. A bad definition is logged, becomes a Problem, and
+never stops the others. Checking 1,000 definitions takes about 100 ms, most of it to compile their schemas, so
+`DefinitionChecks` records which ones had problems: at the next start with the same files, a good definition is read
+when its tool is first used, and its schema is compiled at the first call.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,81 +19,72 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.base.files import make_private
+from onetool_ipy.base.files import StoreError, read_own, write_whole
+from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import LateSpec, Origin, Problem, ToolSpec
 
-__all__ = ["FILE", "HTTP_REFUSED", "Declared", "Handlers", "Verdict", "read_definition"]
+__all__ = ["FILE", "HTTP_REFUSED", "Declared", "DefinitionChecks", "Handlers", "read_definition"]
 
 FILE = "tools.1.json"
-"""Named by the format, so that versions of this package with other formats do not meet in it."""
-_MAX_BYTES = 1 << 20
-
-
-class Verdict:
-    """The judgement of one configuration, by the places of its definitions in their order."""
-
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
-
-    def doubtful(self, count: int) -> frozenset[int] | None:
-        """The places that had a problem, of so many; None where these definitions were not judged yet."""
-        try:
-            with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
-                    return None
-                kept = json.loads(file.read())
-        except (OSError, ValueError, RecursionError):
-            return None
-        if not isinstance(kept, list) or len(kept) != 3 or kept[:2] != [self._fingerprint, count]:
-            return None
-        places = kept[2]
-        is_ours = isinstance(places, list) and all(type(place) is int for place in places)
-        return frozenset(places) if is_ours else None
-
-    def keep(self, places: Sequence[int], count: int) -> None:
-        """Note the places that had a problem; where that cannot be, all are judged at the next start again."""
-        temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        try:
-            make_private(self._path.parent)
-            with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump([self._fingerprint, count, list(places)], file)
-            temp.replace(self._path)
-        except OSError:
-            with suppress(OSError):
-                temp.unlink(missing_ok=True)
-
-
+"""The name of the record of checks; it holds the format's number."""
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
+_MAX_BYTES = 1 << 20
 _KINDS = ("mock", "builtin", "internal")
 _KEYS = ("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only")
 _INNER_KEYS = ("type", "handler", "mock_response")
 _log = logging.getLogger("onetool_ipy.sources")
 
 Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
-"""Gives the functions a definition may name: {"builtin": {name: spec}, "internal": {name: spec}}."""
+"""Returns the tools that a definition may name: {"builtin": {name: spec}, "internal": {name: spec}}."""
+
+
+class DefinitionChecks:
+    """The file that records which definitions of one configuration had problems, by their index."""
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        self._fingerprint = fingerprint
+
+    def read(self, count: int) -> frozenset[int] | None:
+        """Return the indexes that had problems, or None if these `count` definitions were not checked yet."""
+        try:
+            record = json.loads(read_own(self._path, _MAX_BYTES) or b"")
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(record, list) or len(record) != 3 or record[:2] != [self._fingerprint, count]:
+            return None
+        indexes = record[2]
+        is_valid = isinstance(indexes, list) and all(type(index) is int for index in indexes)
+        return frozenset(indexes) if is_valid else None
+
+    def write(self, indexes: Sequence[int], count: int) -> None:
+        """Record the indexes that had problems. If that fails, the next start checks all definitions again."""
+        with suppress(StoreError):
+            record = [self._fingerprint, count, list(indexes)]
+            write_whole(self._path, json.dumps(record).encode(), nofollow=True)
 
 
 class Declared:
-    """The `tools:` of the configuration, each with the place where it stands."""
+    """The source of the tools under `tools:`."""
 
-    def __init__(self, definitions: Sequence[Definition], handlers: Handlers, verdict: Verdict | None = None) -> None:
+    def __init__(
+        self, definitions: Sequence[Definition], handlers: Handlers, checks: DefinitionChecks | None = None
+    ) -> None:
         self._specs: list[ToolSpec] = []
         self._problems: list[Problem] = []
-        doubtful = None if verdict is None else verdict.doubtful(len(definitions))
-        found: list[int] = []
-        for place, definition in enumerate(definitions):
-            if doubtful is not None and place not in doubtful and definition.name:
+        known = None if checks is None else checks.read(len(definitions))
+        bad: list[int] = []
+        for index, definition in enumerate(definitions):
+            if known is not None and index not in known and definition.name:
                 self._specs.append(_late(definition, handlers))
-            elif not self._judge(definition, handlers):
-                found.append(place)
+            elif not self._check(definition, handlers):
+                bad.append(index)
         for problem in self._problems:
             _log.error("%s", problem)
-        if verdict is not None and doubtful is None and definitions:
-            verdict.keep(found, len(definitions))
+        if checks is not None and known is None and definitions:
+            checks.write(bad, len(definitions))
 
     def tools(self) -> Iterable[ToolSpec]:
         return self._specs
@@ -111,8 +98,8 @@ class Declared:
     def close(self) -> None:
         return None
 
-    def _judge(self, definition: Definition, handlers: Handlers) -> bool:
-        """Take a definition as a tool, as problems, or as both; True where there is nothing to say about it."""
+    def _check(self, definition: Definition, handlers: Handlers) -> bool:
+        """Add the definition's tool, its problems, or both; return whether it has no problem."""
         data, where, known = definition.data, definition.where, len(self._problems)
         try:
             self._specs.append(read_definition(data, handlers, where=where))
@@ -125,7 +112,7 @@ class Declared:
 def read_definition(
     data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config"
 ) -> ToolSpec:
-    """Make a ToolSpec of a definition of spec 003, or raise InvalidTool saying what is wrong with it."""
+    """Return the ToolSpec of a definition, or raise InvalidTool."""
     spec = _read(data, handlers, where, origin)
     try:
         spec.checker  # noqa: B018 - compiles the schema, or raises
@@ -135,22 +122,22 @@ def read_definition(
 
 
 def _late(definition: Definition, handlers: Handlers) -> ToolSpec:
-    """The tool of a definition that was found good, to be read at the first look at it."""
+    """The tool of a definition that was checked before; the definition is read when the tool is first used."""
     name = names.canonical(definition.name)
     known = {"name": name, "version": "", "origin": "config", "where": definition.where}
-    return LateSpec(partial(_trusted, definition, name, handlers), known)
+    return LateSpec(partial(_read_checked, definition, name, handlers), known)
 
 
-def _trusted(definition: Definition, name: str, handlers: Handlers) -> ToolSpec:
+def _read_checked(definition: Definition, name: str, handlers: Handlers) -> ToolSpec:
     try:
         return _read(definition.data, handlers, definition.where, "config")
-    except InvalidTool as exc:  # what was kept of the judgement is not ours: one tool is off, and not the whole list
+    except InvalidTool as exc:  # the record of checks was wrong: only this tool is off
         words, empty = exc.message, {"type": "object"}
         return ToolSpec(name=name, description=words, parameters=empty, run=_mock(None), disabled=words)
 
 
 def _read(data: Mapping[str, Any], handlers: Handlers, where: str, origin: Origin) -> ToolSpec:
-    """The tool, but for its schema, which may be none."""
+    """The tool; its schema is not checked."""
     name = names.canonical(data.get("name"))
     description = _text(data, "description", name)
     if data.get("type") != "function":
@@ -203,7 +190,7 @@ def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpec | None:
-    """The tool that does the work; None for a mock."""
+    """The tool that implements the definition; None for a mock."""
     kind = inner["type"]
     if kind == "mock":
         if "mock_response" not in inner:
@@ -217,8 +204,6 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
         raise InvalidTool(f"'{name}': {kind} needs implementation.handler.")
     known = handlers()[kind]
     if wanted not in known:
-        from onetool_ipy.base.search import did_you_mean
-
         near = did_you_mean(wanted, known)
         valid = ", ".join(known) or "none"
         raise InvalidTool(f"'{name}': no {kind} handler '{wanted}'. {near}".strip(), hint=f"Valid: {valid}.")
@@ -234,7 +219,7 @@ def _forward(handler: ToolSpec) -> Callable[[dict[str, Any]], Any]:
 
 
 def _only_reads(handler: ToolSpec | None) -> bool:
-    """Whether what does the work changes nothing: a definition cannot make it more harmless than it is."""
+    """Whether the handler changes nothing: a definition cannot mark a writing handler as read-only."""
     return handler is None or (handler.read_only and handler.name not in names.WRITING)
 
 

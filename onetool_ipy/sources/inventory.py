@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.settings import Definition
-from onetool_ipy.config.trust import Trust, difference, drawn_names, pin_of
+from onetool_ipy.config.trust import Trust, difference, pin_of, referenced_names
 
 __all__ = ["Inventory", "ServerEntry", "server_entries"]
 
@@ -97,9 +97,9 @@ def server_entries(
         pin = pin_of(definition.written)
         if trust.covers(name, pin) or definition.data.get("enabled") is False:
             continue
-        drawn = drawn_names(pin)
+        drawn = referenced_names(pin)
         inherited = [str(variable) for variable in pin.get("inherit") or ()]
-        given = [f"{key}={value}" for key, value in (pin.get("env") or {}).items() if not drawn_names(value)]
+        given = [f"{key}={value}" for key, value in (pin.get("env") or {}).items() if not referenced_names(value)]
         entry = ServerEntry(
             name,
             _runs(pin),

@@ -1,29 +1,26 @@
-"""What the text of a pack file tells: its pack, its tools, their docs and arguments. Plain JSON, so it can be cached.
+"""The outline of a pack file: its pack, its tools, their docs and arguments, as far as its text tells; and their cache.
 
-Reading the text is `outline_text`'s work; it is loaded only for files that are not in the cache.
-
-The outlines of pack files as they were at the last start, so that a start reads none of them again.
-
-One JSON file, never pickle, keyed by path and time of change; whatever is odd about it is ignored and made anew.
+The cache is one JSON file, keyed by path and time of change, so that a start parses no pack file that it knows. A
+damaged cache is ignored and written again. `outline_reader` makes outlines from text; it is imported only for files
+that are not in the cache.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.files import make_private
+from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.core.tool import Dep
 
 __all__ = ["FILE", "OutlineCache", "OutlineFault", "PackOutline", "ToolOutline"]
 
 
 class ToolOutline(NamedTuple):
-    """One tool as far as its text tells; `exact` says that importing the file will tell nothing else."""
+    """One tool as far as its text tells. `exact` means that importing the file would add nothing."""
 
     function: str
     name: str
@@ -43,7 +40,7 @@ class ToolOutline(NamedTuple):
 
 
 class OutlineFault(NamedTuple):
-    """Something wrong in one place of a file."""
+    """A fault on one line of a pack file."""
 
     line: int
     message: str
@@ -51,7 +48,7 @@ class OutlineFault(NamedTuple):
 
 
 class PackOutline(NamedTuple):
-    """One pack file as far as its text tells; `error` says why it has no tools at all."""
+    """One pack file as far as its text tells. `error` says why it has no tools at all."""
 
     pack: str
     tools: tuple[ToolOutline, ...] = ()
@@ -68,7 +65,7 @@ class PackOutline(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> PackOutline:
-        """What `to_json` gave; TypeError, ValueError or KeyError for anything else."""
+        """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else."""
         tools = tuple(_tool(tool) for tool in data["tools"])
         faults = tuple(OutlineFault(*fault) for fault in data["faults"])
         if not isinstance(data["pack"], str) or not isinstance(data["error"], str):
@@ -90,13 +87,13 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
 
 _NUMBER = 3
 FILE = f"packs.{_NUMBER}.json"
-"""Named by the format, so that versions of this package with other formats do not meet in it."""
+"""The name holds the format, so that releases with different formats do not overwrite each other's cache."""
 _FORMAT = f"{_NUMBER} {__version__}"
 _MAX_BYTES = 64 * 1024 * 1024
 
 
 class OutlineCache:
-    """Outlines by key; read once, written once when something is new. Entries nobody asked for give way."""
+    """Outlines by key. The file is read once, and written when something is new; unused entries are dropped then."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -105,7 +102,7 @@ class OutlineCache:
         self._is_new = False
 
     def get(self, key: str) -> PackOutline | None:
-        """The outline under this key, or None."""
+        """Return the outline under this key, or None."""
         self._asked.add(key)
         known = self._read().get(key)
         try:
@@ -114,27 +111,20 @@ class OutlineCache:
             return None
 
     def put(self, key: str, outline: PackOutline) -> None:
-        """Keep an outline, until `save` writes it."""
+        """Add an outline; `save` writes it."""
         self._asked.add(key)
         self._read()[key] = outline.to_json()
         self._is_new = True
 
     def save(self) -> None:
-        """Write what was asked for; where that cannot be, there is no cache. No fsync: a torn file is made anew."""
+        """Write the entries that were asked for. Failing to do so is not an error."""
         if not self._is_new:
             return
         self._is_new = False
         entries = {key: value for key, value in self._read().items() if key in self._asked}
-        temp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        try:
+        with suppress(StoreError, ValueError, TypeError, RecursionError):
             text = json.dumps({"format": _FORMAT, "entries": entries})
-            make_private(self._path.parent)
-            with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                file.write(text)
-            temp.replace(self._path)
-        except (OSError, ValueError, TypeError, RecursionError):
-            with suppress(OSError):
-                temp.unlink(missing_ok=True)
+            write_whole(self._path, text.encode(), nofollow=True)
 
     def _read(self) -> dict[str, Any]:
         if self._entries is None:
@@ -143,12 +133,8 @@ class OutlineCache:
 
     def _load(self) -> dict[str, Any]:
         try:
-            with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_size > _MAX_BYTES or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
-                    return {}
-                data = json.loads(file.read())
-        except (OSError, ValueError, RecursionError):
+            data = json.loads(read_own(self._path, _MAX_BYTES) or b"")
+        except (ValueError, RecursionError):
             return {}
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             return {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.config.load import load_config
-from onetool_ipy.config.trust import TrustList, difference, drawn_names, pin_of
+from onetool_ipy.config.trust import TrustList, difference, pin_of, referenced_names
 from tests.config.conftest import Project
 
 _FULL = """\
@@ -218,9 +218,9 @@ class TestPins:
         before, after = {"command": "a", "args": ["x"]}, {"command": "b", "args": ["x"], "env": {"K": "${T}"}}
         assert difference(before, after) == ["- command: a", "+ command: b", '+ env: {"K": "${T}"}']
 
-    def test_drawn_names_are_found_everywhere(self) -> None:
+    def test_referenced_names_are_found_everywhere(self) -> None:
         value = {"a": ["${ONE}", {"b": "x${TWO}y${ONE}"}], "c": "$${NOT}", "d": 3}
-        assert drawn_names(value) == ["ONE", "TWO"]
+        assert referenced_names(value) == ["ONE", "TWO"]
 
     def test_a_pin_is_plain_json(self) -> None:
         json.dumps(pin_of({"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": 1}}}))

@@ -54,8 +54,8 @@ def test_a_wrong_value_is_an_error_that_names_the_key(tmp_path: Path, text: str)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("{messages: []}", "'messages' is no option: it is what is asked."),
-        ("{stream: true}", "'stream' is no option"),
+        ("{messages: []}", "'messages' is set by %ask itself and cannot be an option."),
+        ("{stream: true}", "'stream' is set by %ask itself"),
         ("{limit: .nan}", "is not a number that JSON can hold"),
         ("[temperature]", "is not 'key: value' lines"),
         ("7", "is not 'key: value' lines"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.sources.declared import FILE, Verdict
+from onetool_ipy.sources.declared import FILE, DefinitionChecks
 from tests.core.support import Project
 from tests.sources.test_declared import definition
 
@@ -167,9 +167,9 @@ def test_where_it_cannot_be_written_all_are_judged_each_time(project: Project) -
 
 def test_it_is_for_the_user_alone_and_tells_configurations_apart(tmp_path: Path) -> None:
     path = tmp_path / "cache" / FILE
-    Verdict(path, "a").keep([2, 5], 7)
+    DefinitionChecks(path, "a").write([2, 5], 7)
 
-    assert Verdict(path, "a").doubtful(7) == {2, 5}
-    assert Verdict(path, "b").doubtful(7) is None
-    assert Verdict(path, "a").doubtful(8) is None
+    assert DefinitionChecks(path, "a").read(7) == {2, 5}
+    assert DefinitionChecks(path, "b").read(7) is None
+    assert DefinitionChecks(path, "a").read(8) is None
     assert path.stat().st_mode & 0o777 == 0o600
