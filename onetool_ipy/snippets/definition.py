@@ -1,12 +1,9 @@
-"""Snippets: pieces of code with parameters. A definition -> Snippet; arguments -> checked values; both -> code.
+"""Aliases and snippets, both written `$name`: their definitions, their parameters, and what a name stands for.
 
-Owns the types of parameters and the words of their errors. `template` does the expanding. Pure text in and out; a
-snippet is read without a look at its body, since that needs jinja2: `faults_of` looks.
-
-Aliases and snippets, both written `$name`: what there is, and what a name stands for.
-
-Pure text -> text; knows nothing of cells or calls. What is wrong with one (a cycle, an unknown target, a bad body) is a
-Problem and stops no other. A name that is both is the snippet's.
+A snippet is code with parameters. Owns the types of parameters, the check of arguments, and their error messages;
+`expansion` fills the body. Reading a definition does not look at its body, because that needs jinja2; `faults_of` does.
+A faulty alias or snippet (a cycle, an unknown target, a bad body) is a Problem and stops no other. If a name is both,
+the snippet wins. Knows nothing of cells or calls.
 """
 
 from __future__ import annotations
@@ -16,11 +13,12 @@ import json
 import keyword
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig, OneToolError, UsageProblem
+from onetool_ipy.base.records import Value
 from onetool_ipy.base.search import did_you_mean, suggest
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render, undeclared
@@ -44,8 +42,9 @@ ParamType = Literal["text", "int", "float", "bool", "list", "dict", "name", "any
 """`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one, else text."""
 
 MISSING: Any = object()
-"""There is no default; None is one."""
+"""Means that there is no default; None is a default."""
 
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 _TYPES: dict[str, ParamType] = {
     **dict.fromkeys(("text", "str", "string"), "text"),
     **dict.fromkeys(("int", "integer"), "int"),
@@ -70,19 +69,18 @@ _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": No
 _YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _SURE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
-"""What reads as a number where nothing says so: `007` and `+49123` are text."""
+"""Text that counts as a number even if no type is declared: `007` and `+49123` are text."""
 _PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
 
 
 class Bare(str):
-    """A value typed without quotes: read by the type of its parameter. Plain `str` is text, whatever it says."""
+    """A value typed without quotes; its parameter's type decides what it means. Plain `str` is always text."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SnippetParam:
-    """One parameter; it must be given where it has no default."""
+class SnippetParam(Value):
+    """One parameter; it is required if it has no default."""
 
     name: str
     type: ParamType = "any"
@@ -96,9 +94,8 @@ class SnippetParam:
         return self.default is MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """A piece of code with parameters, and the `file:line` it was read from."""
+class Snippet(Value):
+    """Code with parameters, and the `file:line` of its definition."""
 
     name: str
     body: str
@@ -128,7 +125,7 @@ class Snippet:
 
 
 def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet:
-    """Make a Snippet of its definition, or raise InvalidConfig saying what is wrong with it."""
+    """Return the Snippet of a definition, or raise InvalidConfig."""
     body = data.get("body")
     if not name.isidentifier():
         raise InvalidConfig(f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'.")
@@ -142,7 +139,7 @@ def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet
 
 
 def expand(snippet: Snippet, args: Mapping[str, Any]) -> str:
-    """The code of a snippet with these arguments. Raise UsageProblem that says what to give."""
+    """Return the code of a snippet with these arguments. Raises UsageProblem with the usage as its hint."""
     ready = _check(snippet, args)
     try:
         return render(snippet.body, ready)
@@ -153,7 +150,7 @@ def expand(snippet: Snippet, args: Mapping[str, Any]) -> str:
 
 
 def faults_of(snippet: Snippet) -> list[str]:
-    """What is wrong with a body that can be seen without running it."""
+    """Return what is wrong with a body, as far as it shows without expanding it."""
     try:
         used = undeclared(snippet.body)
     except TemplateProblem as exc:
@@ -163,13 +160,13 @@ def faults_of(snippet: Snippet) -> list[str]:
 
 
 def unused_params(snippet: Snippet) -> list[str]:
-    """The parameters that a readable body never uses: most often it names them in another way than `{{ name }}`."""
+    """Return the parameters that a valid body never uses, most often because it writes them without `{{ }}`."""
     used = undeclared(snippet.body)
     return [param.name for param in snippet.params if param.name not in used]
 
 
 def example_of(snippet: Snippet) -> tuple[str, str]:
-    """A call that works (`$name topic=Python`), with the defaults left out, and what it expands to."""
+    """Return a call that works (`$name topic=Python`), without defaults, and what it expands to."""
     args: dict[str, Any] = {}
     for param in snippet.params:
         if param.example is not MISSING:
@@ -235,7 +232,7 @@ def _unknown(name: str, known: Mapping[str, SnippetParam]) -> str:
 
 
 def _usage(snippet: Snippet) -> str:
-    """How to call it; parameters are described where they are few, since an error has few lines."""
+    """How to call the snippet. Describes up to three parameters, to keep the error short."""
     lines = [f"Usage: {snippet.usage}"]
     for param in snippet.params if len(snippet.params) <= 3 else ():
         kind = f" ({param.type})" if param.type != "any" else ""
@@ -244,7 +241,7 @@ def _usage(snippet: Snippet) -> str:
 
 
 def _convert(param: SnippetParam, given: Any) -> Any:
-    """The value a parameter takes for what was given, or MISSING where it takes no such thing."""
+    """Convert an argument to the parameter's type; MISSING if that is not possible."""
     kind = param.type
     if kind == "any":
         return _literal(given) if isinstance(given, Bare) else given
@@ -274,7 +271,7 @@ def _number(given: Any, kind: str) -> Any:
 
 
 def _literal(word: str) -> Any:
-    """What a bare word is where nothing says its type: as typed inside quotes, its value in code."""
+    """The value of a bare word without a declared type: inside quotes its text as typed, in code its value."""
     if word in _WORDS:
         typed = Typed(word)
         typed.value = _WORDS[word]
@@ -334,7 +331,7 @@ def _is_name(text: str) -> bool:
 
 
 def _typed(value: Any) -> str:
-    """A value as one would type it behind `=`."""
+    """Return a value as a user would type it after `=`."""
     if isinstance(value, str):
         needs_quotes = not _PLAIN_WORD.fullmatch(value) or (not isinstance(value, Bare) and _literal(value) != value)
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -342,26 +339,25 @@ def _typed(value: Any) -> str:
     return json.dumps(values.to_json(value), ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Shortcuts:
-    """All aliases (name -> target as written) and snippets; `faults` are those that could not be read."""
+class Shortcuts(Value):
+    """All aliases (name -> target as written) and snippets. `faults` are the definitions that could not be read."""
 
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    snippets: Mapping[str, Snippet] = field(default_factory=dict)
+    aliases: Mapping[str, str] = _EMPTY
+    snippets: Mapping[str, Snippet] = _EMPTY
     faults: tuple[Problem, ...] = ()
 
     def find(self, name: str) -> Snippet | str | None:
-        """What `$name` stands for: a snippet, the name of a tool, or None. Raise UsageProblem for a cycle."""
+        """Return what `$name` stands for: a snippet, a tool's name, or None. Raises UsageProblem for a cycle."""
         if name in self.snippets:
             return self.snippets[name]
         return resolve(name, self.aliases) if name in self.aliases else None
 
     def with_snippet(self, snippet: Snippet) -> Shortcuts:
-        """The same with one snippet more, or in place of its namesake."""
-        return replace(self, snippets={**self.snippets, snippet.name: snippet})
+        """Return a copy with this snippet added or replaced."""
+        return self.replace(snippets={**self.snippets, snippet.name: snippet})
 
     def problems(self, is_tool: Callable[[str], bool], tools: Collection[str] = ()) -> list[Problem]:
-        """What is wrong with aliases and bodies; `tools` are the names to propose for a target that is none."""
+        """Return what is wrong with aliases and bodies. `tools` are the names to suggest for an unknown target."""
         found = list(self.faults)
         for name in self.aliases:
             if name in self.snippets:
@@ -381,7 +377,7 @@ class Shortcuts:
 
 
 def read_shortcuts(aliases: Mapping[str, str], snippets: Mapping[str, Any]) -> Shortcuts:
-    """Read aliases, and snippets given as definitions with `data` and `where`; a bad one becomes a fault."""
+    """Read aliases and snippet definitions; a bad definition becomes a fault."""
     good: dict[str, Snippet] = {}
     faults: list[Problem] = []
     for name, definition in snippets.items():
@@ -393,7 +389,7 @@ def read_shortcuts(aliases: Mapping[str, str], snippets: Mapping[str, Any]) -> S
 
 
 def resolve(name: str, aliases: Mapping[str, str]) -> str:
-    """Follow an alias, and the aliases it stands for, to the name of a tool. Raise UsageProblem for a cycle."""
+    """Follow an alias to the name of a tool. Raises UsageProblem for a cycle."""
     seen = [name]
     while True:
         target = aliases[seen[-1]].removeprefix("$")

@@ -1,18 +1,16 @@
-"""A value as it is written where it stands in Python text, so that it stays a value and never becomes code.
+"""Expand a snippet's body with values, so that a value stays a value and never becomes code.
+
+The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters, in a strict sandbox
+with limits on steps, size and time. Rendering leaves a placeholder for each value. Then each value is written for the
+context of its placeholder, and the context is checked again: only the author decides the structure of the code.
 
     in a string       its text, escaped for that string; braces doubled in an f-string; bytes as UTF-8
     in a raw string   its text, if a raw string can hold it
     in code           a Python literal: text in quotes, numbers bare; `Name` bare
     in a comment      its text on one line
-    on a magic's line its text, if it holds nothing that a magic or a shell could read as more than text
+    on a magic's line its text, if a magic or a shell cannot read it as more than text
 
-What cannot be written safely raises Unwritable with the reason. Pure.
-
-A snippet's body, rendered: sandboxed, strict, and bounded in steps, size and time.
-
-The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters. While it is rendered a
-mark stands for each value; then the value is written for the place where its mark came to stand, and that place is
-checked again. So the shape of the code is the author's alone. jinja2 is imported when a snippet is first expanded.
+jinja2 is imported when a snippet is first expanded.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ _WORD = re.compile(r"\w")
 
 
 class Unwritable(Exception):
-    """Why a value cannot stand at its place."""
+    """Why a value cannot be written in its context."""
 
 
 class Name(str):
@@ -73,7 +71,7 @@ class Json(str):
 
 
 class Typed(str):
-    """A word as it was typed that means something else in code: `true`, `null`."""
+    """A word as it was typed that has another value in code: `true`, `null`."""
 
     __slots__ = ("value",)
     value: Any
@@ -82,26 +80,26 @@ class Typed(str):
         return bool(self.value)
 
 
-def write(value: Any, place: CodeContext, before: str, after: str) -> str:
-    """The text for a value at a place, between what stands before and after it on its line."""
-    if place.kind == "code":
+def write(value: Any, context: CodeContext, before: str, after: str) -> str:
+    """Return the text for a value in a context. `before` and `after` are the text around it on its line."""
+    if context.kind == "code":
         return _in_code(value, before, after)
-    if place.kind == "field":
-        return _in_field(value, place, before, after)
+    if context.kind == "field":
+        return _in_field(value, context, before, after)
     text = as_text(value)
-    if place.kind == "string":
-        return _in_string(text, place)
-    if place.kind == "comment":
+    if context.kind == "string":
+        return _in_string(text, context)
+    if context.kind == "comment":
         return "".join(c if c.isprintable() else " " for c in text)
-    if place.kind == "magic":
+    if context.kind == "magic":
         return _on_magic(text, before)
-    if place.kind == "spec":
+    if context.kind == "spec":
         return _checked(text, _IN_SPEC, "holds characters that a format cannot have")
     raise Unwritable("stands right behind a backslash or inside a quote; put a blank between, or double the backslash")
 
 
 def as_text(value: Any) -> str:
-    """The text of a value inside a string: text as it is, anything else as Python prints it."""
+    """Return the text of a value inside a string: text as it is, anything else as Python prints it."""
     if isinstance(value, str):
         return str(value)
     typed = getattr(value, "typed", None)
@@ -117,12 +115,12 @@ def as_text(value: Any) -> str:
 
 
 def literal(value: Any) -> str:
-    """The Python literal of a value made of plain things: text, numbers, booleans, None, lists and dicts."""
+    """Return the Python literal of a plain value: text, numbers, booleans, None, lists and dicts of these."""
     return _Writer().write(value)
 
 
 class _Writer:
-    """Writes one literal, with a limit on its size: lists that hold each other twice grow beyond any memory."""
+    """Writes one literal, with a limit on its size: lists that hold each other twice grow without bound."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -193,25 +191,25 @@ def _in_code(value: Any, before: str, after: str) -> str:
     return text
 
 
-def _in_field(value: Any, place: CodeContext, before: str, after: str) -> str:
-    """In the braces of an f-string: text only where its quotes can differ from all quotes around it."""
+def _in_field(value: Any, context: CodeContext, before: str, after: str) -> str:
+    """In the braces of an f-string, text is possible only if its quotes differ from all quotes around it."""
     text = _in_code(value, before, after)
     if "'" not in text and '"' not in text and "\\" not in text:
         return text
-    free = [quote for quote in "'\"" if quote not in place.around]
+    free = [quote for quote in "'\"" if quote not in context.around]
     plain = value if isinstance(value, str) and value.isprintable() else "\\"
     if free and not any(c in plain for c in "'\"\\{}"):
         return f"{free[0]}{plain}{free[0]}"
     raise Unwritable("stands in the braces of an f-string; give it a variable of its own on a line before")
 
 
-def _in_string(text: str, place: CodeContext) -> str:
-    if "r" in place.prefix:
-        text = _in_raw(text, place)
+def _in_string(text: str, context: CodeContext) -> str:
+    if "r" in context.prefix:
+        text = _in_raw(text, context)
     else:
-        quote = place.quote[0]
-        text = "".join(_escaped(c, quote, is_bytes="b" in place.prefix) for c in text)
-    return text.replace("{", "{{").replace("}", "}}") if "f" in place.prefix or "t" in place.prefix else text
+        quote = context.quote[0]
+        text = "".join(_escaped(c, quote, is_bytes="b" in context.prefix) for c in text)
+    return text.replace("{", "{{").replace("}", "}}") if "f" in context.prefix or "t" in context.prefix else text
 
 
 def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
@@ -224,12 +222,12 @@ def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def _in_raw(text: str, place: CodeContext) -> str:
-    if place.quote[0] in text:
-        raise Unwritable(f"holds {place.quote[0]}, which the raw string around it cannot")
-    if any(not c.isprintable() and not (c == "\n" and len(place.quote) == 3) for c in text):
+def _in_raw(text: str, context: CodeContext) -> str:
+    if context.quote[0] in text:
+        raise Unwritable(f"holds {context.quote[0]}, which the raw string around it cannot")
+    if any(not c.isprintable() and not (c == "\n" and len(context.quote) == 3) for c in text):
         raise Unwritable("holds a line break or another character that the raw string around it cannot")
-    if "b" in place.prefix and not text.isascii():
+    if "b" in context.prefix and not text.isascii():
         raise Unwritable("holds a letter that the raw bytes around it cannot")
     return text
 
@@ -243,7 +241,7 @@ def _on_magic(text: str, before: str) -> str:
 
 
 def _is_in_quotes(line: str) -> bool:
-    """Whether a shell would read what follows this line as quoted."""
+    """Whether a shell would read the text after this line as quoted."""
     quote = ""
     for char in re.sub(r"\\.", "", line):
         if char == quote:
@@ -266,7 +264,7 @@ def _bounded(text: str) -> str:
 
 
 MAX_STEPS = 100_000
-"""Turns that all loops of one expansion may take together."""
+"""Iterations of all loops of one expansion together."""
 MAX_TIME_S = 1.0
 
 _FILTERS = """
@@ -287,16 +285,16 @@ class TemplateProblem(OneToolError):
 
 
 def render(body: str, values: Mapping[str, Any]) -> str:
-    """Expand a body with these values, each written for where it stands. Raise TemplateProblem."""
+    """Expand a body with these values, each written for its context. Raises TemplateProblem."""
     import jinja2
     from jinja2.exceptions import SecurityError
 
-    job = _Job(body)
+    expansion = _Expansion(body)
     try:
-        env = job.environment()
+        env = expansion.environment()
         tree = _restricted(env.parse(body))
         template = env.from_string(tree)
-        rendered = job.collect(template.generate(dict(values)))
+        rendered = expansion.collect(template.generate(dict(values)))
     except jinja2.UndefinedError as exc:
         raise TemplateProblem(f"{exc.message}.") from exc
     except jinja2.TemplateSyntaxError as exc:
@@ -309,28 +307,28 @@ def render(body: str, values: Mapping[str, Any]) -> str:
         raise TemplateProblem(f"{type(exc).__name__}: {exc}") from exc
     except RecursionError as exc:
         raise TemplateProblem("It is nested too deeply.") from exc
-    return _fill(*job.parts(rendered))
+    return _fill(*expansion.parts(rendered))
 
 
 def undeclared(body: str) -> set[str]:
-    """The names that a body uses and does not set. Raise TemplateProblem where it cannot be read."""
+    """Return the names that a body uses and does not set. Raises TemplateProblem if it cannot be parsed."""
     import jinja2
     from jinja2 import meta
 
-    env = _Job(body).environment()
+    env = _Expansion(body).environment()
     try:
         return meta.find_undeclared_variables(_restricted(env.parse(body))) - set(env.globals)
     except jinja2.TemplateSyntaxError as exc:
         raise TemplateProblem(f"Line {exc.lineno}: {exc.message}.") from exc
 
 
-class _Job:
-    """One expansion: its sandbox, its budget, and the values that marks stand for."""
+class _Expansion:
+    """One expansion: its sandbox, its limits, and the values behind the placeholders."""
 
     def __init__(self, body: str) -> None:
         self._values: list[Any] = []
         self._steps = 0
-        self._deadline = time.thread_time() + MAX_TIME_S  # of its own work: a busy machine is no fault of the snippet
+        self._deadline = time.thread_time() + MAX_TIME_S  # CPU time, so that a busy machine does not stop a snippet
         number = 0
         while f"{_STAND_IN}{number}:" in body:
             number += 1
@@ -341,7 +339,7 @@ class _Job:
         from jinja2.exceptions import SecurityError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        job, methods = self, frozenset(_METHODS.split())
+        expansion, methods = self, frozenset(_METHODS.split())
 
         class Sandbox(ImmutableSandboxedEnvironment):
             intercepted_binops = frozenset(("+", "*", "**", "%"))
@@ -358,7 +356,7 @@ class _Job:
 
             def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
                 if isinstance(obj, jinja2.Undefined):
-                    return str(obj)  # a strict one raises here, and says what it is
+                    return str(obj)  # StrictUndefined raises here, with the name
                 if not self.is_safe_callable(obj):
                     name = getattr(obj, "__name__", type(obj).__name__)
                     raise SecurityError(f"'{name}' may not be called; use a filter")
@@ -369,7 +367,7 @@ class _Job:
 
         env = Sandbox(
             undefined=jinja2.StrictUndefined,
-            finalize=jinja2.pass_context(lambda _context, value: job.mark(value)),
+            finalize=jinja2.pass_context(lambda _context, value: expansion.placeholder(value)),
             trim_blocks=True,
             lstrip_blocks=True,
             keep_trailing_newline=True,
@@ -384,7 +382,7 @@ class _Job:
         return env
 
     def counted(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Go through items on the budget of this expansion."""
+        """Iterate and count towards the limits of this expansion."""
         for item in items:
             self._steps += 1
             if self._steps > MAX_STEPS:
@@ -392,12 +390,12 @@ class _Job:
             self._check_time()
             yield item
 
-    def mark(self, value: Any) -> str:
-        """Keep a value and give the mark that stands for it."""
+    def placeholder(self, value: Any) -> str:
+        """Store a value and return its placeholder."""
         import jinja2
 
         if isinstance(value, jinja2.Undefined):
-            return str(value)  # a strict one raises here
+            return str(value)  # StrictUndefined raises here
         self._check_time()
         self._values.append(value)
         return f"{self._head}{len(self._values) - 1}\ue001"
@@ -413,7 +411,7 @@ class _Job:
         return "".join(parts)
 
     def parts(self, rendered: str) -> tuple[list[str], list[Any]]:
-        """The author's texts and the values between them."""
+        """Return the author's texts and the values between them."""
         pieces = re.split(f"{re.escape(self._head)}([0-9]+)\ue001", rendered)
         return pieces[::2], [self._values[int(number)] for number in pieces[1::2]]
 
@@ -423,7 +421,7 @@ class _Job:
 
 
 def _restricted(tree: nodes.Template) -> nodes.Template:
-    """Refuse the statements a snippet may not use, and count the turns of the others' loops."""
+    """Refuse statements that a snippet may not use, and count the iterations of its loops."""
     import jinja2
     from jinja2 import nodes
     from jinja2.visitor import NodeTransformer
@@ -448,15 +446,15 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
 
 
 def _fill(texts: list[str], values: list[Any]) -> str:
-    """Write each value for its place, then make sure that every place is still what it was."""
+    """Write each value for its context, then make sure that every context is unchanged."""
     found = contexts_at(_STAND_IN.join(texts), _offsets(texts))
     written: list[str] = []
     size = 0
-    for i, (value, place) in enumerate(zip(values, found, strict=True)):
+    for i, (value, context) in enumerate(zip(values, found, strict=True)):
         before = _line_before(texts[: i + 1])
         after = texts[i + 1] or (_STAND_IN if i + 1 < len(values) else "")
         try:
-            written.append(write(value, place, before, after))
+            written.append(write(value, context, before, after))
         except Unwritable as exc:
             raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
         size += len(written[-1])
@@ -467,15 +465,15 @@ def _fill(texts: list[str], values: list[Any]) -> str:
 
 
 def _verify(texts: list[str], written: list[str], values: list[Any], expected: list[CodeContext]) -> None:
-    """The proof that no value broke out: where each begins and ends, the text around is what it was."""
+    """Prove that no value broke out: at its start and end, the context must be what it was."""
     edges: list[int] = []
     at = 0
     for text, value in zip(texts, written, strict=False):
         edges += [at + len(text), at + len(text) + len(value)]
         at = edges[-1]
     whole = "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
-    for i, place in enumerate(contexts_at(whole, edges)):
-        if place != expected[i // 2]:
+    for i, context in enumerate(contexts_at(whole, edges)):
+        if context != expected[i // 2]:
             raise TemplateProblem(
                 f"{_shown(values[i // 2])} would change how the code around it is read.",
                 hint="Put blanks around the placeholder, or give it a variable of its own.",
@@ -493,7 +491,7 @@ def _offsets(texts: list[str]) -> list[int]:
 
 
 def _line_before(texts: list[str]) -> str:
-    """What stands before a value, back to the start of its line."""
+    """Return the text before a value, back to the start of its line."""
     parts: list[str] = []
     for text in reversed(texts):
         start = max(text.rfind("\n"), text.rfind("\r")) + 1
@@ -518,7 +516,7 @@ def _too_long() -> TemplateProblem:
     return TemplateProblem(f"The code would be longer than {MAX_TEXT:,} characters.")
 
 
-# What the sandbox of Jinja leaves open: results that are far larger than what they are made from.
+# What Jinja's sandbox does not limit: results that are far larger than their inputs.
 
 
 def _range(*args: int) -> range:
@@ -530,7 +528,7 @@ def _range(*args: int) -> range:
 
 def _require_small(operator: str, left: Any, right: Any) -> None:
     if operator == "%" and isinstance(left, str | bytes):
-        raise Unwritable("is formatted with '%', which is not for snippets; use '~'")
+        raise Unwritable("is formatted with '%', which snippets cannot use; use '~'")
     sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
     if operator == "+":
         _require(sum(sizes))
@@ -549,7 +547,7 @@ def _require(size: int) -> None:
 
 def _join(items: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
     if attribute is not None:
-        raise Unwritable("is joined by an attribute, which is not for snippets; use map(attribute=...)")
+        raise Unwritable("is joined by an attribute, which snippets cannot do; use map(attribute=...)")
     texts: list[str] = []
     size = 0
     for item in items:
@@ -583,7 +581,7 @@ def _sum(items: Iterable[Any], start: float = 0) -> float:
 
 
 def _to_json(value: Any) -> Json:
-    literal(value)  # bounded, and plain
+    literal(value)  # checks size and plainness
     text = Json(json.dumps(value, ensure_ascii=False))
     text.value = value
     return text

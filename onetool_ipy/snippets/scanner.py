@@ -1,8 +1,8 @@
-"""Where a position in a cell's text stands: in code, in a string (of which kind), in a comment, on a magic's line.
+"""Tell what surrounds a position in a cell's text: code, a string (of which kind), a comment, or a magic's line.
 
-A scanner for Python that never fails, also on text that Python refuses: it only has to know where strings and comments
-begin and end, as this Python's own tokenizer does (since 3.12 the fields of an f-string may hold any string). Lines
-that IPython reads before Python does (`%magic`, `!command`, `$shortcut`, `%%cell` bodies) are `magic`. Pure; linear.
+The scanner accepts any text, also text that is not valid Python. It only finds where strings and comments begin and
+end, exactly as this Python's own tokenizer does (since 3.12 the fields of an f-string may hold any string). Lines that
+IPython reads before Python does (`%magic`, `!command`, `$shortcut`, `%%cell` bodies) are `magic`. Pure, linear time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 __all__ = ["CodeContext", "ContextKind", "contexts_at"]
 
-ContextKind = Literal["code", "string", "field", "spec", "comment", "magic", "torn"]
-"""`field` and `spec` are inside the braces of an f-string; `torn` is in the middle of a quote or an escape."""
+ContextKind = Literal["code", "string", "field", "spec", "comment", "magic", "inside_token"]
+"""`field` and `spec` are inside the braces of an f-string; `inside_token` is in the middle of a quote or an escape."""
 
 _NESTS = sys.version_info >= (3, 12)
 """Whether a string in a field of an f-string may use the f-string's own quotes."""
@@ -48,34 +48,34 @@ _NAMED_LETTER = re.compile(r"\\N\{[^}\n]*\}")
 
 
 class CodeContext(NamedTuple):
-    """What stands around a position; `prefix` (in lower case) and `quote` are those of the innermost string."""
+    """What surrounds a position. `prefix` (in lower case) and `quote` are those of the innermost string."""
 
     kind: ContextKind
     prefix: str = ""
     quote: str = ""
     around: str = ""
-    """The quotes of all strings it is in, outermost first."""
+    """The quotes of all strings around the position, outermost first."""
 
 
 def contexts_at(text: str, positions: Sequence[int]) -> list[CodeContext]:
-    """The place of each position. Positions rise; the last may be the end of the text."""
+    """Return the context of each position. Positions are in rising order; the last may be the end of the text."""
     found: list[CodeContext] = []
     scanner = _Scanner(text)
     for start, end, kind, is_solid in scanner.tokens():
-        runs_on = kind in ("comment", "magic")  # a position at its very end is still in it
+        runs_on = kind in ("comment", "magic")  # a position at the very end still belongs to it
         while len(found) < len(positions):
             position = positions[len(found)]
             if position > end or (position == end and not runs_on):
                 break
             inside = position > start
             here = scanner.before.kind if runs_on and not inside else kind
-            found.append(scanner.before.place("torn" if is_solid and inside else here))
+            found.append(scanner.before.context("inside_token" if is_solid and inside else here))
     last = scanner.frames[-1]
-    return found + [last.place(last.kind)] * (len(positions) - len(found))
+    return found + [last.context(last.kind)] * (len(positions) - len(found))
 
 
 class _Frame(NamedTuple):
-    """What is open: the code itself, a string, a field of an f-string, or its format spec."""
+    """An open construct: the code itself, a string, a field of an f-string, or its format spec."""
 
     kind: ContextKind
     prefix: str = ""
@@ -83,16 +83,16 @@ class _Frame(NamedTuple):
     around: str = ""
     brackets: int = 0
 
-    def place(self, kind: ContextKind) -> CodeContext:
+    def context(self, kind: ContextKind) -> CodeContext:
         return CodeContext(kind, self.prefix, self.quote, self.around)
 
 
 _Token = tuple[int, int, ContextKind, bool]
-"""Start, end, the kind of its inside, and whether a position inside tears it."""
+"""Start, end, the kind of its inside, and whether it is a token that must not be split."""
 
 
 class _Scanner:
-    """Reads token by token; `before` is the innermost frame at the start of the token given last."""
+    """Reads token by token. `before` is the innermost frame at the start of the last token."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -141,7 +141,7 @@ class _Scanner:
         return match.end(), frame.kind, True
 
     def _comment(self, match: re.Match[str]) -> tuple[int, ContextKind, bool]:
-        if self.before.kind == "field" and not _NESTS:  # no comments there: it runs to the end of the string
+        if self.before.kind == "field" and not _NESTS:  # no comments there, so the field goes on
             return match.start() + 1, "field", False
         return match.end(), "comment", False
 
@@ -150,7 +150,7 @@ class _Scanner:
         if frame.kind == "code":
             self.is_line_start = not frame.brackets
         elif len(frame.quote) == 1 and not _NESTS:
-            self._give_up()
+            self._recover()
 
     def _bracket(self, char: str) -> None:
         frame = self.frames[-1]
@@ -179,14 +179,14 @@ class _Scanner:
             end = self._backslash(pos, has_fields)
             return end, kind, "r" not in frame.prefix or self.text[end - 1] in "\"'\\"
         if char in "\n\r" and len(frame.quote) == 1:
-            self._give_up()
+            self._recover()
             return pos + 1, kind, True
         if char in "{}" and has_fields:
             return self._brace(pos, char)
         return pos + 1, kind, False
 
     def _backslash(self, pos: int, has_fields: bool) -> int:
-        """Where an escape ends; a raw string keeps the backslash, yet a quote behind it does not close."""
+        """Return where an escape ends. In a raw string the backslash stays, but a quote after it does not close."""
         letter = _NAMED_LETTER.match(self.text, pos) if has_fields and "r" not in self.before.prefix else None
         if letter:
             return letter.end()
@@ -204,7 +204,7 @@ class _Scanner:
         return pos + 1, frame.kind, True
 
     def _closing(self, pos: int) -> int | None:
-        """Close the string whose quote stands here, with all that is open in it; give where the quote ends."""
+        """If a quote here closes an open string, close it with everything in it. Return where the quote ends."""
         first = 0 if not _NESTS else self._innermost()
         for level in range(first, len(self.frames)):
             frame = self.frames[level]
@@ -216,8 +216,8 @@ class _Scanner:
     def _innermost(self) -> int:
         return max((i for i, frame in enumerate(self.frames) if frame.kind == "string"), default=0)
 
-    def _give_up(self) -> None:
-        """A string that its line does not close: Python refuses it; go on with the next line as code."""
+    def _recover(self) -> None:
+        """Continue with the next line as code after a string that its line does not close, which Python refuses."""
         del self.frames[1:]
         self.frames[0] = _Frame("code")
         self.is_line_start = True

@@ -17,8 +17,8 @@ _LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 _NESTS = sys.version_info >= (3, 12)
 
 
-def place_at(text: str) -> CodeContext:
-    """The place of the character `¤`."""
+def context_at(text: str) -> CodeContext:
+    """The context of the character `¤`."""
     return contexts_at(text, [text.index("¤")])[0]
 
 
@@ -56,25 +56,25 @@ def place_at(text: str) -> CodeContext:
         ("x != y; z = '¤'", "string", "", "'"),
         ("x = 'never closed\ny = ¤", "code", "", ""),
         ("abcf'¤'", "string", "", "'"),
-        ("x = '\\¤'", "torn", "", "'"),
+        ("x = '\\¤'", "inside_token", "", "'"),
     ],
 )
-def test_place_is_known(text: str, kind: str, prefix: str, quote: str) -> None:
-    found = place_at(text)
+def test_context_is_known(text: str, kind: str, prefix: str, quote: str) -> None:
+    found = context_at(text)
 
     assert (found.kind, found.prefix, found.quote) == (kind, prefix, quote)
 
 
 def test_quotes_inside_a_field_follow_this_python() -> None:
     """Since 3.12 a field may use the quotes of its string; before, they end it."""
-    found = place_at("x = f'{d['k']} ¤'")
+    found = context_at("x = f'{d['k']} ¤'")
 
     assert found.kind == "string" if _NESTS else "code"
 
 
-def test_position_in_the_middle_of_a_quote_is_torn() -> None:
+def test_position_in_the_middle_of_a_quote_is_inside_a_token() -> None:
     assert [p.kind for p in contexts_at('x = """a"""', [4, 5, 6, 7, 8, 9, 11])] == [
-        *("code", "torn", "torn", "string", "string", "torn", "code")
+        *("code", "inside_token", "inside_token", "string", "string", "inside_token", "code")
     ]
 
 
@@ -99,7 +99,7 @@ def test_strings_and_comments_of_the_standard_library_are_where_python_has_them(
             continue
         checked += 1
         wanted = _by_tokenizer(text)
-        assert _by_places(text, sorted(wanted)) == [wanted[i] for i in sorted(wanted)], path
+        assert _by_contexts(text, sorted(wanted)) == [wanted[i] for i in sorted(wanted)], path
 
     assert checked > len(files) // step // 2
 
@@ -141,5 +141,5 @@ def _by_tokenizer(text: str) -> dict[int, str]:
     return found
 
 
-def _by_places(text: str, positions: list[int]) -> list[str]:
-    return [place.kind for place in contexts_at(text, positions)]
+def _by_contexts(text: str, positions: list[int]) -> list[str]:
+    return [context.kind for context in contexts_at(text, positions)]
