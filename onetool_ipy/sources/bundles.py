@@ -1,8 +1,8 @@
 """Tools of bundles as ordinary tools: `<bundle>.<tool>`, and every version as `<bundle>.<tool>@<version>`.
 
-The plain name stands for the enabled version changed last; single versions are found by name and not listed beside it.
-A switch turned or a tool written by any process is honoured by the next call: each call asks the store, through `live`,
-what the name stands for now. A project without bundles costs one look at a folder that is not there.
+The plain name stands for the enabled version that changed last. Single versions can be called by name but are not
+listed. If any process switches or changes a tool, the next call sees it: each call asks the store, through `live`, what
+the name stands for now. A project without bundles costs one stat of a missing folder.
 
 Also here: `Switched`, which gives the built-in tools the switches of their bundles.
 """
@@ -30,11 +30,11 @@ __all__ = ["BundleTools", "Switched", "http_hosts"]
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _PERSON = frozenset(("python", "magic", "shortcut", "widget", "tool"))
 _SLACK_S = 1.0
-"""What an HTTP tool may take beyond its own deadline, so that it is its own words that tell of it."""
+"""The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its own timeout."""
 
 
 class BundleTools:
-    """The stored bundles as a source. `find` looks up the local functions that records name."""
+    """The source of the stored bundles. `find` looks up the local functions that records name."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class BundleTools:
         self._runners = runners
         self._find = find
         self._http_timeout_s = http_timeout_s
-        self._told: BundleSnapshot = EMPTY
+        self._last_listed: BundleSnapshot = EMPTY
         self._specs: dict[str, tuple[Tool, str, ToolSpec]] = {}
 
     def tools(self) -> Iterator[ToolSpec]:
         if self._store.is_empty():
             return
-        self._told = snapshot = self._store.look()
+        self._last_listed = snapshot = self._store.look()
         for held in snapshot.live():
             if held.twin:
                 continue
@@ -77,16 +77,16 @@ class BundleTools:
                     yield Problem(f"{held.bundle.slug}.{tool.slug}@{tool.version}", *said)
 
     def refresh(self) -> bool:
-        """Whether the files say something else than when the registry last asked."""
-        if self._store.is_empty() and self._told is EMPTY:
+        """Whether the files changed since the tools were last listed."""
+        if self._store.is_empty() and self._last_listed is EMPTY:
             return False
-        return self._store.look() is not self._told
+        return self._store.look() is not self._last_listed
 
     def close(self) -> None:
         return None
 
     def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
-        """What a name stands for now."""
+        """Return the tool that a name stands for now."""
         held = self._store.glance(bundle, slug).of_slug(bundle)
         tool = None
         if held is not None:
@@ -96,7 +96,7 @@ class BundleTools:
         return self._spec(held, tool, version)
 
     def _spec(self, held: StoredBundle, tool: Tool, version: str) -> ToolSpec:
-        """The tool as a spec, made once for what it is now, so that its compiled check lasts."""
+        """The spec of a tool, cached until the tool changes, so that its compiled check is kept."""
         bundle = held.bundle
         name = _name(bundle.slug, tool.slug, version)
         off = _reason(held, tool)
@@ -110,7 +110,7 @@ class BundleTools:
             run=partial(self._request if tool.http is not None else self._function, tool, name),
             is_async=tool.http is not None,
             tags=tool.tags,
-            read_only=tool.http is not None and tool.is_read_only,  # a record does not say what a function does
+            read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function
             origin="bundle",
             timeout_s=self._limit_s(tool),
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
@@ -127,7 +127,7 @@ class BundleTools:
         return spec
 
     def _identity(self, tool: Tool) -> Any:
-        """The record, but for what does not change what a call does; of a local function, also that function."""
+        """Return what decides how a call behaves: the record without incidental fields, and the local function."""
         record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
         inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
         return [record, "" if inner is None else inner.fingerprint]
@@ -151,14 +151,14 @@ class BundleTools:
         return runner.run(args, _note())
 
     def _limit_s(self, tool: Tool) -> float | None:
-        """HTTP tools have a deadline of their own, whoever calls them."""
+        """HTTP tools have a deadline of their own, for every caller."""
         if tool.http is None:
             return None
         own = [step.request.timeout_ms for _, step in tool.http.plan()]
         return max(self._http_timeout_s if ms is None else ms / 1000 for ms in own) + _SLACK_S
 
     def _lack(self, held: StoredBundle, tool: Tool) -> tuple[str, str] | None:
-        """What an enabled tool needs and has not, and what to do."""
+        """Return what an enabled tool lacks, and what to do about it."""
         if tool.go_tool is not None:
             if self._find(tool.go_tool.func) is not None:
                 return None
@@ -174,13 +174,13 @@ class BundleTools:
 
 
 def _note() -> Callable[[dict[str, Any]], None] | None:
-    """What a runner tells of a call goes into the `meta` of its result."""
+    """Return the function that adds a runner's notes to the `meta` of the result."""
     here = current.scope()
     return None if here is None or here.meta is None else here.meta.update
 
 
 def _shorten(exc: InvalidOutput) -> None:
-    """A value that did not fit leaves the kernel like any other: where it is large, as a handle."""
+    """Replace a large value in the error's details by a handle, as for any value that leaves the kernel."""
     here = current.scope()
     if here is None or here.call is None or here.call.source in _PERSON or not isinstance(exc.details, dict):
         return
@@ -190,7 +190,7 @@ def _shorten(exc: InvalidOutput) -> None:
 
 
 def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
-    """How many HTTP tools the bundles hold, and the hosts that these would reach, sorted."""
+    """Return the number of HTTP tools in the bundles, and the hosts that they would reach, sorted."""
     if store.is_empty():
         return 0, []
     from urllib.parse import urlsplit
@@ -207,12 +207,12 @@ class Switched:
         self._inner = inner
         self._switches = switches
         self._funcs = frozenset(tool.func for builtin in BUILTINS for tool in builtin.tools)
-        self._told: dict[str, str] = {}
+        self._last_listed: dict[str, str] = {}
         self._specs: dict[str, ToolSpec] = {}
 
     def tools(self) -> Iterable[ToolSpec]:
         self._switches.off()
-        self._told = dict(self._switches.reasons)
+        self._last_listed = dict(self._switches.reasons)
         return [self._switched(spec) for spec in self._inner.tools()]
 
     def problems(self) -> Iterable[Problem]:
@@ -220,7 +220,7 @@ class Switched:
 
     def refresh(self) -> bool:
         self._switches.off()
-        return self._inner.refresh() or self._told != self._switches.reasons
+        return self._inner.refresh() or self._last_listed != self._switches.reasons
 
     def close(self) -> None:
         self._inner.close()
@@ -245,7 +245,7 @@ def _name(bundle: str, slug: str, version: str) -> str:
 
 
 def _reason(held: StoredBundle, tool: Tool) -> str:
-    """Which switch is off, and how to turn it on."""
+    """Return which switch is off and how to turn it on, or empty."""
     if not held.bundle.is_enabled:
         return bundle_off(held.bundle.slug)
     return "" if tool.is_enabled else tool_off(held.bundle.slug, tool.slug, tool.version)

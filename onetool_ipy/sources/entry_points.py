@@ -1,10 +1,10 @@
 """Packs that installed distributions offer in the entry point group `onetool_ipy.packs`: name = module.
 
-They are pack files too: outlined as text, imported at first use, then by their own module name. `importlib.metadata` is
-asked only where a quick look finds that some distribution offers a pack at all: it takes ten times as long.
+They are pack files too: outlined as text, and imported at first use by their own module name. A quick scan first checks
+whether any distribution offers a pack, because `importlib.metadata` takes ten times as long.
 
-The working directory is on `sys.path` in a kernel and under `python -m`. A distribution found there was installed by
-nobody: it came with the folder, and does not count.
+The working directory is on `sys.path` in a kernel and under `python -m`. A distribution found there came with the
+folder and was not installed by the user, so it does not count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUFFIXES = (".dist-info", ".egg-info")
 
 
 class _Offer(NamedTuple):
-    """One entry point: the pack it names and the file it leads to."""
+    """One entry point: its pack and its file."""
 
     name: str
     module: str
@@ -57,7 +57,7 @@ class EntryPoints:
             yield from file.problems()
 
     def refresh(self) -> bool:
-        """Look for installed and removed packs, where something was installed or removed, and for edited ones."""
+        """Look for edited packs, and for new and removed ones if `sys.path` changed."""
         places = tuple(_places())
         if places == self._places:
             return self._refresh_files()
@@ -89,12 +89,12 @@ class EntryPoints:
         return None
 
     def _refresh_files(self) -> bool:
-        changed = [file.refresh() for file in self._files]  # each is to look, also after the first that changed
+        changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed
         return any(changed)
 
 
 def _places() -> Iterator[tuple[str, int]]:
-    """Where distributions can be, and when that last changed."""
+    """Yield the folders of distributions, and when each last changed."""
     for place in sys.path:
         try:
             yield place, os.stat(place or ".").st_mtime_ns
@@ -103,7 +103,7 @@ def _places() -> Iterator[tuple[str, int]]:
 
 
 def _any_offer() -> bool:
-    """Whether any distribution seems to offer a pack; sure only if the answer is no."""
+    """Whether any distribution may offer a pack. False is certain, True is not."""
     for place in sys.path:
         try:
             with os.scandir(place or ".") as found:
@@ -134,7 +134,7 @@ def _offers() -> Iterator[_Offer]:
 
 
 def _locate(point: EntryPoint, module: str) -> Path | None:
-    """The file of an entry point's module, without importing anything of it."""
+    """Return the file of an entry point's module without importing anything."""
     if not all(part.isidentifier() for part in module.split(".")):
         return None
     inner = Path(*module.split("."))
@@ -149,7 +149,7 @@ def _locate(point: EntryPoint, module: str) -> Path | None:
 
 
 def _root(point: EntryPoint) -> Path | None:
-    """The folder in which the entry point's distribution was found."""
+    """Return the folder that holds the entry point's distribution."""
     dist = getattr(point, "dist", None)
     return None if dist is None else _real(str(dist.locate_file("")))
 
@@ -159,7 +159,7 @@ def _real(folder: str) -> Path:
 
 
 def _linked(module: str) -> Iterator[Path]:
-    """Where the top package lies by the import system's own word: editable installs have a finder of their own."""
+    """Yield the folder of the top package as the import system finds it: editable installs have their own finder."""
     from importlib.util import find_spec
 
     try:

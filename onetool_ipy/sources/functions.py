@@ -1,4 +1,4 @@
-"""Python functions as tools: what `@tool` marked, and the functions we ship."""
+"""Python functions as tools: functions marked with `@tool`, and the functions we ship."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Functions", "spec_of"]
 
 
 def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "") -> ToolSpec:
-    """Describe a function as a tool of a pack, with what `@tool` says about it. Raises InvalidTool."""
+    """Describe a function as a tool of a pack, with its `@tool` marks. Raises InvalidTool."""
     name, words = _full_name(fn, pack), marks_of(fn).fields()
     return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **words)
 
@@ -32,14 +32,14 @@ def _late(fn: Callable[..., Any], pack: str) -> ToolSpec:
 
 
 class Functions:
-    """Tools we ship: a fixed list of (pack, functions)."""
+    """The source of the tools we ship: a fixed list of (pack, functions)."""
 
     def __init__(self, packs: Sequence[tuple[str, Sequence[Callable[..., Any]]]]) -> None:
         self._packs = packs
 
     @once
     def by_name(self) -> dict[str, ToolSpec]:
-        """The tools by name; each is described once, when it is first looked at, so that its compiled check lasts."""
+        """The tools by name. Each is described at its first use and cached, so that its compiled check is kept."""
         specs = (_late(fn, pack) for pack, functions in self._packs for fn in functions)
         return {spec.name: spec for spec in specs}
 

@@ -1,7 +1,7 @@
-"""What of a project would run once the user trusts it: the content of the one question (contract 16).
+"""What a project would run once the user trusts it: the content of the trust question (contract 16).
 
-Read from the text of the files; nothing is run, started or filled for it. Everything here comes from a stranger, so
-each text is made visible before it is shown: a control character is written as its escape.
+Read from the text of the files; nothing is run, started or filled. All of it is untrusted, so control characters are
+shown as escapes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MOST_SHOWN = 20
 
 
 class ServerEntry(NamedTuple):
-    """One MCP server: what starts, and the variables and secrets that it would get.
+    """One MCP server: its command, and the variables and secrets that it would get.
 
-    Those that come from the user are told by name, those that the project writes with their value: `PATH=./bin`.
+    Variables of the user's are listed by name, variables that the project sets with their value: `PATH=./bin`.
     """
 
     name: str
@@ -30,10 +30,10 @@ class ServerEntry(NamedTuple):
     variables: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
-    """What is different from the definition that the user said yes to."""
+    """How the definition differs from the one that the user approved."""
 
     def lines(self) -> list[str]:
-        """The server as a question shows it."""
+        """Return the server as the question shows it."""
         found = [f"server {printable_line(self.name)}: {printable_line(self.runs)}"]
         if self.secrets:
             found.append(f"  gets the secrets {', '.join(self.secrets)}")
@@ -43,7 +43,7 @@ class ServerEntry(NamedTuple):
 
 
 class Inventory(NamedTuple):
-    """All that a yes to a project would cover."""
+    """Everything that trusting a project covers."""
 
     folder: str
     pack_files: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Inventory(NamedTuple):
     snippets: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """What would run, a line for each; a list that is cut says by how much."""
+        """Return one line for each thing that would run. Long lists are cut."""
         found = [f"pack file {printable_line(file)}" for file in self.pack_files[:_MOST_SHOWN]]
         if len(self.pack_files) > _MOST_SHOWN:
             found.append(f"... and {len(self.pack_files) - _MOST_SHOWN} more pack files")
@@ -67,7 +67,7 @@ class Inventory(NamedTuple):
         return found or ["nothing of it runs by itself"]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain JSON, for a form."""
+        """Return the same as plain JSON, for a form."""
         return {
             "folder": printable_line(self.folder),
             "packFiles": [printable_line(file) for file in self.pack_files],
@@ -90,7 +90,7 @@ class Inventory(NamedTuple):
 def server_entries(
     servers: Mapping[str, Definition], trust: Trust, secret_names: Iterable[str]
 ) -> tuple[ServerEntry, ...]:
-    """The servers that need a yes, each as it is written; one that was pinned says what changed."""
+    """Return the servers that need approval, as written; a server approved before also says what changed."""
     known = set(secret_names)
     found = []
     for name, definition in servers.items():
@@ -112,7 +112,7 @@ def server_entries(
 
 
 def _runs(pin: Mapping[str, Any]) -> str:
-    """The whole command line, or the address."""
+    """Return the whole command line, or the address."""
     if pin.get("url"):
         return str(pin["url"])
     words = [str(pin.get("command") or ""), *(str(word) for word in pin.get("args") or ())]

@@ -1,14 +1,9 @@
-"""The types that annotations name, found by a table of known names. Nothing of the file is evaluated.
+"""Read the outline of a pack file from its text: its pack, its tools, their docs and arguments. Nothing is run.
 
-A name counts as what the file's own import statements make of it (`import typing as t` -> `t.Optional`). Whatever is
-not in the table, is bound otherwise in the file, or is too large raises Unknown: the file's import will tell it.
-
-Read a pack file as text: its pack, its tools, their docs and arguments, without running a line of it.
-
-Everything comes from the syntax tree: constants as they are written, annotations by a table of known names. Nothing
-is evaluated. What the text alone cannot tell (a type defined in the file, a function made by another) is left open:
-such a tool is `exact=False` until the file is imported at its first call. A file that is too deep, too large or odd
-in any other way has an `error` and costs only itself.
+Constants are taken from the syntax tree as written. Annotations are looked up in a table of known types, by the names
+that the file's own imports give them (`import typing as t` -> `t.Optional`). If the text alone does not tell (a type
+defined in the file, a function made by another function), the tool is `exact=False` until the file is imported at its
+first call. A file that is too deep, too large or odd in any other way has an `error` and affects no other file.
 """
 
 from __future__ import annotations
@@ -91,7 +86,7 @@ _UNBOUND = {
     "datetime": "datetime.datetime",
     "date": "datetime.date",
 }
-"""What a name stands for that the file does not bind: builtins, and those that a file often gets by `import *`."""
+"""The meaning of names that the file does not bind: builtins, and names that often come from `import *`."""
 _ARRAYS = (list, tuple, set, frozenset, *(getattr(collections.abc, name) for name in _ONE))
 _UNIQUE = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 _OBJECTS = (dict, *(getattr(collections.abc, name) for name in _TWO))
@@ -100,11 +95,11 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Unknown(Exception):
-    """The table does not tell what an annotation stands for."""
+    """The table does not have the type of an annotation."""
 
 
-class Field(NamedTuple):
-    """What `pydantic.Field(...)` says in an annotation, as far as it is kept."""
+class _Description(NamedTuple):
+    """The description in a `pydantic.Field(...)` annotation."""
 
     description: str
 
@@ -123,13 +118,13 @@ class Types:
             self._lines[name] = min(line, self._lines.get(name, line)) if not path else 0
 
     def of(self, node: ast.expr, *, line: int, hidden: Iterable[str] = ()) -> Any:
-        """The type of an annotation of a function that begins on `line`; `hidden` are its own type parameters."""
+        """Return the type of an annotation of a function on `line`. `hidden` are the function's own type parameters."""
         if not is_within(node, nodes=_MAX_NODES, depth=_MAX_DEPTH):
             raise Unknown
         return _Annotation(self, line, frozenset(hidden)).type(node, 0)
 
     def path_of(self, node: ast.expr, line: int, hidden: frozenset[str]) -> str:
-        """What a dotted name stands for, as the table writes it."""
+        """Return the key of a dotted name in the table."""
         names = dotted(node)
         if not names or names[0] in hidden:
             raise Unknown
@@ -144,7 +139,7 @@ class Types:
 
 
 class _Annotation:
-    """One annotation on its way to a type."""
+    """Converts one annotation to a type."""
 
     def __init__(self, types_: Types, line: int, hidden: frozenset[str]) -> None:
         self._types = types_
@@ -159,7 +154,7 @@ class _Annotation:
         if isinstance(node, ast.Constant):
             return self._constant(node.value, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return _made(lambda: self.type(node.left, depth + 1) | self.type(node.right, depth + 1))
+            return _built(lambda: self.type(node.left, depth + 1) | self.type(node.right, depth + 1))
         if isinstance(node, ast.Subscript):
             return self._subscript(node, depth)
         return self._named(node)
@@ -192,16 +187,16 @@ class _Annotation:
             raise Unknown
         if known is Literal:
             options = tuple(option for each in given for option in self._options(each))
-            return _made(lambda: Literal[options])
+            return _built(lambda: Literal[options])
         if known is Annotated:
             said = tuple(self._said(each) for each in given[1:])
             base = self.type(given[0], depth + 1)
-            return _made(lambda: Annotated[(base, *said)])
+            return _built(lambda: Annotated[(base, *said)])
         if (typing.get_origin(known) or known) is tuple:
             return self._tuple(known, given, depth)
         inner = tuple(self.type(each, depth + 1) for each in given)
         if known is Union:
-            return _made(lambda: Union[inner])  # noqa: UP007 - as it is written in the file
+            return _built(lambda: Union[inner])  # noqa: UP007 - as it is written in the file
         return self._generic(known, inner)
 
     def _generic(self, known: Any, inner: tuple[Any, ...]) -> Any:
@@ -209,17 +204,17 @@ class _Annotation:
         takes = 2 if kind in _OBJECTS else 1 if kind in _ARRAYS or known is Optional else 0
         if len(inner) != takes:
             raise Unknown
-        return _made(lambda: known[inner if takes == 2 else inner[0]])
+        return _built(lambda: known[inner if takes == 2 else inner[0]])
 
     def _tuple(self, known: Any, given: list[ast.expr], depth: int) -> Any:
         if len(given) == 2 and isinstance(given[1], ast.Constant) and given[1].value is ...:
             item = self.type(given[0], depth + 1)
-            return _made(lambda: known[item, ...])
+            return _built(lambda: known[item, ...])
         inner = tuple(self.type(each, depth + 1) for each in given)
-        return _made(lambda: known[inner])
+        return _built(lambda: known[inner])
 
     def _options(self, node: ast.expr) -> Iterator[Any]:
-        """The options of a Literal: plain constants, and Literals inside it."""
+        """Yield the options of a Literal: plain constants, and those of nested Literals."""
         if isinstance(node, ast.Subscript):
             if _TABLE.get(self._types.path_of(node.value, self._line, self._hidden)) is not Literal:
                 raise Unknown
@@ -232,7 +227,7 @@ class _Annotation:
         yield value
 
     def _said(self, node: ast.expr) -> Any:
-        """What an annotation says besides its type: a plain constant, or the description in `Field(...)`."""
+        """The metadata of an Annotated type: a plain constant, or the description in `Field(...)`."""
         if isinstance(node, ast.Constant):
             return node.value
         if not isinstance(node, ast.Call) or node.args or len(node.keywords) != 1:
@@ -242,16 +237,16 @@ class _Annotation:
         text = constant(word.value)
         if not is_field or word.arg != "description" or not isinstance(text, str):
             raise Unknown
-        return Field(text)
+        return _Description(text)
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of a type of the table, as pydantic writes it. Raises Unknown where that is not known."""
+    """Return the JSON Schema of a type from the table, as pydantic writes it. Raises Unknown for other types."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         schema = schema_of(inner[0])
         for said in hint.__metadata__:
-            schema = {**schema, "description": said.description} if isinstance(said, Field) else schema
+            schema = {**schema, "description": said.description} if isinstance(said, _Description) else schema
         return schema
     if origin is Literal:
         return _choice(inner)
@@ -280,7 +275,7 @@ def _choice(options: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _union(options: list[dict[str, Any]]) -> dict[str, Any]:
-    """The choice of these, each once; a choice among them counts as its options."""
+    """A union of these schemas without duplicates; a nested union counts as its options."""
     flat: list[dict[str, Any]] = []
     for option in options:
         for each in option["anyOf"] if option.keys() == {"anyOf"} else [option]:
@@ -289,8 +284,8 @@ def _union(options: list[dict[str, Any]]) -> dict[str, Any]:
     return flat[0] if len(flat) == 1 else {"anyOf": flat}
 
 
-def _made(make: Any) -> Any:
-    """A type made of types of the table; Unknown where Python refuses that."""
+def _built(make: Any) -> Any:
+    """Build a type; raise Unknown if Python refuses it."""
     try:
         return make()
     except (TypeError, ValueError, RecursionError):
@@ -298,7 +293,7 @@ def _made(make: Any) -> Any:
 
 
 def _bindings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """Every name that the module's statements bind, what an import makes of it (else empty), and the line."""
+    """Yield every name that the module binds, the dotted path it imports (else empty), and the line."""
     waiting: list[Any] = [*tree.body]
     while waiting:
         node = waiting.pop()
@@ -319,7 +314,7 @@ def _bindings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def _targets(node: ast.AST) -> Iterator[str]:
-    """The names that one statement, handler or case binds itself."""
+    """Yield the names that a single statement, handler or case binds."""
     if isinstance(node, ast.ExceptHandler):
         yield from [node.name] if node.name else []
         return
@@ -347,19 +342,19 @@ _ENCODING = re.compile(
     r"utf-?8(-sig)?|ascii|us-ascii|latin-?1|iso-?8859-?\d+|(cp|windows-)125\d|koi8-[ru]"
     r"|gbk|gb2312|gb18030|big5|shift-?jis|euc-(jp|kr)"
 )
-"""Encodings that only tell which byte is which character; Python knows others that unpack or run through tables."""
+"""Encodings that only map bytes to characters. Python knows others that decompress or transform the text."""
 
 
 def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
-    """Outline a pack file's text; `pack` is its name where the file does not say one. Never raises."""
+    """Outline a pack file's text. `pack` is the name to use if the file does not set one. Never raises."""
     if len(text) > MAX_BYTES:
         return PackOutline(pack, error=f"The file has {len(text):,} bytes; a pack file has at most {MAX_BYTES:,}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the author's text; said when it is imported
+            warnings.simplefilter("ignore")  # the import will show them
             # Python opens the file of this name for the line of a SyntaxError; no file has an empty name.
             tree = ast.parse(_decoded(text) if isinstance(text, bytes) else text, "")
-            return _File(tree, pack).outline()
+            return _OutlineReader(tree, pack).outline()
     except (SyntaxError, ValueError) as exc:
         line = getattr(exc, "lineno", None)
         place = f"line {line}: " if line else ""
@@ -367,12 +362,12 @@ def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
         return PackOutline(pack, error=f"{place}{type(exc).__name__}: {said}")
     except (RecursionError, MemoryError) as exc:
         return PackOutline(pack, error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read")
-    except Exception as exc:  # noqa: BLE001 - the text is a stranger's: whatever it breaks costs only this file
+    except Exception as exc:  # noqa: BLE001 - untrusted text: whatever it breaks affects only this file
         return PackOutline(pack, error=f"the text cannot be read ({type(exc).__name__})")
 
 
 def _decoded(text: bytes) -> str:
-    """The text of a file's bytes, by the encoding that its first lines name. Raises SyntaxError."""
+    """Decode a file by the encoding that its first lines declare. Raises SyntaxError."""
     for line in text.split(b"\n", 2)[:2]:
         found = _COOKIE.match(line)
         if found is None:
@@ -384,8 +379,8 @@ def _decoded(text: bytes) -> str:
     return decode_source(text)
 
 
-class _File:
-    """One parsed file on its way to an Outline."""
+class _OutlineReader:
+    """Reads the outline of one parsed file."""
 
     def __init__(self, tree: ast.Module, pack: str) -> None:
         self._pack = pack
@@ -426,12 +421,12 @@ class _File:
             try:
                 yield self._outline(node)._replace(deps=merged(self._deps, read_decorated(node)))
             except InvalidTool as exc:
-                self._fault(node, f"'{name}' is no tool: {exc.message}", exc.hint)
+                self._fault(node, f"'{name}' is not a tool: {exc.message}", exc.hint)
             except (ValueError, TypeError, OverflowError, RecursionError) as exc:  # arguments named twice, and the like
-                self._fault(node, f"'{name}' is no tool: {printable(str(exc), 200)}")
+                self._fault(node, f"'{name}' is not a tool: {printable(str(exc), 200)}")
 
     def _elsewhere(self, name: str) -> Iterator[ToolOutline]:
-        """A tool that `__all__` names and that is no function of the text: only the import will tell more."""
+        """Yield a tool that `__all__` names but the text does not define as a function: the import will tell more."""
         try:
             yield ToolOutline(name, names.canonical(name, pack=self._pack), name, exact=False)
         except InvalidTool as exc:
@@ -446,7 +441,7 @@ class _File:
         found = _Signature(node, self._types)
         doc = ast.get_docstring(node)
         described = words.get("description")
-        spec = describe.from_signature(found.signature, found.hints, doc, name=full, run=_never, rich=_sketch)
+        spec = describe.from_signature(found.signature, found.hints, doc, name=full, run=_never, rich=_schema_or_empty)
         return ToolOutline(
             function=node.name,
             name=full,
@@ -465,7 +460,7 @@ class _File:
         )
 
     def _read_requires(self) -> None:
-        """What the whole pack needs, as `requires = {...}` says it."""
+        """Read `requires = {...}`: what the whole pack needs."""
         said = self._assigned("requires")
         if said is None:
             return
@@ -475,7 +470,7 @@ class _File:
             self._faults.append(OutlineFault(said.lineno, exc.message, exc.hint))
 
     def _wanted(self) -> list[str]:
-        """The names of `__all__` that can be functions; without it, the public functions."""
+        """Return the names in `__all__` that may be functions; without `__all__`, the public functions."""
         public = [name for name in self._functions if not name.startswith("_")]
         said = self._assigned("__all__")
         if said is None:
@@ -498,7 +493,7 @@ class _File:
         return [name for name in wanted if bound.get(name, "*" in bound)]
 
     def _bound(self) -> dict[str, bool]:
-        """Every name that the file binds -> whether it may be a function."""
+        """Map every name that the file binds to whether it may be a function."""
         bound: dict[str, bool] = {}
         for node in self._statements:
             if isinstance(node, _Function):
@@ -526,7 +521,7 @@ class _File:
 
 
 def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module, also those inside `if`, `try` and `with`, in their order."""
+    """Yield the statements of a module in order, also those inside `if`, `try` and `with`."""
     waiting = [*reversed(body)]
     while waiting:
         node = waiting.pop()
@@ -546,19 +541,19 @@ def _added(node: ast.AugAssign) -> list[str]:
     return [name for name in found if isinstance(name, str)] if isinstance(found, (list, tuple)) else []
 
 
-def _never(args: dict[str, Any]) -> Any:  # noqa: ARG001 - the shape of every `run`
+def _never(args: dict[str, Any]) -> Any:  # noqa: ARG001 - the signature of every `run`
     raise RuntimeError("an outline cannot run")
 
 
-def _sketch(hint: Any, name: str, defs: dict[str, Any]) -> tuple[dict[str, Any], Converter | None]:  # noqa: ARG001
-    """The schema of a richer type, without pydantic."""
+def _schema_or_empty(hint: Any, name: str, defs: dict[str, Any]) -> tuple[dict[str, Any], Converter | None]:  # noqa: ARG001
+    """Return the schema of a type without pydantic; empty if it is unknown."""
     try:
         return schema_of(hint), None
     except Unknown:
         return {}, None
 
 
-def _is_told(hint: Any) -> bool:
+def _has_schema(hint: Any) -> bool:
     """Whether the schema of a type is known without pydantic."""
     try:
         schema_of(hint)
@@ -568,7 +563,7 @@ def _is_told(hint: Any) -> bool:
 
 
 def _clean(text: str) -> str:
-    """The text with lone surrogates written out: no screen and no file can hold them."""
+    """Escape lone surrogates, which no screen or file can hold."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -587,7 +582,7 @@ def _timeout(value: Any) -> float | None:
 
 
 def _decorations(node: _Function) -> tuple[dict[str, Any], bool]:
-    """What `@tool(...)` says in constants, and whether the decorators leave the function's arguments as they are."""
+    """Return the constant arguments of `@tool(...)`, and whether the decorators keep the function's parameters."""
     words: dict[str, Any] = {}
     plain = True
     for decorator in node.decorator_list:
@@ -609,7 +604,7 @@ def _decorations(node: _Function) -> tuple[dict[str, Any], bool]:
 
 
 class _Signature:
-    """The arguments of one function: their names, types and defaults; `exact` says that all are known in full."""
+    """The parameters of one function: names, types and defaults. `exact` means that all are fully known."""
 
     def __init__(self, node: _Function, types: Types) -> None:
         self._node = node
@@ -648,14 +643,14 @@ class _Signature:
         return arg.arg, kind, value
 
     def _annotation(self, node: ast.expr | None) -> tuple[Any, bool]:
-        """The type an annotation names by the table; (Any, False) where it needs the file itself."""
+        """Return the type of an annotation and True, or (Any, False) if only the import can tell."""
         if node is None:
             return Any, True
         try:
             hint = self._types.of(node, line=self._node.lineno, hidden=self._hidden)
         except Unknown:
             return Any, False
-        return (hint, True) if _is_told(hint) else (Any, False)
+        return (hint, True) if _has_schema(hint) else (Any, False)
 
     def _returned(self) -> Any:
         node = self._node.returns

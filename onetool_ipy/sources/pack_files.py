@@ -1,18 +1,16 @@
-"""Find the pack files that the patterns of `tools_dir` name, inside the folder of the configuration and nowhere else.
+"""Pack files: found by the patterns of `tools_dir`, outlined as text, imported at the first call and after edits.
 
-A pattern that leads outside, a file or folder that a symbolic link leads outside, one that another user may have
-written, and too many files are problems. The walk is bounded, whatever the patterns are.
+The search stays inside the folder of the configuration. A pattern or link that leads outside, a file that another user
+may have written, and too many files are problems; the search is bounded, whatever the patterns are.
 
-Pack files: outlined as text, imported at the first call of one of their tools, read again after an edit.
-
-A broken file is a Problem with its reason and stops nothing else. Whether a file changed is asked at every call, by
-its times, size and number; one that changed a moment ago is compared by its text, since a file system's clock ticks
-in milliseconds, some in seconds.
+A broken file is a Problem and stops no other. Every call checks whether the file changed, by its times, size and inode.
+A file that changed a moment ago is compared by its text, because the clock of some file systems ticks in seconds.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import logging
 import os
 import stat
@@ -34,7 +32,7 @@ from onetool_ipy.sdk.requirements import merged
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 
-__all__ = ["MAX_FILES", "PackFile", "PackFiles", "Search"]
+__all__ = ["MAX_FILES", "PackFile", "PackFileSearch", "PackFiles"]
 
 MAX_FILES = 2_000
 _MAX_ENTRIES = 20_000
@@ -42,12 +40,12 @@ _MAX_DEPTH = 20
 _MAGIC = frozenset("*?[")
 
 
-class _Enough(Exception):
-    """The walk has seen as many entries as it may."""
+class _TooManyEntries(Exception):
+    """The search has seen as many entries as it may."""
 
 
-class Search:
-    """One look for the pack files of a project; `problems` says what does not count."""
+class PackFileSearch:
+    """One search for the pack files of a project. `problems` lists what does not count."""
 
     def __init__(self, root: Path) -> None:
         self.problems: list[Problem] = []
@@ -59,7 +57,7 @@ class Search:
         self._inside: dict[str, bool] = {}
 
     def files(self, patterns: Sequence[str]) -> list[Path]:
-        """The files, in the order of the patterns and by name."""
+        """Return the files in the order of the patterns, then by name."""
         found: dict[str, None] = {}
         for pattern in patterns:
             parts = self._parts(pattern)
@@ -67,25 +65,25 @@ class Search:
                 continue
             try:
                 found.update(dict.fromkeys(sorted(self._matching(parts), key=Path)))
-            except _Enough:
-                hint = "Name the folder of the pack files more closely."
-                self._say("tools_dir", f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders.", hint)
+            except _TooManyEntries:
+                message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
+                self._report("tools_dir", message, "Name the folder of the pack files more closely.")
                 break
         chosen = [path for path in found if self._counts(path)]
         if len(chosen) > MAX_FILES:
             said = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
-            self._say("tools_dir", said, "Remove some, or join them.")
+            self._report("tools_dir", said, "Remove some, or join them.")
         return [Path(path) for path in chosen[:MAX_FILES]]
 
-    def _say(self, where: str, message: str, hint: str = "") -> None:
+    def _report(self, where: str, message: str, hint: str = "") -> None:
         self.problems.append(Problem(printable(where), printable(message), printable(hint)))
 
     def _parts(self, pattern: str) -> list[str] | None:
-        """The parts of a pattern; None, and a problem, for one that leads out of the folder."""
+        """Split a pattern into parts; report a pattern that leads out of the folder and return None."""
         parts = [part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")]
         is_outside = os.path.isabs(pattern) or pattern.startswith(("/", "~")) or os.path.splitdrive(pattern)[0]
         if is_outside or ".." in parts or "\0" in pattern:
-            self._say(
+            self._report(
                 "tools_dir",
                 f"'{pattern}' leads out of '{self._root.name}/', so it does not count.",
                 f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
@@ -94,7 +92,7 @@ class Search:
         return parts
 
     def _matching(self, parts: Sequence[str]) -> Iterator[str]:
-        """The paths that a pattern names; a folder stands for the Python files in it."""
+        """Yield the paths that match a pattern; a folder stands for the Python files in it."""
         for path in self._walk(str(self._root), parts, 0):
             if os.path.isdir(path):
                 if not any(_MAGIC & set(part) for part in parts):
@@ -126,9 +124,9 @@ class Search:
                     yield from self._walk(inner, rest, depth + 1)
 
     def _names(self, folder: str) -> list[str]:
-        """What is in a folder that lies inside the root, sorted."""
+        """Return the names in a folder inside the root, sorted."""
         if not self._is_inside(folder):
-            self._outside(folder)
+            self._report_outside(folder)
             return []
         names: list[str] = []
         try:
@@ -136,14 +134,14 @@ class Search:
                 for entry in entries:
                     self._left -= 1
                     if self._left < 0:
-                        raise _Enough
+                        raise _TooManyEntries
                     names.append(entry.name)
         except OSError:
             return []
         return sorted(names)
 
     def _is_inside(self, path: str) -> bool:
-        """Whether a path lies inside the root, wherever links lead."""
+        """Whether a path is inside the root, with links resolved."""
         if os.path.islink(path) or path == str(self._root):
             return self._is_below(os.path.realpath(path))
         folder = os.path.dirname(path)
@@ -155,14 +153,14 @@ class Search:
     def _is_below(self, real: str) -> bool:
         return real == self._real or real.startswith(self._real.rstrip(os.sep) + os.sep)
 
-    def _outside(self, path: str) -> None:
+    def _report_outside(self, path: str) -> None:
         said = f"is a link that leads out of '{self._root.name}/', so it does not count."
         problem = Problem(printable(path), said, "Copy what it leads to instead.")
         if problem not in self.problems:
             self.problems.append(problem)
 
     def _counts(self, path: str) -> bool:
-        """Whether a path is a plain file inside the root, in folders that only its owner may write."""
+        """Whether a path is a regular file inside the root, in folders that only its owner may write."""
         try:
             found = os.stat(path)
         except (OSError, ValueError):
@@ -170,16 +168,16 @@ class Search:
         if not stat.S_ISREG(found.st_mode):
             return False
         if not self._is_inside(path):
-            self._outside(path)
+            self._report_outside(path)
             return False
         if fault := self._owners.fault(found, path):
-            self._say(path, *fault)
+            self._report(path, *fault)
             return False
         real = os.path.realpath(path) if os.path.islink(path) else path
         return all(self._is_safe(folder) for folder in self._above(real))
 
     def _above(self, path: str) -> Iterable[str]:
-        """The folders between a file and the root."""
+        """Yield the folders between a file and the root."""
         root = self._real if path.startswith(self._real + os.sep) else str(self._root)
         folder = os.path.dirname(path)
         while len(folder) > len(root):
@@ -194,7 +192,7 @@ class Search:
             except OSError:
                 return False
             if fault is not None:
-                self._say(folder, *fault)
+                self._report(folder, *fault)
             known = self._folders[folder] = fault is None
         return known
 
@@ -204,7 +202,7 @@ _log = logging.getLogger("onetool_ipy.sources")
 
 
 class _Loaded(NamedTuple):
-    """The tools of a file as its code has them; `outline` is that of the text that was run."""
+    """The tools of an imported file. `outline` is that of the text that was run."""
 
     outline: PackOutline
     specs: dict[str, ToolSpec]
@@ -212,7 +210,7 @@ class _Loaded(NamedTuple):
 
 
 class PackFile:
-    """One Python file of tools. `module` names it where it is part of an installed package, to be imported as such."""
+    """One Python file of tools. `module` is its module name if it is part of an installed package."""
 
     def __init__(
         self,
@@ -237,9 +235,9 @@ class PackFile:
         self._text: bytes | None = None
         self._is_young = False
         self._outline = PackOutline(self._stem, error="The file is gone.")
-        self._told = self._outline
+        self._last_listed = self._outline
         self._loaded: _Loaded | None = None
-        self._sketches: dict[str, tuple[ToolOutline, ToolSpec]] = {}
+        self._outlined_specs: dict[str, tuple[ToolOutline, ToolSpec]] = {}
         self._fault = ""
         self._looking = ForkLock()
         self._importing = ForkLock()
@@ -250,10 +248,10 @@ class PackFile:
         return self._outline.pack
 
     def refresh(self) -> bool:
-        """Outline the file again if it changed; True where that is not yet known to who asked last."""
+        """Outline the file again if it changed. Returns whether the outline changed since the last call."""
         self._look()
-        changed = self._told is not self._outline
-        self._told = self._outline
+        changed = self._last_listed is not self._outline
+        self._last_listed = self._outline
         return changed
 
     def tools(self) -> Iterator[ToolSpec]:
@@ -279,16 +277,16 @@ class PackFile:
         return Problem(self._shown, message.rstrip(".") + ".", hint)
 
     def _spec(self, tool: ToolOutline) -> ToolSpec:
-        """The tool as the code has it where this very text was imported, else as the text has it."""
+        """The tool from the imported code if it is current, else from the outline."""
         loaded = self._loaded
         if loaded is not None and loaded.outline is self._outline and tool.name in loaded.specs:
             return loaded.specs[tool.name]
-        known = self._sketches.get(tool.name)
+        known = self._outlined_specs.get(tool.name)
         if known is None or known[0] is not tool:
-            known = self._sketches[tool.name] = (tool, self._sketch(tool))
+            known = self._outlined_specs[tool.name] = (tool, self._spec_from_outline(tool))
         return known[1]
 
-    def _sketch(self, tool: ToolOutline) -> ToolSpec:
+    def _spec_from_outline(self, tool: ToolOutline) -> ToolSpec:
         return ToolSpec(
             name=tool.name,
             description=tool.description,
@@ -310,7 +308,7 @@ class PackFile:
         )
 
     def _reread(self, name: str) -> ToolSpec:
-        """The tool as the file is written now; nothing is imported."""
+        """Return the tool as the file is written now; nothing is imported."""
         self._look()
         found = next((tool for tool in self._outline.tools if tool.name == name), None)
         if found is None:
@@ -318,16 +316,14 @@ class PackFile:
         return self._spec(found)
 
     def _identity(self) -> str:
-        """The hash of the file's text, as it is now; empty where it cannot be read."""
-        import hashlib
-
+        """Return the hash of the file's current text; empty if it cannot be read."""
         try:
             return hashlib.sha256(self.path.read_bytes()).hexdigest()
         except OSError:
             return ""
 
     def _live(self, name: str) -> ToolSpec:
-        """The tool as the file has it now; imports it where that is needed."""
+        """Return the tool as the file has it now; import the file if needed."""
         self._look()
         loaded = self._loaded
         if loaded is None or loaded.outline is not self._outline:
@@ -343,11 +339,11 @@ class PackFile:
         raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
 
     def _look(self) -> None:
-        """Outline the file anew if its text is another one."""
-        if self._stat() == self._stamp and not self._is_young:
+        """Outline the file again if its text changed."""
+        if stamp_of(self.path) == self._stamp and not self._is_young:
             return
         with self._looking.mine():
-            stamp = self._stat()
+            stamp = stamp_of(self.path)
             self._is_young = stamp is not None and is_young(stamp)
             outline, self._text = self._outlined(stamp)
             self._stamp = stamp
@@ -358,7 +354,7 @@ class PackFile:
             _log.error("%s: %s", self._shown, outline.error)
 
     def _outlined(self, stamp: Stamp | None) -> tuple[PackOutline, bytes | None]:
-        """The outline of the file and, where it was read for it, its text."""
+        """Return the outline of the file, and its text if it was read."""
         if stamp is None:
             return PackOutline(self._stem, error="The file is gone."), None
         key = f"{self.path}|{stamp}"
@@ -378,7 +374,7 @@ class PackFile:
         return outline, text
 
     def _read(self) -> bytes:
-        """The text of the file. Raises Unreadable where there is none that counts."""
+        """Return the text of the file. Raises Unreadable if it is gone, too large, or not the user's."""
         content = read(self.path)
         if content is None:
             raise Unreadable("is gone.")
@@ -389,7 +385,7 @@ class PackFile:
         return content.data
 
     def _load(self) -> _Loaded:
-        """Run the file. `require_trust` raises Untrusted where the user has not said yes to it."""
+        """Run the file. `require_trust` raises Untrusted if the user has not approved it."""
         self._require_trust(self.path)
         outline = self._outline
         if outline.error:
@@ -411,9 +407,7 @@ class PackFile:
         return self._described(module, outline)
 
     def _run_file(self, outline: PackOutline) -> types.ModuleType:
-        """Run the file as a module of its own. Compiled here, since cached bytecode may be older than an edit."""
-        import hashlib
-
+        """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
         text = self._text if self._text is not None else self._read()
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
         module = types.ModuleType(f"onetool_pack_{outline.pack}_{key}")
@@ -431,7 +425,7 @@ class PackFile:
         return module
 
     def _import_installed(self) -> types.ModuleType:
-        """Import the module by its own name; run it again where it was edited since."""
+        """Import the module by its own name; reload it if it was edited since."""
         import importlib
 
         self._require_own_module()
@@ -456,7 +450,7 @@ class PackFile:
         for tool in outline.tools:
             fn = getattr(module, tool.function, None)
             if not callable(fn):
-                loaded.faults[tool.name] = "is not there after the import, or is no function."
+                loaded.faults[tool.name] = "is missing after the import, or is not a function."
                 continue
             try:
                 spec = spec_of(fn, pack=outline.pack, origin=self._origin, where=f"{self._shown}:{tool.line}")
@@ -472,14 +466,11 @@ class PackFile:
             )
         return loaded
 
-    def _stat(self) -> Stamp | None:
-        return stamp_of(self.path)
-
 
 class PackFiles:
-    """The pack files of a project: every file that the patterns of `tools_dir` find, relative to `root`.
+    """The pack files of a project: every file that the patterns of `tools_dir` match, relative to `root`.
 
-    `require_trust` is asked before a file is run, and raises Untrusted where it may not.
+    `require_trust` is called before a file is run, and raises Untrusted if it must not run.
     """
 
     def __init__(
@@ -499,11 +490,11 @@ class PackFiles:
         self.refresh()
 
     def pack_names(self) -> list[str]:
-        """The packs of these files, each once."""
+        """Return the packs of these files, each once."""
         return list(dict.fromkeys(file.pack for file in self._files.values()))
 
     def shown(self) -> list[str]:
-        """The files, each as one finds it from the folder of the configuration."""
+        """Return the files, relative to the folder of the configuration."""
         return [os.path.relpath(path, self._root) for path in self._files]
 
     def tools(self) -> Iterator[ToolSpec]:
@@ -536,8 +527,8 @@ class PackFiles:
         return None
 
     def _found(self) -> list[Path]:
-        """The files that count, in the order of the patterns; what does not count is a problem."""
-        search = Search(self._root)
+        """Return the files that count; the others become problems."""
+        search = PackFileSearch(self._root)
         found = search.files(self._patterns)
         self._problems = search.problems
         return found

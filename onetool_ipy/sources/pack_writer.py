@@ -1,7 +1,7 @@
 """Write functions from a cell into a pack file: `%%tool --save PACK`.
 
-A function of the same name is replaced where it stands; a new one and its imports are added; `__all__` follows. The
-text is checked before anything is written, and the file is written whole.
+A function of the same name is replaced in place; a new function and its imports are added; `__all__` is updated. The
+result is parsed before the file is replaced.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.files import StoreError, write_whole
 
 __all__ = ["save_functions"]
 
@@ -18,9 +18,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def save_functions(file: Path, text: str, *, pack: str) -> list[str]:
-    """Put the functions of `text` into a pack file; returns their names."""
+    """Put the functions of `text` into a pack file and return their names."""
     if not pack.isidentifier():
-        raise InvalidTool(f"'{pack}' is not a name for a pack.", hint="Use letters, digits and _.")
+        raise InvalidTool(f"'{pack}' is not a valid pack name.", hint="Use letters, digits and _.")
     cell = _parse(text, "The cell")
     functions = [node for node in cell.body if isinstance(node, _Function)]
     if not functions:
@@ -33,7 +33,13 @@ def save_functions(file: Path, text: str, *, pack: str) -> list[str]:
         new = _replace(new, node, piece) if isinstance(node, _Function) else _add_line(new, piece)
     new = _export(new, [node.name for node in functions])
     _parse(new, "The result")
-    _write(file, new)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, new.encode("utf-8"), mode=0o644)
+    except OSError as exc:
+        raise InvalidTool(StoreError.of(file, exc).message) from exc
+    except StoreError as exc:
+        raise InvalidTool(exc.message, hint=exc.hint) from exc
     return [node.name for node in functions]
 
 
@@ -66,7 +72,7 @@ def _replace(text: str, node: _Function, piece: str) -> str:
 
 
 def _add_line(text: str, piece: str) -> str:
-    """Add an import or another statement behind the file's docstring and imports, once."""
+    """Add an import or another statement after the file's docstring and imports, unless the file has it."""
     tree = ast.parse(text)
     wanted = ast.dump(ast.parse(piece))
     if any(ast.dump(ast.Module([node], [])) == wanted for node in tree.body):
@@ -82,7 +88,7 @@ def _add_line(text: str, piece: str) -> str:
 
 
 def _export(text: str, names: list[str]) -> str:
-    """Add names to a literal `__all__`, where the file has one."""
+    """Add names to a literal `__all__`, if the file has one."""
     for node in ast.parse(text).body:
         if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
             continue
@@ -94,11 +100,3 @@ def _export(text: str, names: list[str]) -> str:
         start, end = _span(node)
         return "".join([*lines[:start], f"__all__ = [{listed}]\n", *lines[end:]])
     return text
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, text.encode("utf-8"), mode=0o644)
-    except OSError as exc:
-        raise InvalidTool(f"Cannot write '{file}': {exc.strerror}.") from exc

@@ -390,8 +390,8 @@ def test_all_may_name_what_is_imported_or_made(project: Project) -> None:
     assert box.call("geo.twice", {"n": 4}).data == 8
     assert box.call("geo.join", {"a": "x", "p": ["y"]}).data == "x/y"
     error = box.call("geo.late").error
-    assert (error.reason, "is no function" in error.message) == ("unavailable", True)
-    assert "is no function" in _problems(box)
+    assert (error.reason, "is not a function" in error.message) == ("unavailable", True)
+    assert "is not a function" in _problems(box)
 
 
 def test_decorated_functions_and_marks_are_exact_after_the_import(project: Project) -> None:
