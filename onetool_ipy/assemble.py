@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,8 @@ from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.registry import Registry, Session
-from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import BoundCall, Source, Step, ToolSpec
+from onetool_ipy.core.registry import Registry, SessionTools
+from onetool_ipy.core.tool import Source, ToolSpec
 from onetool_ipy.parts import Parts, Stores
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.toolbox import Toolbox
@@ -86,7 +85,7 @@ def open_leniently(
     surroundings = os.environ if env is None else env
     box = Toolbox(
         build,
-        session=Session(),
+        session=SessionTools(),
         build_http_client=partial(_http_client, transport),
         build_servers=partial(_servers, surroundings),
     )
@@ -445,7 +444,7 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     return Executor(
         registry,
         owner=box,
-        steps=[span(config.secrets.mask), _replay(box, config.secrets.mask), require_deps()],
+        steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask), require_deps()],
         record=calls.recorder(box.log),
         admit=None if config.trust.record is None else box.gate.admit,
         background=box.background,
@@ -453,18 +452,3 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
         local_s=config.settings.timeouts.local_s,
         mask=config.secrets.mask,
     )
-
-
-def _replay(box: Toolbox, mask: Callable[[str], str]) -> Step:
-    """Answer from the cassette that is on; where none is, it costs one look."""
-    replays = box.replays
-
-    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
-        cassette = replays.active
-        if cassette is None:
-            return None
-        from onetool_ipy.stores.cassettes import around
-
-        return around(cassette, bound, mask)
-
-    return step

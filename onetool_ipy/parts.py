@@ -72,21 +72,19 @@ class Parts:
         self._stores: Stores | None = None
         self._bundles: Bundles | None = None
 
-    @property
+    @once
     def stores(self) -> Stores:
-        if self._stores is None:
-            with self._building.mine():
-                if self._stores is None:
-                    self._stores = self._build_stores()
-        return self._stores
+        with self._building.mine():
+            if self._stores is None:
+                self._stores = self._build_stores()
+            return self._stores
 
-    @property
+    @once
     def registry(self) -> Registry:
-        if self._registry is None:
-            with self._building.mine():
-                if self._registry is None:
-                    self._registry = self._build_registry()
-        return self._registry
+        with self._building.mine():
+            if self._registry is None:
+                self._registry = self._build_registry()
+            return self._registry
 
     def expire(self) -> None:
         """There may be other tools now; what was not built yet will see them anyway."""
@@ -100,13 +98,12 @@ class Parts:
                 self._executor = self._build_executor(self.registry)
             return self._executor
 
-    @property
+    @once
     def bundles(self) -> Bundles:
-        if self._bundles is None:
-            with self._building.mine():
-                if self._bundles is None:
-                    self._bundles = self._build_bundles()
-        return self._bundles
+        with self._building.mine():
+            if self._bundles is None:
+                self._bundles = self._build_bundles()
+            return self._bundles
 
     def close(self) -> None:
         """Let go of what was built; building nothing for it."""

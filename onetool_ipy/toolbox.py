@@ -17,7 +17,7 @@ from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolC
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
-from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec, UncheckedCall
 from onetool_ipy.host import Host
@@ -65,7 +65,7 @@ class Toolbox:
         self,
         build: Callable[[Toolbox], Parts],
         *,
-        session: Session,
+        session: SessionTools,
         build_http_client: Callable[[Toolbox], HttpClient],
         build_servers: Callable[[Toolbox], Servers],
     ) -> None:
@@ -377,7 +377,7 @@ class Toolbox:
 
         Raises nothing: what may not run is refused by the call itself.
         """
-        if isinstance(tool, str):
+        if self.parts.config.trust.record is not None and isinstance(tool, str):
             self.gate.prepare(tool, source)
         if (self._servers is not None or self.parts.config.settings.servers) and self.servers.unknown:
             self.servers.seek(tool)

@@ -34,8 +34,6 @@ class TrustGate:
 
     def prepare(self, tool: str, source: CallSource) -> None:
         """Before a call: let the person say yes where the tool needs one. The call itself is refused, not this."""
-        if self._box.parts.config.trust.record is None:
-            return
         spec = self._box.parts.registry.get(tool)
         if spec is None or spec.origin in PROJECT_ORIGINS:
             self._ask_for(partial(self.admit, tool), source)

@@ -20,7 +20,7 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
 from onetool_ipy.schema.read import identifier
 
-__all__ = ["Registry", "Session", "entry_of"]
+__all__ = ["Registry", "SessionTools", "entry_of"]
 
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
 Specs = list[ToolSpec]
@@ -28,7 +28,7 @@ Specs = list[ToolSpec]
 _log = logging.getLogger("onetool_ipy.core")
 
 
-class Session:
+class SessionTools:
     """The tools registered in this session, by cells and by `registry.register`; outlives a reload."""
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class Registry:
         self,
         sources: Sequence[Source] = (),
         *,
-        session: Session | None = None,
+        session: SessionTools | None = None,
         read_definition: ReadDefinition | None = None,
         changed: Callable[[], None] | None = None,
         peek: Callable[[], bool] | None = None,
         before_list: Callable[[], None] = lambda: None,
         explain: Callable[[str], ToolNotFound | None] = lambda _name: None,
     ) -> None:
-        self.session = session if session is not None else Session()
+        self.session = session if session is not None else SessionTools()
         self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
         self._building = ForkLock()

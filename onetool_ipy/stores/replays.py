@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
+    from onetool_ipy.core.result import ToolResult
+    from onetool_ipy.core.tool import BoundCall, Step
     from onetool_ipy.stores.cassettes import Cassette
 
 __all__ = ["Mode", "Replays"]
 
 Mode = Literal["auto", "replay", "refresh"]
-
 """auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
 
 _MODE_ENV = "ONETOOL_REPLAY"
-
 _CI_ENV = "CI"
 
 
@@ -37,6 +37,18 @@ class Replays:
         if named not in get_args(Mode):
             raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
         return named  # type: ignore[return-value]  # it is one of them
+
+    def step(self, mask: Callable[[str], str]) -> Step:
+        """The step that answers a call from the active cassette; while there is none, it costs one look."""
+
+        def answer(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+            if self.active is None:
+                return None
+            from onetool_ipy.stores.cassettes import around
+
+            return around(self.active, bound, mask)
+
+        return answer
 
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""

@@ -12,7 +12,7 @@ import pytest
 
 from onetool_ipy import DuplicateTool, InvalidTool, ToolSpec
 from onetool_ipy.base.errors import ToolNotFound
-from onetool_ipy.core.registry import Registry, Session
+from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.tool import Origin, Problem
 from tests.core.support import Project
 from tests.harness.patience import HANG_S
@@ -236,7 +236,7 @@ def test_a_broken_source_stops_no_other() -> None:
 
 
 def test_the_session_outlives_its_registry() -> None:
-    session = Session()
+    session = SessionTools()
     first = Registry([source := Listed(tool("a.a"))], session=session)
     first.register(tool("nb.x", "cell"))
     first.close()
@@ -249,7 +249,7 @@ def test_the_session_outlives_its_registry() -> None:
 
 
 def test_a_tool_of_the_session_gives_way_to_a_file_that_now_has_its_name() -> None:
-    session = Session()
+    session = SessionTools()
     Registry(session=session).register(tool("nb.x", "cell"))
 
     fresh = Registry([Listed(filed := tool("nb.x"))], session=session)
