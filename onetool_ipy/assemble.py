@@ -1,7 +1,6 @@
-"""open_toolbox(): builds the parts and wires them. The only file that knows everything.
+"""open_toolbox(): builds the parts of a toolbox and wires them. The only file that knows everything.
 
-A part is built from values that are handed to it; what the outside world gives (environment, time, network) comes in
-as arguments here, so that tests pass their own and nothing is patched.
+Environment, time and network come in as arguments here, so that tests pass their own and nothing is patched.
 """
 
 from __future__ import annotations

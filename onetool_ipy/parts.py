@@ -1,7 +1,7 @@
-"""Parts: all that a reload replaces, as one snapshot, and what a toolbox keeps on disk.
+"""Parts: everything that a reload replaces, as one snapshot, and the stores of a toolbox.
 
-Each part is built when it is first asked for, once, by a function that `assemble` hands over. Nothing here knows how a
-part is made, nor who uses it.
+Each part is built once, when it is first needed, by a function of `assemble`. A Parts object does not know how a part
+is made.
 """
 
 from __future__ import annotations

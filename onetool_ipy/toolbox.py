@@ -1,7 +1,7 @@
-"""Toolbox: the one owner of what lives; everything else is a thin face over it.
+"""Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
-Holds one snapshot of its parts and swaps it as a whole on reload, so that a call under way keeps the parts it began
-with. `proxies` make its tools callable as plain Python. Building the parts is `assemble`'s work.
+It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
+with. `assemble` builds the parts; `proxies` make the tools callable as plain Python.
 """
 
 from __future__ import annotations

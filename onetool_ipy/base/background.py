@@ -1,26 +1,10 @@
-"""A lock that is free in a forked child, whoever held it in the parent.
+"""Run work off the caller's thread: one background event loop for async tools, worker threads for sync ones.
 
-`with lock.mine():` enters a lock of C, so that no interrupt can come between taking and noting it. What the lock guards
-must be whole at any moment for those who do not hold it (an index that is replaced, an object that is there or not):
-the child sees it as it was at the fork.
-
-Turn what a function left unfinished (coroutine, generator, async generator) into its value or its values.
-
-One background event loop in one daemon thread, for all async tools of a toolbox; and the count of given-up calls.
-
-It starts at first need and never keeps the process alive. A call past its limit is cancelled; one that does not mind
-is given up: its late result is dropped, and it counts in `GivenUp` as long as it runs. A tool that blocks the loop gets
-`Abandoned` thrown into it, which ends Python code; where that does not help, the loop is left to it and a new one
-started. After a fork the child starts its own. asyncio and ctypes are imported at first need: a shell without them
-would pay 20 ms.
-
-Daemon threads for sync tools that must not hold up their caller: under a limit, or called from async code.
-
-They start at first need, are reused, leave after a while without work, and never keep the process alive. A call past
-its limit is given up: its late result is dropped, `Abandoned` is thrown into its thread (Python code ends by it; a call
-into C ends when it ends), and it counts in `GivenUp` as long as it runs. At most `MAX_ABANDONED` calls under a limit
-run at once, others wait their turn: so never more than that many can be left behind. After a fork the child starts its
-own.
+Both start at first need, run as daemons, and start anew in a forked child. A call past its time limit is cancelled.
+Code that ignores the cancellation is abandoned: its late result is dropped, `Abandoned` is thrown into its thread,
+which ends Python code, and it counts in `AbandonedCalls` while it still runs. At most `MAX_ABANDONED` calls under a
+limit run at once, so never more than that many can be left behind. A tool that blocks the event loop loses it: a new
+loop is started. asyncio and ctypes are imported at first need, since a shell without them would pay 20 ms.
 """
 
 from __future__ import annotations

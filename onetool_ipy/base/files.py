@@ -1,22 +1,11 @@
-"""Whether a file or folder may be another one than it was: by its times, size and number. It looks, it never opens.
+"""Read, write, append to and lock files; every error is a StoreError that names the path and the reason.
 
-A file system's clock ticks in milliseconds, some in seconds; what changed within its last tick could change again
-without its times showing it. Such a stamp is young, and whoever relies on it has to look at the content again.
+A file is written whole: temporary file, fsync, rename, fsync of the folder. Whatever is killed, a path holds its old
+content or its new. A writer keeps its temporary file locked; `sweep` removes those that no living process holds. A
+read waits for no FIFO or device and stops at a size limit. Folders are made for their owner alone.
 
-Folders for their owner alone: the state of a project holds arguments and results of calls.
-
-Bytes of one file, safely: no FIFO or device is waited on, no size beyond the cap is read.
-
-The only place of this room that opens files for reading. What goes wrong is an Unreadable with one sentence.
-
-Files that are written whole, appended to in one piece, and locked between processes.
-
-Owns temp + fsync + rename, the one-write append, the lock, and what an operating system's error is called: whatever
-goes wrong with a file leaves this room as one StoreError that names the path and the reason. Knows nothing of what is
-in the files. Invariant: at any moment, whatever is killed or interrupted, a path holds its old content or its new.
-
-A writer keeps its temp file locked. One that nobody holds was left by a process that died, and `sweep` removes it.
-A process that is forked while a lock is held keeps it too, until it ends or executes another program.
+A `Stamp` tells whether a file may have changed, by its times, size and inode. A clock of a file system ticks in
+milliseconds or seconds: a stamp of its last tick is young, and its file has to be read again.
 """
 
 from __future__ import annotations

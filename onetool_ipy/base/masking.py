@@ -1,16 +1,12 @@
-"""The forms in which a secret may stand in a text, and where they do. Pure.
-
-Letters and digits are written the same everywhere; every other character has several spellings (`%2F`, `\\u002f`,
-`&amp;`), so a form is a pattern in which each of those is a choice. `probe` is the longest run that is the same in all
-of them: text that does not hold it holds no secret, and costs one `in`. Text in which letters are escaped, too, or that
-is wrapped, is searched once more with the escapes undone and the lines joined.
-
-Secret values: look one up, and hide every one of them in text that is shown, logged, stored or sent.
+"""Secrets: look one up by name, and mask every one of them in text that is shown, logged, stored or sent.
 
 A value is found as it is and as URLs, JSON, Python's repr, HTML, hex and base64 write it, also inside a longer base64
-text. Values from the environment count once their name was asked for, and values got at run time, such as tokens, once
-they were given to `hide`. The one thing here that changes is that set; no `repr` shows a value. How the forms are made
-is in `disguise`, loaded with the first secret.
+text. Values from the environment count once their name was looked up, and values got at run time, such as tokens,
+once they were given to `hide`. No `repr` shows a value.
+
+A secret becomes one pattern, in which each character that has several spellings (`%2F`, `\\u002f`, `&amp;`) is a
+choice. The longest run without such a choice is its probe: text without the probe holds no secret, and costs one
+`in`.
 """
 
 from __future__ import annotations

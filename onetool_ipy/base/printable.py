@@ -1,7 +1,8 @@
-"""Text from tools, servers, models and files -> text that a terminal shows and does not obey.
+"""Text from tools, servers, models and files -> text that a terminal shows but does not obey.
 
-Control characters and those that turn the direction of text around are written as escapes (`\\x1b`, `\\u202e`). Newline
-and tab stay, and so does the carriage return before a newline. Every exit of plain text uses `printable`.
+Control characters and those that change the direction of text are written as escapes (`\\x1b`, `\\u202e`). Newline
+and tab stay, and so does the carriage return before a newline. Plain text passes through `printable` wherever it
+leaves the package.
 """
 
 from __future__ import annotations

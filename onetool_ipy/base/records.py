@@ -1,12 +1,11 @@
-"""Value: a frozen class with slots, made from its annotations. To readers and type checkers a frozen dataclass.
+"""`Value`: the one kind of frozen record, made from annotations. `once`: a property that is computed at its first use.
 
-`%load_ext` pays for each class that is defined. A frozen dataclass with slots compiles its methods anew and takes
-some 0.3 ms; this one shares them and takes a fiftieth, which for the dozen of this room is most of its start-up.
+To readers and type checkers a `Value` is a frozen dataclass with slots. A real one compiles its methods anew for each
+class, some 0.3 ms, which `%load_ext` pays for every class; these share theirs and cost a fiftieth.
 
-`once`: a property that is worked out at its first use and kept on the object.
-
-As functools.cached_property is from Python 3.12 on. In 3.11 that one has a lock for all objects of a class: a process
-that is forked while another thread works one out would wait for it for ever. Two threads may work it out at once.
+`once` is functools.cached_property as Python 3.12 has it. In 3.11 that one holds a lock for all objects of a class: a
+process that is forked while another thread computes one would wait for ever. Two threads may compute a value at the
+same time.
 """
 
 from __future__ import annotations

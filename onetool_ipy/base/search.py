@@ -1,13 +1,8 @@
-"""The words of many entries and where each stands: what `match` searches in when a name alone does not decide.
+"""Search by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
 
-Owns what counts as a word and as the same word (`key_of`). Built once, in one pass over all texts; never changes.
-Numbers of entries are given in their order, so the lists of a word are sorted as they come.
-
-Find things by what a person types: one engine for help, completion, "did you mean", bundles and the screens.
-
-Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Pure:
-an `Index` is made once from entries and never changes; its parts are made when a query first needs them. Case and the
-kind of separator (`.`, `_`, `-`, a blank) never count. rapidfuzz is imported late.
+Ranks exact > prefix > whole word > fuzzy over names, tags, argument names and descriptions, and forgives typos. Case
+and the kind of separator (`.`, `_`, `-`, a space) never count. An `Index` is made once from entries and never
+changes; its parts are made when a query first needs them. Pure; rapidfuzz is imported late.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`@tool`: marks a function as a tool, with what is to be said about it. Leaves the function unchanged.
+"""`@tool`: marks a function as a tool and says what is known about it. Leaves the function unchanged.
 
-In a notebook the mark also registers the function at once, through the current toolbox; elsewhere the source that
-finds the function reads the mark.
+In a notebook the mark also registers the function at once, in the current toolbox. Elsewhere the source that finds
+the function reads the mark.
 """
 
 from __future__ import annotations

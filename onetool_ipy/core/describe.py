@@ -1,10 +1,9 @@
-"""Read a Google-style docstring: summary, Args, Returns, Example. Pure text; whatever it cannot read is description.
+"""A Python function -> ToolSpec: its schema from annotations, its words from a Google-style docstring.
 
-Python function -> ToolSpec: its schema from annotations, its words from the docstring.
-
-Plain types (str, int, float, bool, None, Any, list, dict, Literal, TypedDict and unions of them) are turned into JSON
-Schema here, since every start needs them; everything richer (datetime, Path, Enum, dataclasses, pydantic models,
-tuples, Annotated) is the work of `pydantic_types`, which loads pydantic when it is first needed.
+Plain types (str, int, float, bool, None, Any, list, dict, Literal, TypedDict and unions of them) become JSON Schema
+here. Richer ones (datetime, Path, Enum, dataclasses, pydantic models, tuples, Annotated) are the work of
+`pydantic_types`, which loads pydantic when it is first needed. A docstring is read as far as possible; the rest of it
+is description.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Job: a call that runs in the background, with its state, progress, result and cancel.
 
-A job is an `acall` on the background loop, so that Stop and a closed cell do not touch it; a sync tool runs in a worker
-from there. Cancelling gives the call up as a limit would. `Jobs` numbers the jobs of a toolbox and keeps the newest; a
-face may listen to each of them from before it begins.
+A job runs on the background event loop, so Stop and a closed cell do not touch it; a sync tool runs in a worker from
+there. Cancelling a job abandons its call as a time limit would. `Jobs` numbers the jobs of a toolbox and keeps the
+newest; a host may listen to each of them from before it begins.
 """
 
 from __future__ import annotations

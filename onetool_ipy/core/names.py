@@ -1,6 +1,6 @@
-"""Canonical names (`pack.tool`), allow-lists, and the names that models are given.
+"""Canonical names of tools (`pack.tool`), allow-lists, and the wire names that models see. Pure.
 
-Pure. A name for a model depends on the set of names, never on their order.
+A wire name depends on the set of names, never on their order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tool definitions by canonical name. Owns uniqueness; knows nothing of how a tool runs.
+"""Tools by canonical name, from all sources. Owns uniqueness; knows nothing of how a tool runs.
 
-It is made from sources in their order: the first keeps a name, a later one is refused and becomes a Problem. What is
-registered in this session is a source too, the last one, and stays when the rest is built anew. Look-ups read one
-index that is replaced as a whole; the lock is for those who build it, so that no registration is lost.
+Sources are read in order: the first keeps a name, a later one becomes a Problem. The tools of this session are the
+last source; they stay when the rest is read again. A look-up reads one index, which is replaced as a whole. The lock
+is for those who build the index, so that no registration is lost.
 """
 
 from __future__ import annotations

@@ -1,18 +1,10 @@
-"""How much a JSON Schema multiplies: how many schemas stand for one value at most. Pure.
+"""Check the arguments of a call against the tool's JSON Schema, convert them, and say in words what is wrong.
 
-`a2 = anyOf [a1, a1]`, `a1 = anyOf [a0, a0]`, ... is short to write and takes for ever to judge: each level doubles the
-work, and no Stop reaches the validator meanwhile. Where a schema goes down into the value, the value is the bound.
-
-Say in words what is wrong with a value, by the errors that jsonschema-rs finds in it.
-
-Owns every sentence about a violated schema: the library's own words reach nobody. The value is shown as Python writes
-it, masked first and cut then. Knows the library's errors by their attributes alone, and does not import it.
-
-Check the arguments of a call against the tool's schema, and make them what its function asks for.
-
-Owns the compiled check (jsonschema-rs: offline, no pattern can hang). Every violation is listed with its JSON pointer.
-jsonschema-rs walks Python objects natively and would follow a cycle or a very deep value into a crash; so it is only
-ever given what `values.plain_copy` found to be plain, or the JSON form of the rest, which is at most 200 levels deep.
+Owns the compiled check (jsonschema-rs: offline, no pattern can hang) and every sentence about a violated schema: the
+library's own words reach nobody. Each violation has its JSON pointer; a value is masked first and cut then.
+jsonschema-rs would follow a cycle or a very deep value into a crash, so it only gets what `values.plain_copy` found
+to be plain, or the JSON form of the rest, which is at most 200 levels deep. A schema that multiplies without bound
+(`anyOf` of `anyOf` ...) is refused.
 """
 
 from __future__ import annotations

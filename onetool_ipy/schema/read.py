@@ -1,9 +1,8 @@
-"""Read the JSON Schema of a tool's arguments, and say it in words: parameters, types, signature, argument lines.
+"""Read the JSON Schema of a tool's arguments: references, parameters, types, signature, argument lines.
 
-Does not make schemas from Python (`describe`) and does not check arguments (`checker`).
-Invariant: reading never fails and never takes long, however odd, deep, wide or circular a schema is.
-
-JSON Schema -> `inspect.Signature`, so that `?`, Shift-Tab and editors show a tool's arguments as Python's own.
+Does not make schemas from Python (`core.describe`) and does not check arguments (`check`). Reading never fails and
+never takes long, however odd, deep, wide or circular a schema is. `signature_of` makes an `inspect.Signature`, so
+that `?`, Shift-Tab and editors show a tool's arguments as Python's own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Arguments made from a schema, for trying a tool out: the least it takes, everything it names, and edge values.
+"""Sample arguments made from a schema, for trying a tool: the least it takes, everything it names, and edge values.
 
-Deterministic and small; every sample fits the schema as far as its plain keywords say.
+Deterministic and small. Every sample fits the schema as far as its plain keywords say.
 """
 
 from __future__ import annotations
