@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Background, ForkLock, GivenUp, Workers
+from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
@@ -69,7 +69,7 @@ class Toolbox:
         build_http_client: Callable[[Toolbox], HttpClient],
         build_servers: Callable[[Toolbox], Servers],
     ) -> None:
-        given_up = GivenUp()
+        given_up = AbandonedCalls()
         self.session = session
         self.new_id = CallIds()
         self.background = Background(given_up)

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRACE_S",
-    "HEARS_S",
     "LAZY",
     "MAX_ABANDONED",
     "MAX_ITEMS",
+    "SIGNAL_CHECK_S",
     "Abandoned",
+    "AbandonedCalls",
     "Background",
     "ForkLock",
-    "GivenUp",
     "Lane",
     "Overtime",
     "Raised",
@@ -46,17 +46,20 @@ __all__ = [
     "Workers",
     "collected",
     "finished",
-    "hidden_stop",
+    "interrupt_in",
     "is_cancellation",
     "outcome",
+    "run_detached",
     "throw_into",
-    "too_late",
-    "unstopped",
+    "timed_out",
 ]
 
 
 class ForkLock:
-    """A re-entrant lock; each process has its own."""
+    """A re-entrant lock that is free in a forked child, whoever held it in the parent.
+
+    What it guards must be whole at any moment for code without the lock: the child sees it as it was at the fork.
+    """
 
     __slots__ = ("_lock", "_pid")
 
@@ -65,7 +68,7 @@ class ForkLock:
         self._pid = os.getpid()
 
     def mine(self) -> AbstractContextManager[object]:
-        """The lock of this process."""
+        """Return the lock of this process, for a `with` statement: no interrupt comes between taking and noting it."""
         if self._pid != os.getpid():
             self._lock, self._pid = threading.RLock(), os.getpid()
         return self._lock
@@ -75,13 +78,13 @@ MAX_ITEMS = 1_000_000
 """How many items of a generator are collected before it counts as endless."""
 
 LAZY = frozenset((types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType))
-"""The types of what is unfinished."""
+"""The types of unfinished values: generators, coroutines, async generators."""
 
 
 class Raised(Exception):
     """Carries a BaseException that a tool raised to where its call ends.
 
-    Raised as it is, asyncio and coroutines would take it for their own: SystemExit ends a loop, GeneratorExit a wait.
+    Raised as it is, asyncio would take it for its own: SystemExit ends the event loop, GeneratorExit a coroutine.
     """
 
     def __init__(self, inner: BaseException) -> None:
@@ -90,7 +93,7 @@ class Raised(Exception):
 
 
 def collected(items: Iterator[Any]) -> list[Any]:
-    """All items of a generator."""
+    """Return all items of a generator."""
     found = list(itertools.islice(items, MAX_ITEMS + 1))
     if len(found) > MAX_ITEMS:
         raise _endless()
@@ -98,7 +101,7 @@ def collected(items: Iterator[Any]) -> list[Any]:
 
 
 async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
-    """Begin async work and see it through; past the limit it is cancelled, and its late result is dropped."""
+    """Run async work to its end. Past the limit it is cancelled, and its late result is dropped."""
     if limit_s is None:
         return await _awaited(begin())
     import asyncio
@@ -109,9 +112,9 @@ async def finished(begin: Callable[[], Any], limit_s: float | None) -> Any:
     except Exception as exc:
         if not limit.expired():
             raise  # the tool's own
-        raise too_late(limit_s) from (None if isinstance(exc, TimeoutError) else exc)
+        raise timed_out(limit_s) from (None if isinstance(exc, TimeoutError) else exc)
     if limit.expired():
-        raise too_late(limit_s)
+        raise timed_out(limit_s)
     return value
 
 
@@ -137,8 +140,8 @@ async def _settled(value: Any) -> Any:
     return await value if hasattr(type(value), "__await__") else value
 
 
-def unstopped(work: Callable[[], Any]) -> Any:
-    """Do `work` in a thread where nobody presses Stop: an interrupt is the tool's own, and ends it alone."""
+def run_detached(work: Callable[[], Any]) -> Any:
+    """Run `work` in a thread that Stop does not reach: an interrupt there is the tool's own, and ends it alone."""
     try:
         return work()
     except Exception:
@@ -148,7 +151,7 @@ def unstopped(work: Callable[[], Any]) -> Any:
 
 
 def _carried(exc: BaseException) -> BaseException:
-    """What stands for a BaseException that came out of a tool where nobody presses Stop."""
+    """Return the exception to raise for a BaseException that a tool raised in such a thread."""
     if isinstance(exc, KeyboardInterrupt):
         return CallCancelled("The tool raised KeyboardInterrupt.")
     return exc if isinstance(exc, Abandoned) or is_cancellation(exc) else Raised(exc)
@@ -160,72 +163,71 @@ def _endless() -> TooLarge:
 
 MAX_ABANDONED = 8
 GRACE_S = 0.3
-"""How much longer than its limit an async tool is waited for, so that it can end by being cancelled."""
+"""How long after its limit a call still waits for an async tool, so that the tool can end by its cancellation."""
 
-HEARS_S = 0.2
-"""How long the main thread waits at a time: a signal that comes in the moment before is noticed at the end only."""
+SIGNAL_CHECK_S = 0.2
+"""How long the main thread waits at a time. Python handles a signal that comes just before a wait at its end only."""
 
 _ANSWER_S = 0.15
 _CLOSE_S = 0.5
 
 
 class Abandoned(BaseException):
-    """Thrown into a thread whose call was given up; ends Python code at its next bytecode."""
+    """Thrown into the thread of an abandoned call; ends Python code at its next bytecode."""
 
 
 class Overtime(CallTimeout):
     """A call ran past the time that was left for it."""
 
     def of(self, tool: str, limit_s: float | None) -> CallTimeout:
-        """The same, in the words of whoever knows the tool and its whole limit."""
+        """Return the same failure with the name of the tool and its whole limit."""
         told = CallTimeout(f"No result of '{tool}' within {limit_s or 0:g} s.", hint=self.hint)
         told.__cause__ = self.__cause__
         return told
 
 
-def too_late(limit_s: float | None) -> Overtime:
-    """The failure of a call that ran past its limit."""
+def timed_out(limit_s: float | None) -> Overtime:
+    """Return the failure of a call that ran past its limit."""
     return Overtime(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
 
 
-def hidden_stop(exc: BaseException) -> BaseException | None:
-    """The interrupt that this is, or that became something else.
+def interrupt_in(exc: BaseException) -> BaseException | None:
+    """Return the interrupt in `exc`, or None.
 
-    A group of exceptions may hold it. Where it comes in the moment in which a `Condition` of `threading` has let go of
-    its lock, the lock cannot be let go of again, and an error says so.
+    An exception group may hold it. An interrupt that comes just after a `threading.Condition` released its lock shows
+    as the RuntimeError of a second release.
     """
     if isinstance(exc, (KeyboardInterrupt, Abandoned)):
         return exc
     if isinstance(exc, BaseExceptionGroup):
-        return next(filter(None, map(hidden_stop, exc.exceptions)), None)
+        return next(filter(None, map(interrupt_in, exc.exceptions)), None)
     stop = exc.__context__ if isinstance(exc, RuntimeError) and "un-acquired lock" in str(exc) else None
     return stop if isinstance(stop, (KeyboardInterrupt, Abandoned)) else None
 
 
 def outcome(future: Future[Any], timeout_s: float | None) -> Any:
-    """`future.result(timeout_s)` that hears of Stop at once.
+    """Wait for a future as `future.result(timeout_s)` does, and handle Stop at once.
 
-    A signal that comes in the moment before Python begins to wait is noticed at the end of the wait only: so the main
-    thread, which is the one to hear of it, waits a little at a time.
+    Python handles a signal that comes just before a wait at its end only, so the main thread waits a little at a time.
     """
     if threading.current_thread() is not threading.main_thread():
         return future.result(timeout_s)
     until = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        left_s = HEARS_S if until is None else min(until - time.monotonic(), HEARS_S)
+        left_s = SIGNAL_CHECK_S if until is None else min(until - time.monotonic(), SIGNAL_CHECK_S)
         try:
             return future.result(max(left_s, 0))
         except TimeoutError:
             if future.done() or (until is not None and time.monotonic() >= until):
                 raise
         except RuntimeError as exc:
-            if (stop := hidden_stop(exc)) is not None:
+            if (stop := interrupt_in(exc)) is not None:
                 raise stop from None
             raise
 
 
-class GivenUp:
-    """The calls that were given up and are still running."""
+class AbandonedCalls:
+    """The abandoned calls that still run."""
 
     def __init__(self) -> None:
         self._alive: list[Callable[[], bool]] = []
@@ -236,7 +238,7 @@ class GivenUp:
         self._alive.append(is_alive)
 
     def count(self) -> int:
-        """How many there are now."""
+        """Return how many there are now."""
         if self._pid != os.getpid():
             self._pid, self._alive = os.getpid(), []
         for is_alive in tuple(self._alive):
@@ -245,7 +247,7 @@ class GivenUp:
         return len(self._alive)
 
     def require_room(self) -> None:
-        """Raise Unavailable where as many as may be are still running."""
+        """Raise Unavailable if `MAX_ABANDONED` of them still run."""
         if self._alive and self.count() >= MAX_ABANDONED:
             raise Unavailable(
                 f"{MAX_ABANDONED} earlier calls that ran past their limit are still running.",
@@ -264,8 +266,8 @@ class Background:
     _thread: threading.Thread | None
     _unbegun: set[Running]
 
-    def __init__(self, given_up: GivenUp | None = None) -> None:
-        self._given_up = given_up or GivenUp()
+    def __init__(self, abandoned: AbandonedCalls | None = None) -> None:
+        self._abandoned_calls = abandoned or AbandonedCalls()
         self._reset()
 
     def is_here(self) -> bool:
@@ -273,13 +275,13 @@ class Background:
         return self._thread is threading.current_thread()
 
     def submit(self, work: Work, limit_s: float | None = None) -> Running:
-        """Begin async work on the loop, in a copy of the caller's context; where it has a limit, if there is room."""
+        """Begin async work on the loop, in a copy of the caller's context. Raises Unavailable if there is no room."""
         running = Running()
         self._submit(running, work, limit_s)
         return running
 
     def run(self, work: Work, limit_s: float | None = None) -> Any:
-        """Run async work from sync code and wait for it; give it up past its limit or on an interrupt."""
+        """Run async work from sync code and wait for it; abandon it past its limit or on an interrupt."""
         from concurrent.futures import CancelledError
 
         running = Running()
@@ -291,40 +293,40 @@ class Background:
         except TimeoutError:
             if running.future.done():
                 return running.future.result()  # it came at the last moment, or is the tool's own TimeoutError
-            self.give_up(running)
+            self.abandon(running)
             self.revive()
-            raise too_late(limit_s) from None
+            raise timed_out(limit_s) from None
         except BaseException:
             if not running.future.done():
-                self.give_up(running)
+                self.abandon(running)
             raise
 
     async def wait(self, running: Running, limit_s: float | None = None) -> Any:
-        """Wait for work from async code, on this loop or on another; give it up past its limit or on cancellation."""
+        """Wait for work from async code, on any loop; abandon it past its limit or on cancellation."""
         import asyncio
 
         outer = asyncio.wrap_future(running.future)
         try:
             await asyncio.wait({outer}, timeout=None if limit_s is None else limit_s + GRACE_S)
         except BaseException:
-            self.give_up(running)
+            self.abandon(running)
             raise
         if outer.cancelled():
             raise CallCancelled("The tool was cancelled.")
         if outer.done():
             return outer.result()
-        self.give_up(running)
+        self.abandon(running)
         if not self.is_here():
             await asyncio.to_thread(self.revive)
-        raise too_late(limit_s)
+        raise timed_out(limit_s)
 
-    def give_up(self, running: Running) -> None:
-        """Cancel work; as long as it does not mind, it counts as given up."""
+    def abandon(self, running: Running) -> None:
+        """Cancel work. It counts as abandoned while it still runs."""
         running.cancel()
-        self._given_up.add(running.is_alive)
+        self._abandoned_calls.add(running.is_alive)
 
     def revive(self) -> None:
-        """Where a tool blocks the loop, try to end that tool; where it cannot be ended, leave the loop to it."""
+        """Free the loop from a tool that blocks it: end the tool, or leave the loop to it and use a new one."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None or _answers(loop):
             return
@@ -335,7 +337,7 @@ class Background:
         _retire(loop)
 
     def close(self) -> None:
-        """Stop the loop, cancelling what runs on it; may be called twice. A later call starts a new one."""
+        """Stop the loop and cancel what runs on it. May be called twice; a later call starts a new loop."""
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None or self._pid != os.getpid():
             return
@@ -346,7 +348,7 @@ class Background:
 
     def _submit(self, running: Running, work: Work, limit_s: float | None) -> None:
         if limit_s is not None:
-            self._given_up.require_room()
+            self._abandoned_calls.require_room()
         loop, unbegun = self._ready()
         try:
             loop.call_soon_threadsafe(running.begin, work, loop, unbegun)
@@ -380,8 +382,8 @@ class Background:
 class Running:
     """Work on the background loop: its future, and whether its code still runs.
 
-    The work tells its outcome itself, in its last step. That of `run_coroutine_threadsafe` would come by two futures
-    and another turn of the loop.
+    The work sets the future itself, as its last step. `run_coroutine_threadsafe` would need two futures and another
+    turn of the loop.
     """
 
     __slots__ = ("_state", "_task", "future")
@@ -397,7 +399,7 @@ class Running:
         return self._state == "begun"
 
     def cancel(self) -> None:
-        """Drop what it gives, and ask it to end."""
+        """Drop its result and cancel it."""
         if self._state == "new":
             self._state = "over"
         self.future.cancel()
@@ -407,13 +409,13 @@ class Running:
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     def begin(self, work: Work, loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
-        """On the loop: begin the work in a task of its own, unless it was given up before."""
+        """Begin the work in a task of its own, unless it was abandoned before. Runs on the loop."""
         if self._state == "new":
             unbegun.add(self)
             self._task = loop.create_task(self._follow(work, unbegun))
 
     async def _follow(self, work: Work, unbegun: set[Running]) -> None:
-        """Do the work and tell its outcome; once it was given up, that is dropped."""
+        """Run the work and set its future; the result of abandoned work is dropped."""
         from asyncio import CancelledError
         from concurrent.futures import InvalidStateError
 
@@ -427,7 +429,7 @@ class Running:
             self._state = "over"
         except BaseException as exc:  # noqa: BLE001 - whatever it raises belongs to the one who waits
             self._state = "over"
-            with suppress(InvalidStateError):  # it was given up
+            with suppress(InvalidStateError):  # it was abandoned
                 self.future.set_exception(exc)
         else:
             self._state = "over"
@@ -448,7 +450,7 @@ def throw_into(thread: threading.Thread) -> None:
 
 
 def _answers(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a loop still turns."""
+    """Whether a loop still runs callbacks."""
     turned = threading.Event()
     try:
         loop.call_soon_threadsafe(turned.set)
@@ -458,7 +460,7 @@ def _answers(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _retire(loop: asyncio.AbstractEventLoop) -> None:
-    """Let a loop that was left end by itself, once it turns again and its other work is done."""
+    """Stop a loop that a tool blocked, once it runs again and its other work is done."""
     import asyncio
 
     async def wind_down() -> None:
@@ -470,7 +472,7 @@ def _retire(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _served(loop: asyncio.AbstractEventLoop) -> bool:
-    """Run the loop until it is stopped; False where a tool's own task ended it, which others must not suffer from."""
+    """Run the loop until it is stopped. Returns False if a tool's own task ended it: other tools still need it."""
     try:
         loop.run_forever()
     except (SystemExit, KeyboardInterrupt):  # asyncio hands these on to whoever runs the loop
@@ -500,7 +502,7 @@ def _serve(loop: asyncio.AbstractEventLoop, unbegun: set[Running]) -> None:
 
 
 Lane = Literal["limited", "free", "own"]
-"""Who may run at once: calls under a limit, calls without one, and work that another call waits for (no bound)."""
+"""Which pool of workers: calls under a limit, calls without one, and work that another call waits for (no bound)."""
 
 _MOST: dict[Lane, int] = {"limited": MAX_ABANDONED, "free": 32, "own": 1_000_000}
 _MAX_IDLE = 4
@@ -522,7 +524,7 @@ class Task:
         self.future: Future[Any] = Future()
 
     def is_alive(self) -> bool:
-        """Whether a worker is at it, given up or not."""
+        """Whether a worker runs it, abandoned or not."""
         return self.worker is not None and self.worker.task is self
 
     def run(self) -> None:
@@ -539,22 +541,22 @@ class Task:
 class Workers:
     """Daemon threads that run sync functions, reused when idle; each lane has its own bound."""
 
-    def __init__(self, given_up: GivenUp | None = None) -> None:
-        self._given_up = given_up or GivenUp()
+    def __init__(self, abandoned: AbandonedCalls | None = None) -> None:
+        self._abandoned_calls = abandoned or AbandonedCalls()
         self._reset()
 
     def abandoned(self) -> int:
-        """How many given-up calls, of sync and of async tools, are still running."""
-        return self._given_up.count()
+        """Return how many abandoned calls, of sync and async tools, still run."""
+        return self._abandoned_calls.count()
 
     def submit(self, work: Callable[[], Any], lane: Lane = "own") -> Task:
-        """Let a worker do `work`, in a copy of the caller's context; it waits where its lane is full."""
+        """Let a worker run `work` in a copy of the caller's context; it waits while its lane is full."""
         task = Task(work, lane)
         self._submit(task)
         return task
 
     def run(self, work: Callable[[], Any], timeout_s: float | None, lane: Lane = "limited") -> Any:
-        """Run `work` and wait; past the limit, or on an interrupt, give it up."""
+        """Run `work` and wait for it; abandon it past the limit or on an interrupt."""
         task = Task(work, lane)
         try:
             self._submit(task)
@@ -563,25 +565,25 @@ class Workers:
             if task.future.done():
                 return task.future.result()  # it came at the last moment, or is the tool's own TimeoutError
             self.abandon(task)
-            raise too_late(timeout_s) from None
+            raise timed_out(timeout_s) from None
         except BaseException:
             self.abandon(task)
             raise
 
     def abandon(self, task: Task) -> None:
-        """Give a task up: drop its result, and try to end it if it has begun."""
+        """Drop the result of a task, and try to end it if it has begun."""
         if task.future.cancel():
             return
         with self._lock:  # a worker needs the lock to go on or to leave, so it is still the one to be stopped
             worker = task.worker
             if worker is None or worker.task is not task:
                 return  # it has ended meanwhile
-            worker.is_given_up = True
+            worker.is_abandoned = True
             throw_into(worker)
-        self._given_up.add(worker.is_alive)
+        self._abandoned_calls.add(worker.is_alive)
 
     def close(self) -> None:
-        """Let idle workers go; those at work go when they have ended. A later call starts new ones."""
+        """End idle workers now and busy ones after their task. A later call starts new ones."""
         if self._pid != os.getpid():
             return
         with self._lock:
@@ -591,9 +593,9 @@ class Workers:
             self._idle.clear()
 
     def ended(self, worker: _Worker) -> bool:
-        """A worker's task has ended: give it the next one or let it rest (True), or send it away (False)."""
+        """After a worker's task: give it the next one or let it idle (True), or end it (False)."""
         with self._lock:
-            if worker.is_given_up or worker.task is None:
+            if worker.is_abandoned or worker.task is None:
                 return False
             lane, worker.task = worker.task.lane, None
             self._busy[lane].discard(worker)
@@ -606,7 +608,7 @@ class Workers:
             return True
 
     def left(self, worker: _Worker) -> None:
-        """A worker is gone; what it held is free for one that waits. May be said twice."""
+        """Free the place of a worker that has ended. May be called twice."""
         with self._lock:
             task, worker.task = worker.task, None
             if task is None:
@@ -616,7 +618,7 @@ class Workers:
                 self._start(self._waiting[task.lane].popleft())
 
     def may_leave(self, worker: _Worker) -> bool:
-        """Whether a worker that had nothing to do for a while may go: a task may be on its way to it."""
+        """Whether an idle worker may end: a task may just have been given to it."""
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -625,7 +627,7 @@ class Workers:
     def _submit(self, task: Task) -> None:
         if self._pid != os.getpid():
             self._reset()
-        self._given_up.require_room()
+        self._abandoned_calls.require_room()
         with self._lock:
             self._is_closed = False
             if len(self._busy[task.lane]) < _MOST[task.lane]:
@@ -634,7 +636,7 @@ class Workers:
                 self._waiting[task.lane].append(task)
 
     def _start(self, task: Task, worker: _Worker | None = None) -> None:
-        """An interrupt may come between any two of these lines: a worker without work leaves, and frees its place."""
+        """Give a task to a worker. After an interrupt between two lines, an idle worker ends and frees its place."""
         if worker is None:
             worker = self._idle.pop() if self._idle else _Worker(self)
         task.worker, worker.task = worker, task
@@ -651,13 +653,13 @@ class Workers:
 
 
 class _Worker(threading.Thread):
-    """A thread that does one task after another until it is given up or sent away."""
+    """A thread that runs one task after another until it is abandoned or ended."""
 
     def __init__(self, workers: Workers) -> None:
         super().__init__(name="onetool-worker", daemon=True)
         self.inbox: SimpleQueue[Task | None] = SimpleQueue()
         self.task: Task | None = None
-        self.is_given_up = False
+        self.is_abandoned = False
         self._workers = workers
         self.start()
 

@@ -30,10 +30,10 @@ from onetool_ipy.base.background import (
     Workers,
     collected,
     finished,
-    hidden_stop,
+    interrupt_in,
     is_cancellation,
-    too_late,
-    unstopped,
+    run_detached,
+    timed_out,
 )
 from onetool_ipy.base.errors import (
     CallCancelled,
@@ -407,7 +407,7 @@ class Executor:
                 True, self._direct(bound, spec) if limit_s is None else self._limited(bound, spec, limit_s)
             )
         except BaseException as exc:  # the one place where a tool's fault becomes data
-            if (stop := hidden_stop(exc)) is exc:
+            if (stop := interrupt_in(exc)) is exc:
                 raise
             if stop is not None:
                 raise stop from None
@@ -480,7 +480,7 @@ class Executor:
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
 
-        task = self.workers.submit(lambda: _without_stop(work), _lane("free" if limit_s is None else "limited"))
+        task = self.workers.submit(lambda: _run_detached(work), _lane("free" if limit_s is None else "limited"))
         outer = asyncio.wrap_future(task.future)
         outer.add_done_callback(_hear)
         try:
@@ -492,7 +492,7 @@ class Executor:
         if outer.done():
             return outer.result()
         self.workers.abandon(task)
-        raise too_late(limit_s)
+        raise timed_out(limit_s)
 
     def _find(self, bound: BoundCall) -> ToolSpec:
         """The tool as far as it is known without running anything of it, if it may be called."""
@@ -601,10 +601,10 @@ def _lane(lane: Lane) -> Lane:
     return lane if here is None or here.depth == 0 else "own"
 
 
-def _without_stop(work: Callable[[], Any]) -> Any:
+def _run_detached(work: Callable[[], Any]) -> Any:
     """As Python does for coroutines: StopIteration would be lost in one, and who waits would wait for ever."""
     try:
-        return unstopped(work)
+        return run_detached(work)
     except StopIteration as exc:
         raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
 

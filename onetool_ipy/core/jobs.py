@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Literal, NamedTuple, Protocol
 
-from onetool_ipy.base.background import HEARS_S, outcome
+from onetool_ipy.base.background import SIGNAL_CHECK_S, outcome
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import Executor
@@ -110,7 +110,7 @@ class Job:
         self._status = "abandoned"
         self._ended = time.monotonic()
         self._result = self._stopped()
-        self._executor.background.give_up(self._running)
+        self._executor.background.abandon(self._running)
         return True
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
@@ -125,7 +125,7 @@ class Job:
 
         ended = asyncio.wrap_future(self._running.future)
         while not ended.done():  # a little at a time, so that the main thread hears of Stop: see `outcome`
-            await asyncio.wait({ended}, timeout=HEARS_S)
+            await asyncio.wait({ended}, timeout=SIGNAL_CHECK_S)
         if not ended.cancelled():
             ended.exception()
         return self.result(0)

@@ -290,7 +290,7 @@ class Servers(Mapping[str, "State"]):
         outer = asyncio.wrap_future(running.future)
         await asyncio.wait({outer}, timeout=_BUSY_S)
         if not outer.done() and not running.is_alive():
-            self._background.give_up(running)
+            self._background.abandon(running)
             raise Unavailable(
                 "The loop that talks to MCP servers is busy with an async tool.",
                 hint="Inside an async tool, write: await pack.tool.aio(...)",

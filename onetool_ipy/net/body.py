@@ -303,7 +303,7 @@ class ResponseStream:
         """End it, wherever it is; may be called twice."""
         running, self._running = self._running, None
         if running is not None and not running.future.done():
-            self._background.give_up(running)
+            self._background.abandon(running)
 
     def _begin(self) -> None:
         if self._until:

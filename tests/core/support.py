@@ -13,7 +13,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Background, GivenUp, Workers
+from onetool_ipy.base.background import AbandonedCalls, Background, Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
@@ -68,7 +68,7 @@ class Bench:
     """An executor with a few functions as tools, without files or configuration."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any) -> None:
-        given_up = GivenUp()
+        given_up = AbandonedCalls()
         self.background = Background(given_up)
         self.workers = Workers(given_up)
         self.registry = Registry()

@@ -88,7 +88,7 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
 
     background.submit(hold)
     running = background.submit(work)
-    background.give_up(running)
+    background.abandon(running)
     gate.set()
 
     assert background.run(_fine) == "fine"
