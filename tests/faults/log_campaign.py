@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from onetool_ipy.config.settings import Topic
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.topics import Topics
+from tests.harness.surroundings import ROOT
 
 Ack = Callable[[str], object]
 Work = Callable[[Ack, mmap.mmap], None]
@@ -109,6 +111,33 @@ def mend_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
         "drafts": sum("draft" in name for name in names),
         "aside": sum("damaged" in name and name.endswith(".db") for name in names),
     }
+
+
+def landed_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Workers that find a database of the landed version and convert it."""
+    chance = random.Random(seed)
+    landed, totals, rows = 0, set(), set()
+    for number in range(rounds):
+        place = Path(folder) / str(number)
+        with tarfile.open(ROOT / "tests/fixtures/landed_calls.tar.xz") as archive:
+            archive.extractall(place, filter="data")
+
+        def work(ack: Ack, busy: mmap.mmap, place: Path = place) -> None:
+            busy[0] = 1
+            ack("begun")
+            CallLog(place, clock=clock).usage()
+            busy[0] = 0
+            ack("converted")
+            signal.pause()
+
+        _, inside = campaign(work, 1, chance.randrange(10**6), acks=0, spins=4_000_000)
+        landed += inside
+        log = CallLog(place, clock=clock)
+        totals.add(log.usage().total_calls)
+        log.fold()
+        rows.add(len({row.call_id for row in log.history(limit=None)}))
+        totals.add(log.usage().total_calls)
+    return {"landed": landed, "killed": rounds, "totals": sorted(totals), "rows": sorted(rows)}
 
 
 def in_place_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:

@@ -62,6 +62,17 @@ def test_a_kill_while_a_damaged_database_is_mended_costs_nothing(
     assert found["aside"] <= 2
 
 
+@pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(500, id="many", marks=pytest.mark.soak)])
+def test_a_kill_while_a_landed_database_is_converted_costs_nothing(
+    tmp_path: Path, kills: int, record_property: Any
+) -> None:
+    found = run("landed_killed", tmp_path, rounds=kills, seed=kills)
+
+    record_property("figures", f"{kills} kills, {found['landed']} inside a conversion, totals {found['totals']}")
+    assert found["landed"] > kills / 4
+    assert (found["totals"], found["rows"]) == ([600], [480])
+
+
 def test_the_control_that_writes_in_place_is_caught_corrupt(tmp_path: Path) -> None:
     found = run("in_place_killed", tmp_path / "calls", rounds=25, seed=1)
 

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from onetool_ipy.stores.calls import CallLog
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
+from tests.harness.surroundings import ROOT
 
 
 @pytest.fixture
@@ -123,6 +125,18 @@ def test_a_read_only_disk_is_read_and_fails_no_call(disk: Path) -> None:
     assert len(later.history(limit=None)) == 40
     assert later.count_of("a.b")[0] == 40
     later.fold()
+
+
+def test_a_landed_log_on_a_read_only_disk_is_read_from_a_copy_in_memory(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        with tarfile.open(ROOT / "tests/fixtures/landed_calls.tar.xz") as archive:
+            archive.extractall(disk / "calls", filter="data")
+        make_read_only(disk)
+        log = log_in(disk / "calls")
+
+        assert log.usage().total_calls == 600
+        assert len(log.history(limit=None)) == 480
+        assert "earlier version" in str(log.problems()[0])
 
 
 CHILD = """
