@@ -155,7 +155,7 @@ def _fill(new: sqlite3.Connection, journals: Sequence[JournalReader], found: _Co
     writer.finish()
     present = {journal.name for journal in journals}
     _insert(new, "files", [(row[0], row[1], row[2] or 0, *row[3:]) for row in found.files if row[0] not in present])
-    if not is_whole:
+    if not found.are_all_cells:
         writer.write_rollups(_rebuilt(new, found.cells))
     return is_whole and found.are_all_files
 
