@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.core.jobs import Job, Jobs
     from onetool_ipy.llm.ask.asker import Asker
-    from onetool_ipy.llm.models import ModelClient
+    from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
@@ -307,7 +307,11 @@ class Toolbox:
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
-        from onetool_ipy.llm.models import open_model
+        if which is not None and not isinstance(which, str):
+            from onetool_ipy.llm.messages import require_client
+
+            return require_client(which)
+        from onetool_ipy.llm.models.client import open_model
 
         self.gate.refresh()
         config = self.config

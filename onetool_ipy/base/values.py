@@ -37,7 +37,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = [
     "ANY_NUMBER",
@@ -45,6 +45,7 @@ __all__ = [
     "briefly",
     "cut",
     "forms_to_judge",
+    "from_json",
     "is_json",
     "map_text",
     "plain_copy",
@@ -127,6 +128,15 @@ def forms_to_judge(value: Any) -> tuple[Any, ...]:
     first = _Judged(None)
     form = first.write(value, 0)
     return (form, _Judged({}).write(value, 0)) if first.is_formless else (form,)
+
+
+def from_json(text: str | bytes) -> Any:
+    """Parse strict JSON: NaN and Infinity raise ValueError too."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"'{word}' is not JSON")
 
 
 def to_text(value: Any) -> str:

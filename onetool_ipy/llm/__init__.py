@@ -6,8 +6,7 @@ the Toolbox: callers pass in what is needed.
 
 from __future__ import annotations
 
-from onetool_ipy.llm.messages import Call, Message, Outcome, Outcomes, System, TokenUsage, Turn, User
-from onetool_ipy.llm.models import ModelClient
+from onetool_ipy.llm.messages import Call, Message, ModelClient, Outcome, Outcomes, System, TokenUsage, Turn, User
 from onetool_ipy.llm.scripted import ScriptedModel
 
 __all__ = [

@@ -1,17 +1,8 @@
-"""JSON Schemas as OpenAI, Ollama and Anthropic accept them. Pure; the schema given is never changed.
+"""Tools in the format of each provider: `declare("openai", tools)`. Pure; a tool's schema is never changed.
 
-They take JSON Schema 2020-12, but at the top an object with `properties` and no choices, every array with `items`, and
-no tuples of draft-07. A choice at the top is loosened to the properties of all its branches.
-
-JSON Schema cut down to the subset that Gemini's `parameters` take. Pure.
-
-What the subset cannot say is loosened, never tightened, and where it helps said in the description: the executor
-checks the real schema anyway. `$ref` is written out; where it leads into itself, any object will do.
-
-Tools in the words of each provider: `declare("openai", offers)`. Pure.
-
-An `Offer` is a tool as one model sees it: under its wire name, which depends on all registered tools. Nothing here
-checks arguments: a schema that is cut down for a provider may let more through than the tool, and the executor says no.
+OpenAI, Ollama and Anthropic take JSON Schema with an object at the top, no choices there, and `items` in every array
+(`object_schema`). Gemini takes a subset (`subset`). What a format cannot say is loosened, never tightened, and where it
+helps said in the description: the executor checks arguments against the tool's own schema anyway.
 """
 
 from __future__ import annotations
@@ -21,77 +12,80 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base.errors import UnknownProvider
-from onetool_ipy.base.records import Value
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.messages import OfferedTool
+from onetool_ipy.schema.read import resolve
 
-__all__ = ["PROVIDERS", "OfferedTool", "declare", "function", "object_schema", "offers", "resolved", "subset"]
+__all__ = ["PROVIDERS", "declare", "object_schema", "offers", "subset"]
 
 _MAX_DESCRIPTION = 1024
-_DEEPEST = 100
-_MOST_BRANCHES = 200
+_MAX_DEPTH = 100
+_MAX_BRANCHES = 200
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _NOT_AT_TOP = (*_CHOICES, "enum", "const", "not", "if", "then", "else", "$ref", "$schema", "$id", "id")
 _OF_ONE = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
 _OF_MANY = ("prefixItems", *_CHOICES)
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_MAX_GEMINI_DEPTH = 12
+_MAX_SCHEMAS = 2000
+_KINDS = ("string", "number", "integer", "boolean", "array", "object")
+_TEXT = ("title", "description", "pattern")
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_NUMBER_FORMATS = {"string": ("date-time",), "number": ("float", "double"), "integer": ("int32", "int64")}
+_MAX_LISTED = 20
+_ANY: tuple[dict[str, Any], ...] = (
+    *({"type": kind} for kind in ("string", "number", "boolean", "object")),
+    {"type": "array", "items": {}},
+)
 
-
-def function(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A function as OpenAI writes it; it refuses a description of more than 1024 characters."""
-    if len(description) > _MAX_DESCRIPTION:
-        description = description[: _MAX_DESCRIPTION - 3] + "..."
-    return {"name": name, "description": description, "parameters": object_schema(parameters)}
+Schema = Mapping[str, Any]
 
 
 def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's arguments, with an object at its top and nothing that providers refuse there."""
+    """Return a tool's arguments as an object schema without anything that providers refuse at the top."""
     out = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for named, needed in _branches(parameters, parameters, set()):
+    for named, needed in _branches(parameters, _Document(parameters, _MAX_BRANCHES), ()):
         properties |= {name: schema for name, schema in named.items() if name not in properties}
         required += [name for name in needed if name not in required]
     out |= {"type": "object", "properties": properties}
     out.pop("required", None)
     if required:
         out["required"] = required
-    mended: dict[str, Any] = _mended(out, 0)
-    return mended
+    repaired: dict[str, Any] = _repaired(out, 0)
+    return repaired
 
 
-def resolved(ref: Any, root: Mapping[str, Any]) -> Any:
-    """What a `$ref` within a document stands for, or None."""
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return None
-    found: Any = root
-    for step in ref[1:].split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and key in found:
-            found = found[key]
-        elif isinstance(found, Sequence) and key.isdigit() and int(key) < len(found):
-            found = found[int(key)]
-        else:
-            return None
-    return found
+class _Document:
+    """The schema document, and how many more schemas may be visited: `$ref`s can multiply without end."""
+
+    def __init__(self, root: Schema, limit: int) -> None:
+        self.root = root
+        self.left = limit
 
 
-_Side = tuple[Mapping[str, Any], Sequence[str]]
+_Branch = tuple[Schema, Sequence[str]]
+"""Properties by name, and the required ones."""
 
 
-def _branches(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[_Side]:
-    """The properties that a schema and its choices name, and those that are needed whichever way is chosen."""
-    if not isinstance(schema, Mapping) or id(schema) in seen or len(seen) > _MOST_BRANCHES:
+def _branches(schema: Any, document: _Document, refs: tuple[str, ...]) -> list[_Branch]:
+    """Return the properties that a schema and its choices name, and those that every choice requires."""
+    document.left -= 1
+    if not isinstance(schema, Mapping) or document.left < 0:
         return []
-    seen.add(id(schema))
     named, needed = schema.get("properties"), schema.get("required")
-    found: list[_Side] = [(named if isinstance(named, Mapping) else {}, needed if isinstance(needed, Sequence) else ())]
-    if "$ref" in schema:
-        found += _branches(resolved(schema["$ref"], root), root, seen)
+    found: list[_Branch] = [
+        (named if isinstance(named, Mapping) else {}, needed if isinstance(needed, Sequence) else ())
+    ]
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and ref not in refs:
+        found += _branches(resolve({"$ref": ref}, document.root), document, (*refs, ref))
     for part in _listed(schema.get("allOf")):
-        found += _branches(part, root, seen)
+        found += _branches(part, document, refs)
     for key in ("anyOf", "oneOf"):
-        sides = [_branches(part, root, seen) for part in _listed(schema.get(key))]
+        sides = [_branches(part, document, refs) for part in _listed(schema.get(key))]
         for side in sides:
             found += [(named, ()) for named, _ in side]
         always = [{name for _, needs in side for name in needs} for side in sides]
@@ -100,11 +94,11 @@ def _branches(schema: Any, root: Mapping[str, Any], seen: set[int]) -> list[_Sid
     return found
 
 
-def _mended(schema: Any, depth: int) -> Any:
-    """A schema and all within it, arrays with their items; what lies too deep to matter may be anything."""
+def _repaired(schema: Any, depth: int) -> Any:
+    """Return a schema with `items` in all its arrays and no draft-07 tuples; what lies too deep may be anything."""
     if not isinstance(schema, Mapping):
         return schema
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return {}
     out = dict(schema)
     if isinstance(out.get("items"), list):
@@ -116,14 +110,14 @@ def _mended(schema: Any, depth: int) -> Any:
         out.setdefault("items", {})
     for key in _OF_ONE:
         if key in out:
-            out[key] = _mended(out[key], depth + 1)
+            out[key] = _repaired(out[key], depth + 1)
     for key in _OF_MANY:
         if key in out:
-            out[key] = [_mended(part, depth + 1) for part in _listed(out[key])]
+            out[key] = [_repaired(part, depth + 1) for part in _listed(out[key])]
     for key in _BY_NAME:
         if isinstance(out.get(key), Mapping):
             known = {name: {} if part is True else part for name, part in out[key].items() if part is not False}
-            out[key] = {name: _mended(part, depth + 1) for name, part in known.items()}
+            out[key] = {name: _repaired(part, depth + 1) for name, part in known.items()}
     return out
 
 
@@ -131,43 +125,20 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-_DEEPEST_GEMINI = 12
-_MOST_SCHEMAS = 2000
-_KINDS = ("string", "number", "integer", "boolean", "array", "object")
-_TEXT = ("title", "description", "pattern")
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-_FORMATS = {"string": ("date-time",), "number": ("float", "double"), "integer": ("int32", "int64")}
-_MOST_LISTED = 20
-_ANY: tuple[dict[str, Any], ...] = (
-    *({"type": kind} for kind in ("string", "number", "boolean", "object")),
-    {"type": "array", "items": {}},
-)
-
-Schema = Mapping[str, Any]
-
-
 def subset(parameters: Schema) -> dict[str, Any]:
-    """The schema of a tool's arguments as Gemini takes it: an object with properties."""
-    tree = _Tree(parameters)
+    """Return the schema of a tool's arguments in Gemini's subset: an object with properties."""
+    tree = _Document(parameters, _MAX_SCHEMAS)
     made = _cut(_merged(parameters, tree, ()), tree, (), 0)
     out = {"type": "object", "properties": made.get("properties", {})}
     out |= {key: made[key] for key in ("description", "required") if key in made}
-    for branch in made.get("anyOf", ()):  # a choice at the top is loosened to all that its branches name
+    for branch in made.get("anyOf", ()):  # a choice at the top becomes all properties of its branches
         out["properties"] = {**branch.get("properties", {}), **out["properties"]}
     return out
 
 
-class _Tree:
-    """The document that is cut down, and how many more schemas may be written: `$ref`s can multiply without end."""
-
-    def __init__(self, root: Schema) -> None:
-        self.root = root
-        self.left = _MOST_SCHEMAS
-
-
-def _cut(schema: Any, tree: _Tree, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+def _cut(schema: Any, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     tree.left -= 1
-    if not isinstance(schema, Mapping) or depth > _DEEPEST_GEMINI or tree.left < 0:
+    if not isinstance(schema, Mapping) or depth > _MAX_GEMINI_DEPTH or tree.left < 0:
         return {}
     path = (*path, *_refs(schema))
     schema = _merged(schema, tree, path)
@@ -191,9 +162,9 @@ def _cut(schema: Any, tree: _Tree, path: tuple[str, ...], depth: int) -> dict[st
     return _noted(out, schema)
 
 
-def _of_kind(kind: str, schema: Schema, tree: _Tree, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     out: dict[str, Any] = {"type": kind}
-    if schema.get("format") in _FORMATS.get(kind, ()):
+    if schema.get("format") in _NUMBER_FORMATS.get(kind, ()):
         out["format"] = schema["format"]
     if kind == "string":
         words = [word for word in _values(schema) if isinstance(word, str) and word]
@@ -209,8 +180,8 @@ def _of_kind(kind: str, schema: Schema, tree: _Tree, path: tuple[str, ...], dept
     return out
 
 
-def _members(schema: Schema, tree: _Tree, path: tuple[str, ...], depth: int) -> dict[str, Any]:
-    """The properties of an object; Gemini wants every required one to be there."""
+def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+    """Return the properties of an object; Gemini refuses a required one that is not among them."""
     named = schema.get("properties")
     if not isinstance(named, Mapping):
         return {}
@@ -222,12 +193,12 @@ def _members(schema: Schema, tree: _Tree, path: tuple[str, ...], depth: int) -> 
 
 
 def _typed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Gemini wants a type for every property: one that may be anything names them all."""
+    """Add a type, which Gemini wants for every property; one that may be anything names them all."""
     return schema if "type" in schema or "anyOf" in schema else {**schema, "anyOf": [dict(one) for one in _ANY]}
 
 
-def _items(schema: Schema, tree: _Tree, path: tuple[str, ...], depth: int) -> dict[str, Any]:
-    """What an array holds; of a tuple, whatever one of its places may hold."""
+def _items(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+    """Return what an array holds; for a tuple, what any of its places may hold."""
     given = schema.get("items")
     places = schema.get("prefixItems") if "prefixItems" in schema else given
     if isinstance(places, list):
@@ -238,7 +209,7 @@ def _items(schema: Schema, tree: _Tree, path: tuple[str, ...], depth: int) -> di
 
 
 def _one_of(options: list[dict[str, Any]]) -> dict[str, Any]:
-    """A choice; one that leaves just one way open is that way."""
+    """Return a choice between options; a single option is itself."""
     return dict(options[0]) if len(options) == 1 else {"anyOf": options}
 
 
@@ -254,7 +225,7 @@ def _is_null(option: Any) -> bool:
 
 
 def _kinds(schema: Schema) -> tuple[list[str], bool]:
-    """The types that a schema allows, and whether null is one."""
+    """Return the types that a schema allows, and whether null is one of them."""
     given = schema.get("type")
     listed = given if isinstance(given, list) else [given]
     choices = [option for key in ("anyOf", "oneOf") for option in (schema.get(key) or ())]
@@ -264,7 +235,7 @@ def _kinds(schema: Schema) -> tuple[list[str], bool]:
 
 
 def _implied(schema: Schema) -> list[str]:
-    """The types of a schema that names none, by what else it says."""
+    """Return the types that a schema without `type` implies."""
     if said := [value for value in _values(schema) if value is not None]:
         return list(dict.fromkeys(_kind_of(value) for value in said))
     if isinstance(schema.get("properties"), Mapping):
@@ -288,7 +259,7 @@ def _values(schema: Schema) -> list[Any]:
 
 
 def _bounds(schema: Schema) -> dict[str, Any]:
-    """Inclusive bounds; an exclusive one is loosened to it."""
+    """Return inclusive bounds; an exclusive bound is loosened."""
     out: dict[str, Any] = {}
     for key, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         for name in (exclusive, key):
@@ -306,12 +277,12 @@ def _owner(key: str) -> tuple[str, ...]:
 
 
 def _noted(out: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Say in words which values there are, where the subset has no way to."""
+    """List the allowed values in the description, if the subset cannot express them."""
     said = _values(schema)
     if not said or "enum" in out or "anyOf" in out:
         return out
-    shown = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in said[:_MOST_LISTED])
-    note = f"One of: {shown}{', ...' if len(said) > _MOST_LISTED else ''}."
+    shown = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in said[:_MAX_LISTED])
+    note = f"One of: {shown}{', ...' if len(said) > _MAX_LISTED else ''}."
     return {**out, "description": f"{out['description']} {note}" if out.get("description") else note}
 
 
@@ -319,18 +290,18 @@ def _refs(schema: Schema) -> tuple[str, ...]:
     return (schema["$ref"],) if isinstance(schema.get("$ref"), str) else ()
 
 
-def _merged(schema: Schema, tree: _Tree, path: tuple[str, ...]) -> dict[str, Any]:
-    """A schema with its `$ref` and `allOf` written into it; its own words win."""
+def _merged(schema: Schema, tree: _Document, path: tuple[str, ...]) -> dict[str, Any]:
+    """Return a schema with its `$ref` and `allOf` merged in; its own keys win. A recursive `$ref` allows any object."""
     out = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     ref = schema.get("$ref")
     parts = list(schema["allOf"]) if isinstance(schema.get("allOf"), list) else []
     if isinstance(ref, str) and path.count(ref) <= 1:
-        parts.insert(0, resolved(ref, tree.root))
+        parts.insert(0, resolve({"$ref": ref}, tree.root))
     elif isinstance(ref, str):
         parts.append({"type": "object"})
     for part in parts:
         if isinstance(part, Mapping):
-            out = _joined(out, _merged(part, tree, (*path, *_refs(part))) if len(path) <= _DEEPEST_GEMINI else {})
+            out = _joined(out, _merged(part, tree, (*path, *_refs(part))) if len(path) <= _MAX_GEMINI_DEPTH else {})
     return out
 
 
@@ -343,34 +314,30 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-class OfferedTool(Value):
-    """One tool as a model is told of it. `name` is its wire name, `tool` its canonical one."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    tool: str
-
-
 def offers(specs: Iterable[ToolSpec], *, among: Iterable[str] | None = None) -> list[OfferedTool]:
-    """The tools as a model is told of them, in their order. `among` are the names of all registered tools."""
+    """Return tools as they are offered to a model, in their order. `among` are the names of all registered tools."""
     known = list(specs)
     wire = names.wire_names([*(among or ()), *(spec.name for spec in known)])
     return [OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in known]
 
 
 def declare(provider: str, tools: Sequence[OfferedTool]) -> list[dict[str, Any]]:
-    """The tools in a provider's format. Raises UnknownProvider."""
-    write = _FORMATS_FORMATS.get(provider) if isinstance(provider, str) else None
+    """Return tools in a provider's format. Raises UnknownProvider."""
+    write = _FORMATS.get(provider) if isinstance(provider, str) else None
     if write is None:
         raise UnknownProvider(
-            f"The provider {provider!r} is not supported.", hint=f"Supported: {', '.join(sorted(_FORMATS_FORMATS))}."
+            f"The provider {provider!r} is not supported.", hint=f"Supported: {', '.join(sorted(_FORMATS))}."
         )
     return [write(tool) for tool in tools]
 
 
 def _openai(tool: OfferedTool) -> dict[str, Any]:
-    return {"type": "function", "function": function(tool.name, tool.description, tool.parameters)}
+    """A function; OpenAI refuses a description of more than 1024 characters."""
+    description = tool.description
+    if len(description) > _MAX_DESCRIPTION:
+        description = description[: _MAX_DESCRIPTION - 3] + "..."
+    function = {"name": tool.name, "description": description, "parameters": object_schema(tool.parameters)}
+    return {"type": "function", "function": function}
 
 
 def _anthropic(tool: OfferedTool) -> dict[str, Any]:
@@ -389,11 +356,11 @@ def _gemini(tool: OfferedTool) -> dict[str, Any]:
     }
 
 
-_FORMATS_FORMATS: Mapping[str, Callable[[OfferedTool], dict[str, Any]]] = {
+_FORMATS: Mapping[str, Callable[[OfferedTool], dict[str, Any]]] = {
     "openai": _openai,
     "ollama": _openai,
     "gemini": _gemini,
     "anthropic": _anthropic,
 }
 
-PROVIDERS = tuple(_FORMATS_FORMATS)
+PROVIDERS = tuple(_FORMATS)

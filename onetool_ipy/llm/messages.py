@@ -1,21 +1,43 @@
-"""What is said between us and a model, in no provider's words.
+"""A conversation with a model, independent of any provider, and the protocol of a model client.
 
-A conversation is a list of messages: `System`, `User`, `Turn` (what the model said) and `Outcomes` (what the calls of
-the turn before it gave, all of them in one message, so that nothing can part them). Each client writes them in its
-provider's own way. Values are frozen and live in memory only; `Turn` alone can be written as JSON, for record/replay.
+A conversation is a list of messages: `System`, `User`, `Turn` (a reply of the model) and `Outcomes` (the results of all
+calls of the turn before, in one message, so that they stay together). Each client writes them in its provider's format.
+Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.records import Value
 
-__all__ = ["Call", "Message", "Outcome", "Outcomes", "Stop", "System", "TokenUsage", "Turn", "User"]
+__all__ = [
+    "DEADLINE_S",
+    "Call",
+    "Message",
+    "ModelClient",
+    "OfferedTool",
+    "OnText",
+    "Outcome",
+    "Outcomes",
+    "Stop",
+    "System",
+    "TokenUsage",
+    "Turn",
+    "User",
+    "require_client",
+]
+
+DEADLINE_S = 300.0
+"""How long one reply may take, with all retries, by default."""
+
+OnText = Callable[[str], object]
+"""Called with each piece of streamed text."""
 
 Stop = Literal["done", "calls", "length", "refused", "other"]
-"""Why a turn ended: it was complete, it wants calls, it was cut at the token limit, the provider blocked it."""
+"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider blocked it."""
 
 
 class System(Value):
@@ -31,10 +53,10 @@ class User(Value):
 
 
 class Call(Value):
-    """A tool call that the model asks for, by the name it was given (`wire_name`).
+    """A tool call that the model asks for, by its wire name.
 
-    `arguments` is a dict; where the model wrote something else than a JSON object it is the text as it came, to be
-    answered with `invalid_args`. `id` is unique within the conversation, also where the provider gives none.
+    `arguments` is a dict, or the text as it came if that is not a JSON object. `id` is unique in the conversation, also
+    if the provider gives none.
     """
 
     id: str
@@ -46,7 +68,7 @@ class Call(Value):
 
 
 class TokenUsage(Value):
-    """Tokens that were read and written, as the provider counts them; 0 where it does not say."""
+    """Tokens read and written, as the provider counts them; 0 if it does not say."""
 
     input: int = 0
     output: int = 0
@@ -63,10 +85,10 @@ class TokenUsage(Value):
 
 
 class Turn(Value):
-    """What the model said in one reply: text, calls, or both.
+    """One reply of the model: text, calls, or both.
 
-    `parts` is the reply in the words of `provider`, which that provider wants back unchanged (Gemini's thought
-    signatures, Anthropic's thinking blocks); another provider is told text and calls.
+    `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's thought signatures,
+    Anthropic's thinking blocks). Other providers get text and calls.
     """
 
     text: str = ""
@@ -77,7 +99,7 @@ class Turn(Value):
     parts: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the turn as JSON data."""
         return {
             "text": self.text,
             "calls": [call.to_dict() for call in self.calls],
@@ -89,7 +111,7 @@ class Turn(Value):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn:
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         return cls(
             text=data["text"],
             calls=tuple(Call(**call) for call in data["calls"]),
@@ -101,7 +123,7 @@ class Turn(Value):
 
 
 class Outcome(Value):
-    """What one call gave: any JSON value, or the words of its failure."""
+    """The result of one call: any JSON value, or the words of its failure."""
 
     call: Call
     content: Any
@@ -109,9 +131,64 @@ class Outcome(Value):
 
 
 class Outcomes(Value):
-    """What the calls of the turn before gave, in the order of the calls."""
+    """The results of the calls of the turn before, in the order of the calls."""
 
     items: tuple[Outcome, ...]
 
 
 Message = System | User | Turn | Outcomes
+
+
+class OfferedTool(Value):
+    """One tool as it is offered to a model. `name` is its wire name, `tool` its canonical name."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    tool: str
+
+
+class ModelClient(Protocol):
+    """A model that can be asked. `name` is what people call it.
+
+    `complete` sends a conversation and returns the model's turn; it keeps no state. With `on_text` the reply is
+    streamed, and each piece of text is passed on in the calling thread (or task).
+
+    Failures are those of `base.errors` with secrets masked; `details["text"]` holds the text before a reply broke off.
+    KeyboardInterrupt and cancelling close the connection and pass through.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[OfferedTool] = (),
+        *,
+        on_text: OnText | None = None,
+        deadline_s: float = DEADLINE_S,
+        max_tokens: int | None = None,
+    ) -> Turn:
+        """Send a conversation and wait for the reply. Raises a CallFailure if there is none."""
+        ...
+
+    async def acomplete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[OfferedTool] = (),
+        *,
+        on_text: OnText | None = None,
+        deadline_s: float = DEADLINE_S,
+        max_tokens: int | None = None,
+    ) -> Turn:
+        """`complete` without blocking the event loop."""
+        ...
+
+
+def require_client(value: Any) -> ModelClient:
+    """Return a model client that a user passed in. Raises UsageProblem if it is not one."""
+    if not callable(getattr(value, "complete", None)):
+        raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
+    client: ModelClient = value
+    return client

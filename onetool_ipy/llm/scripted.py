@@ -1,4 +1,4 @@
-"""ScriptedModel: a model that says what it was told to say. A testing aid for your own tests and notebooks.
+"""ScriptedModel: a model whose replies you write beforehand. A testing aid for your own tests and notebooks.
 
     from onetool_ipy.llm import ScriptedModel
 
@@ -8,16 +8,16 @@
 
 Each reply is used once, in order. A reply is
 
-- a text: that is said, and the turn is over;
-- `(tool, arguments)`: that tool is called. The tool is named as you name it, `time.now`; one that was not offered is
-  asked for as it stands, so that made-up names can be tried. Arguments that are a str are what the model wrote;
+- a text: the model says it, and the turn is over;
+- `(tool, arguments)`: a call of that tool by its canonical name, `time.now`. A tool that was not offered is asked for
+  by the same name, to test made-up names. Arguments given as a str are the raw text of the model;
 - a list of texts and calls: all of them in one turn;
-- a `Turn`: just that;
-- a function of the `Request`: what it gives is the reply, and may be any of these;
-- an exception: it is raised, as a failing server would.
+- a `Turn`: that turn;
+- a function of the `ScriptedRequest`: it returns the reply, which may be any of these;
+- an exception: it is raised, as by a failing server.
 
-`requests` holds what was sent. When the replies are used up, asking is an error; with `repeat=True` the last one is
-said again and again. Tokens are counted as one for four characters, so that limits can be tried.
+`requests` holds what was sent. Asking after the last reply is an error, or with `repeat=True` repeats it. Four
+characters count as one token, to test limits.
 """
 
 from __future__ import annotations
@@ -30,20 +30,30 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, UsageProblem
 from onetool_ipy.base.records import Value
-from onetool_ipy.llm.formats import OfferedTool
-from onetool_ipy.llm.messages import Call, Message, Outcome, Outcomes, System, TokenUsage, Turn, User
-from onetool_ipy.llm.models import DEADLINE_S, OnText
+from onetool_ipy.llm.messages import (
+    DEADLINE_S,
+    Call,
+    Message,
+    OfferedTool,
+    OnText,
+    Outcome,
+    Outcomes,
+    System,
+    TokenUsage,
+    Turn,
+    User,
+)
 
 __all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest"]
 
 _CHARS_PER_TOKEN = 4
 
 ScriptedReply = Any
-"""What a scripted model may be told to say; see the top of this file."""
+"""A scripted reply; the docstring of this module lists the kinds."""
 
 
 class ScriptedRequest(Value):
-    """What a scripted model was asked."""
+    """One request to a scripted model."""
 
     messages: tuple[Message, ...]
     tools: tuple[OfferedTool, ...]
@@ -51,23 +61,23 @@ class ScriptedRequest(Value):
 
     @property
     def prompt(self) -> str:
-        """What the person said last."""
+        """The last message of the person."""
         return next((one.text for one in reversed(self.messages) if isinstance(one, User)), "")
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What the calls of the turn before gave; nothing where the last message is another."""
+        """The outcomes in the last message; empty if it is of another kind."""
         last = self.messages[-1] if self.messages else None
         return last.items if isinstance(last, Outcomes) else ()
 
     @property
     def offered(self) -> list[str]:
-        """The tools that were offered, by their canonical names."""
+        """The canonical names of the offered tools."""
         return [tool.tool for tool in self.tools]
 
 
 class ScriptedModel:
-    """A model client whose replies are given beforehand."""
+    """A model client with scripted replies."""
 
     def __init__(self, replies: Sequence[ScriptedReply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
         if isinstance(replies, str):
@@ -87,10 +97,10 @@ class ScriptedModel:
         tools: Sequence[OfferedTool] = (),
         *,
         on_text: OnText | None = None,
-        deadline_s: float = DEADLINE_S,  # noqa: ARG002 - a script needs no time
+        deadline_s: float = DEADLINE_S,  # noqa: ARG002 - part of the protocol
         max_tokens: int | None = None,
     ) -> Turn:
-        """Say the next reply."""
+        """Return the next reply."""
         request = ScriptedRequest(tuple(messages), tuple(tools), max_tokens)
         number = len(self.requests)
         self.requests.append(request)
@@ -140,7 +150,7 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
         else:
             calls.append(_call(part, request, len(calls) + 1))
     said = text + "".join(json.dumps(values.to_json(call.to_dict())) for call in calls)
-    usage = TokenUsage(_tokens(_written(request)), _tokens(said))
+    usage = TokenUsage(_tokens("".join(_texts(request))), _tokens(said))
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
@@ -158,10 +168,6 @@ def _call(part: Any, request: ScriptedRequest, number: int) -> Call:
     )
 
 
-def _written(request: ScriptedRequest) -> str:
-    return "".join(_texts(request))
-
-
 def _texts(request: ScriptedRequest) -> Iterator[str]:
     for message in request.messages:
         if isinstance(message, System | User | Turn):
@@ -175,5 +181,5 @@ def _tokens(text: str) -> int:
 
 
 def _words(text: str) -> list[str]:
-    """The text as a model streams it, word by word."""
+    """Split text into words, as a model streams it."""
     return re.findall(r"\s*\S+\s*|\s+", text)

@@ -3,7 +3,7 @@
 The only module that imports the SDK (2 s), so `connection` imports it on the loop thread when a server starts. All
 callbacks of the SDK's client are set in `ServerSession.open`. Its exceptions become ours here.
 
-Every message passes a `MessageInterceptor`. It takes the tools out of `tools/list` results: the SDK would reject the
+Every message passes a `_MessageInterceptor`. It takes the tools out of `tools/list` results: the SDK would reject the
 whole list for one invalid tool, and run schemas from outside through a checker that a pattern can hang. `listing`
 checks the tools instead; the SDK sees only their names.
 """
@@ -67,7 +67,7 @@ class ServerSession:
         self.is_lost = False
         self._definition = definition
         self._process = process
-        self._interceptor = MessageInterceptor()
+        self._interceptor = _MessageInterceptor()
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
         self._client: Client
@@ -208,7 +208,7 @@ def _is_not_of_mcp(record: logging.LogRecord) -> bool:
     return "mcp" not in record.pathname.replace("\\", "/").split("/")
 
 
-class MessageInterceptor:
+class _MessageInterceptor:
     """Sees every message of a session. `tools` collects the raw tools of `tools/list` results.
 
     `undelivered` counts requests that certainly did not reach the server; `http_status` is its last error status.
@@ -247,7 +247,7 @@ def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _stdio_streams(process: ServerProcess, interceptor: MessageInterceptor) -> AsyncIterator[tuple[Any, Any]]:
+async def _stdio_streams(process: ServerProcess, interceptor: _MessageInterceptor) -> AsyncIterator[tuple[Any, Any]]:
     """Give the streams of a server's process, and end it afterwards."""
     try:
         yield _PipeReader(process, interceptor), _PipeWriter(process, interceptor)
@@ -258,7 +258,7 @@ async def _stdio_streams(process: ServerProcess, interceptor: MessageInterceptor
 class _PipeStream:
     """One direction of a server's pipes. `stdio_streams` closes the process, so closing a stream does nothing."""
 
-    def __init__(self, process: ServerProcess, interceptor: MessageInterceptor) -> None:
+    def __init__(self, process: ServerProcess, interceptor: _MessageInterceptor) -> None:
         self._process, self._interceptor = process, interceptor
 
     async def aclose(self) -> None:
@@ -317,7 +317,7 @@ class _PipeWriter(_PipeStream):
 
 @asynccontextmanager
 async def _http_streams(
-    definition: ServerDefinition, interceptor: MessageInterceptor
+    definition: ServerDefinition, interceptor: _MessageInterceptor
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Give the streams to a server at an address. Uses no proxy of the environment."""
     timeout = httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S)
@@ -333,7 +333,7 @@ async def _http_streams(
 class _HttpTransport(httpx2.AsyncBaseTransport):
     """The network with a limit on response sizes. Notes the requests that certainly did not reach the server."""
 
-    def __init__(self, interceptor: MessageInterceptor) -> None:
+    def __init__(self, interceptor: _MessageInterceptor) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
         self._interceptor = interceptor
 
@@ -390,7 +390,7 @@ def _is_request(request: httpx2.Request) -> bool:
 class _InterceptedStream:
     """A stream of the SDK whose messages pass the interceptor; everything else is the stream's own."""
 
-    def __init__(self, inner: Any, interceptor: MessageInterceptor) -> None:
+    def __init__(self, inner: Any, interceptor: _MessageInterceptor) -> None:
         self._inner, self._interceptor = inner, interceptor
 
     def __getattr__(self, name: str) -> Any:

@@ -30,6 +30,20 @@ def starts(journal: Path) -> int:
 # When they start, and what is remembered
 
 
+def test_a_configured_server_does_not_import_the_sdk(tmp_path: Path) -> None:
+    """The SDK takes 2 s to import. That happens when a server starts, not when a toolbox is opened."""
+    folder = write_project(tmp_path, {"srv": hostile()})
+    code = (
+        "import sys; from onetool_ipy import open_toolbox\n"
+        f"with open_toolbox({str(folder)!r}) as box: print(dict(box.servers))\n"
+        "print(sorted({'mcp', 'mcp_types', 'httpx2', 'anyio'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
+
+    assert done.stdout.splitlines() == ["{'srv': 'not started'}", "[]"]
+
+
 def test_nothing_starts_before_it_is_needed(opened: Open, tmp_path: Path) -> None:
     box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
 

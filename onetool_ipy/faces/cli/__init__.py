@@ -1,6 +1,6 @@
-"""`onetool-ipy`: the toolbox from the command line. Results are JSON on stdout, words go to stderr.
+"""`onetool-ipy`: the toolbox on the command line. Results are JSON on stdout, words go to stderr, both masked.
 
-Exit code 0 is ok, 1 a failed call, 2 a wrong command. What leaves here is masked.
+Exit code 0 means ok, 1 a failed call, 2 a wrong command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["main", "make_parser"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command. Returns its exit code."""
     parser = make_parser()
     try:
         options = parser.parse_args(argv)
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         (getattr(options, "help_of", parser)).print_help(sys.stderr)
         return USAGE
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not be able to show every name
     try:
         code = run(options)
         if sys.stdout is not None:
@@ -40,16 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OneToolError as exc:
         return say_error(exc)
     except BrokenPipeError:
-        return _hush()
+        _drop_output()  # the reader went away (`| head`)
+        return OK
     except OSError as exc:
-        return _refused(exc)
+        where = f": '{exc.filename}'" if exc.filename else ""
+        say(f"{exc.strerror or exc}{where}.")
+        _drop_output()
+        return FAILED
     except KeyboardInterrupt:
         say("Stopped.")
         return 130
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Make the parser with all commands and options."""
     parser = CommandParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.set_defaults(config=None)
@@ -59,22 +63,8 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _hush() -> int:
-    """A reader that went away (`| head`) is no failure of ours."""
-    _drop_output()
-    return OK
-
-
-def _refused(exc: OSError) -> int:
-    """A file that is not to be had, or an output that takes no more; what is left of that is not tried again."""
-    where = f": '{exc.filename}'" if exc.filename else ""
-    say(f"{exc.strerror or exc}{where}.")
-    _drop_output()
-    return FAILED
-
-
 def _drop_output() -> None:
-    """Python writes what is left of stdout when it ends, and would complain once more."""
+    """Discard the rest of stdout, which Python would try to write again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

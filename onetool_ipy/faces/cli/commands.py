@@ -1,20 +1,11 @@
-"""`onetool-ipy tools list | info | invoke`.
+"""The commands of `onetool-ipy`: tools, import, mcp, ask, init, stubs, health, export, trust.
 
-`onetool-ipy import openapi`: make a bundle of an OpenAPI file or address. What it made is JSON on stdout.
-
-`onetool-ipy mcp`: serve the toolbox to an MCP client, on stdio or HTTP.
-
-`onetool-ipy ask "..."`: ask a model; the Answer is JSON on stdout.
-
-`onetool-ipy init | stubs | health | export`: a project's files and how it is.
-
-`onetool-ipy trust [PATH] [--remove] [--list]`: which projects may run their code, servers and HTTP tools.
+Each `add_...` function adds its commands to the parser; the `run` function of a command returns the exit code.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import shutil
@@ -23,22 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.config.edit import allow_host
 from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.template import init_project
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
+from onetool_ipy.faces import creation
 from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, aside, names_of, say, say_error, say_hint, show_json
+from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import said_of, told_of_yes
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import mismatch_line
+from onetool_ipy.sdk.pack_template import pack_template
+from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["add_ask", "add_bundles", "add_mcp", "add_project", "add_tools", "add_trust"]
 
 
 def add_tools(commands: Any) -> None:
-    """Add the command to the parser's."""
     tools = commands.add_parser("tools", help="list, look up and call tools")
     tools.set_defaults(help_of=tools)
     verbs = tools.add_subparsers(title="commands", metavar="COMMAND")
@@ -81,7 +78,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _print_row(text: str) -> None:
-    """A row; where a person looks at it, in one line of the terminal."""
+    """Print a row, cut to the width of a terminal."""
     line = printable(text)
     room = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
     print(line[: room - 1] + "…" if 0 < room < len(line) else line)
@@ -120,7 +117,7 @@ def _info(options: argparse.Namespace) -> int:
 def _invoke(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.args == "-" else options.args
     try:
-        args = json.loads(text, parse_constant=_no_number)
+        args = values.from_json(text)
     except (ValueError, RecursionError) as exc:
         say(f"--args is not JSON: {exc}")
         say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
@@ -128,7 +125,7 @@ def _invoke(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with aside():
             result = box.call(options.name, args, source="cli", timeout=options.timeout)
-        data = box.outgoing(result)  # first: it says in `meta` where a large one is kept
+        data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`
         show_json(box, {**result.to_dict(), "data": data})
         if result.error is not None:
             say(box.mask(result.error.message))
@@ -139,12 +136,7 @@ def _invoke(options: argparse.Namespace) -> int:
         return OK
 
 
-def _no_number(word: str) -> Any:
-    raise ValueError(f"'{word}' is no JSON")
-
-
 def add_bundles(commands: Any) -> None:
-    """Add the command to the parser's."""
     imported = commands.add_parser("import", help="make tools of what others wrote")
     imported.set_defaults(help_of=imported)
     kinds = imported.add_subparsers(title="commands", metavar="COMMAND")
@@ -165,9 +157,6 @@ def add_bundles(commands: Any) -> None:
 
 def _import(options: argparse.Namespace) -> int:
     from onetool_ipy.bundles.importing.openapi import import_openapi
-    from onetool_ipy.config.edit import allow_host
-    from onetool_ipy.faces import creation
-    from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 
     with open_toolbox(options.config) as box:
         also = creation.own_host(options.source) if options.allow_host else ()
@@ -195,7 +184,7 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _is_agreed(said: str) -> bool:
-    """Ask whoever is at the terminal; no where nobody is."""
+    """Ask the person at the terminal; without one the answer is no."""
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
         return False
     say(f"{said} Send it there? [y/N] ")
@@ -206,7 +195,6 @@ _TOKEN = "ONETOOL_MCP_TOKEN"
 
 
 def add_mcp(commands: Any) -> None:
-    """Add the command to the parser's."""
     mcp = commands.add_parser(
         "mcp",
         help="serve the tools to an MCP client",
@@ -227,6 +215,8 @@ def add_mcp(commands: Any) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from onetool_ipy.faces.mcp.http import serve_stdio  # it imports the SDK: 2 s
+
     with open_leniently(options.config) as box:
         for problem in box.config.problems:
             say(box.mask(str(problem)))
@@ -235,8 +225,6 @@ def _serve(options: argparse.Namespace) -> int:
             return _serve_http(box, options, allow)
         if sys.stdin.isatty():
             say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
-        from onetool_ipy.faces.mcp.http import serve_stdio
-
         serve_stdio(box, allow=allow, say=say)
     return OK
 
@@ -244,7 +232,7 @@ def _serve(options: argparse.Namespace) -> int:
 def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | None) -> int:
     from onetool_ipy.faces.mcp.http import serve_http
 
-    is_theirs = box.config.trust.how == "untrusted"  # then its secrets.yaml must not say who may come in
+    is_theirs = box.config.trust.how == "untrusted"  # then its secrets.yaml must not choose the token
     known = os.environ.get(_TOKEN) if is_theirs else box.config.secrets.get(_TOKEN)
     if known is not None and len(known) < 16:
         raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
@@ -264,7 +252,6 @@ _YES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": 
 
 
 def add_ask(commands: Any) -> None:
-    """Add the command to the parser's."""
     ask = commands.add_parser("ask", help="ask a model, which may call tools; the answer is JSON")
     ask.add_argument("prompt", type=_prompt, help="what to ask; tool:NAME {json} runs a tool without a model")
     ask.add_argument(
@@ -301,8 +288,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-class _Terminal(AskListener):
-    """Asks on stderr, since stdout is for the answer."""
+class _TerminalListener(AskListener):
+    """Asks for approval on stderr, since stdout is for the answer."""
 
     def question(self, text: str) -> str | None:
         if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
@@ -315,7 +302,7 @@ class _Terminal(AskListener):
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with aside():
-            allow, approve, listener = names_of(options.tool_allow), names_of(options.approve), _Terminal()
+            allow, approve, listener = names_of(options.tool_allow), names_of(options.approve), _TerminalListener()
             typed = box.ask.typed(
                 options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=listener
             )
@@ -336,7 +323,6 @@ def _ask(options: argparse.Namespace) -> int:
 
 
 def add_project(commands: Any) -> None:
-    """Add the commands to the parser's."""
     init = commands.add_parser("init", help="write a commented .onetool/ folder")
     init.add_argument("folder", nargs="?", default=".")
     init.add_argument("--pack", metavar="NAME", help="write a pack file with two tools, its test and its settings")
@@ -388,8 +374,6 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _init_project(folder: Path) -> int:
-    from onetool_ipy.config.template import init_project
-
     written = init_project(folder)
     for path in written:
         say(f"wrote {path}")
@@ -401,8 +385,6 @@ def _init_project(folder: Path) -> int:
 
 
 def _init_pack(folder: Path, name: str) -> int:
-    from onetool_ipy.sdk.pack_template import pack_template
-
     config = folder / ".onetool" / "onetool.yaml"
     files = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
     taken = [folder / place for place in files if (folder / place).exists() and folder / place != config]
@@ -419,8 +401,6 @@ def _init_pack(folder: Path, name: str) -> int:
 
 
 def _stubs(options: argparse.Namespace) -> int:
-    from onetool_ipy.sdk.stubs import stubs
-
     with open_toolbox(options.config) as box:
         for place, text in stubs(box.registry.list()).items():
             path = Path(options.output) / place
@@ -431,7 +411,6 @@ def _stubs(options: argparse.Namespace) -> int:
 
 
 def add_trust(commands: Any) -> None:
-    """Add the command to the parser's."""
     trust = commands.add_parser("trust", help="let a project run its code, servers and HTTP tools")
     trust.add_argument("path", nargs="?", default=".", help="the project's folder; by default this one")
     trust.add_argument("--remove", action="store_true", help="trust it no longer")

@@ -1,7 +1,4 @@
-"""How the command line answers: results as JSON on stdout, words on stderr, three exit codes. Masked.
-
-Reads the command line as argparse does; says what a mistyped command may have meant, and where arguments go.
-"""
+"""How the command line reads and answers: a parser with helpful errors, results as JSON on stdout, words on stderr."""
 
 from __future__ import annotations
 
@@ -32,18 +29,18 @@ _IN_A_SHELL = (
 
 
 def say(text: str) -> None:
-    """Words for a person."""
+    """Print words for a person to stderr."""
     print(printable(text), file=sys.stderr)
 
 
 def say_error(exc: OneToolError) -> int:
-    """An error's lines; gives the exit code for it."""
+    """Print an error. Returns its exit code."""
     say_hint("\n".join(exc.lines()))
     return FAILED
 
 
 def say_hint(text: str) -> None:
-    """Lines that were written for a notebook, in the words of a shell."""
+    """Print a text that was written for a notebook, with the commands of a shell."""
     for here, there in _IN_A_SHELL:
         text = text.replace(here, there)
     if text:
@@ -52,7 +49,7 @@ def say_hint(text: str) -> None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Send to stderr what tools and pack files print, also through child processes: stdout is for the result."""
+    """Send what tools and pack files print to stderr, also from child processes: stdout is for the result."""
     try:
         kept = os.dup(1)
     except OSError:  # there is no stdout
@@ -70,18 +67,18 @@ def aside() -> Iterator[None]:
 
 
 def show_json(box: Toolbox, value: Any) -> None:
-    """A value as JSON, without secrets."""
+    """Print a value as JSON, without secrets."""
     masked = values.map_text(values.to_json(value), box.mask)
     print(json_printable(json.dumps(masked, ensure_ascii=not _is_utf8(sys.stdout), indent=2)))
 
 
 def _is_utf8(stream: Any) -> bool:
-    """Whether every character can be written there; elsewhere JSON has escapes for them."""
+    """Whether a stream can write every character; otherwise JSON escapes them."""
     return "utf" in (getattr(stream, "encoding", None) or "utf-8").lower()
 
 
 def names_of(csv: str | None) -> list[str] | None:
-    """An allow-list as typed, separated by commas; None where none was given."""
+    """Split an allow-list at its commas; None if none was given."""
     return None if csv is None else [name.strip() for name in csv.split(",") if name.strip()]
 
 
@@ -91,11 +88,11 @@ _OF_TOOLS = {"list": "list", "ls": "list", "info": "info", "show": "info", "invo
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors help; each of its commands takes `--config`, before or behind the others."""
+    """A parser with helpful errors. Each command takes `--config`, before or after the other options."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        said = "the configuration to use" if " " not in self.prog else argparse.SUPPRESS  # said once, for all commands
+        said = "the configuration to use" if " " not in self.prog else argparse.SUPPRESS  # shown once, for all commands
         self.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=said)
 
     def error(self, message: str) -> NoReturn:
@@ -115,7 +112,7 @@ def _no_command(given: str, known: Sequence[str]) -> str:
 
 
 def _as_json(words: Sequence[str]) -> str:
-    """How `key=value` words are written, where there are some."""
+    """Say how to write `key=value` words as JSON, if there are some."""
     pairs = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("-"))
     if not pairs:
         return ""

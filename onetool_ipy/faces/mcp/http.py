@@ -1,10 +1,8 @@
-"""A toolbox served on streamable HTTP, in a thread of its own, behind a bearer token.
+"""Serve a toolbox over MCP: on streamable HTTP in its own thread behind a bearer token, or to one client on stdio.
 
-The token is asked for on every request before anything else is looked at. It never appears in a representation: a
-notebook may show a `Serving`, and keeps what it shows. The number of sessions is bounded: a new one ends the one that
-has been idle for longest, and is refused where all of them are busy.
-
-`onetool-ipy mcp` on stdio: serves one client until it closes its end.
+Every request must carry the token, before anything else is looked at. The token never appears in a repr: a notebook
+keeps what it shows. The number of sessions is bounded: a new one ends the longest idle one, and is refused if all of
+them are busy.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ __all__ = ["Serving", "serve_http", "serve_stdio"]
 
 PATH = "/mcp"
 MAX_SESSIONS = 100
-"""How many clients may have a session at a time."""
+"""How many sessions there may be at a time."""
 
 _STOP_S = 5.0
 _IDLE_S = 3600.0
@@ -40,21 +38,21 @@ _SESSION = b"mcp-session-id"
 
 
 class Serving:
-    """A toolbox that is being served: `url`, `token` (None where none is asked for), `client()`, `stop()`.
+    """A toolbox that is being served: `url`, `token` (None if none is required), `client()`, `stop()`.
 
-    `file` is where a notebook has written what a client needs.
+    `file` is where a notebook has written the client's configuration.
     """
 
-    def __init__(self, face: ToolboxServer, listening: socket.socket, *, host: str, token: str | None) -> None:
+    def __init__(self, server: ToolboxServer, listening: socket.socket, *, host: str, token: str | None) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         self.token = token
         self.file: Path | None = None
-        self._face = face
-        inner = face.server.streamable_http_app(
+        self._toolbox_server = server
+        inner = server.server.streamable_http_app(
             streamable_http_path=PATH, host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=_IDLE_S
         )
-        app = _Guarded(_Bounded(inner, f"127.0.0.1:{port}"), token)
+        app = _TokenRequired(_SessionLimit(inner, f"127.0.0.1:{port}"), token)
         config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1, ws="none")
         self._server = uvicorn.Server(config)
         self._background = Background()  # a tool that blocks the toolbox's loop must not stop the answers
@@ -62,13 +60,13 @@ class Serving:
         self._undo: list[Callable[[], None]] = []
 
     def client(self) -> dict[str, Any]:
-        """What to write into another client's configuration. It holds the token: mind where you show it."""
+        """Return the configuration for another client. It holds the token: take care where you show it."""
         headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
         return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
 
     def offer(self, flag: str) -> str:
-        """How many tools are offered, and how to offer others with that flag."""
-        return self._face.offer(flag)
+        """Say how many tools are offered, and how to offer others with that flag."""
+        return self._toolbox_server.offer(flag)
 
     def is_up(self) -> bool:
         return not self._running.future.done()
@@ -78,12 +76,12 @@ class Serving:
         self._running.future.result()
 
     def at_stop(self, undo: Callable[[], None]) -> None:
-        """Have something done when it stops."""
+        """Call a function when it stops."""
         self._undo.append(undo)
 
     def stop(self) -> None:
-        """End it, and its thread; may be called twice."""
-        self._face.close()
+        """End it and its thread. May be called twice."""
+        self._toolbox_server.close()
         while self._undo:
             self._undo.pop()()
         self._server.should_exit = True
@@ -114,19 +112,19 @@ def serve_http(
     """Serve a toolbox on a port of this machine; port 0 takes a free one.
 
     Args:
-        token: What a client must send as its bearer token; by default a new one.
-        is_open: Ask for no token. Only on loopback.
+        token: The bearer token that a client must send; by default a new one.
+        is_open: Require no token. Only on loopback.
     """
     if is_open and not _is_loopback(host):
         raise UsageProblem(
             f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
         )
     listening = _listen(host, port)
-    face = ToolboxServer(box, allow=allow)
-    return Serving(face, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
+    server = ToolboxServer(box, allow=allow)
+    return Serving(server, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
 
 
-class _Guarded:
+class _TokenRequired:
     """An ASGI application behind a bearer token."""
 
     def __init__(self, app: Any, token: str | None) -> None:
@@ -149,11 +147,11 @@ class _Guarded:
         return hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted)
 
 
-class _Bounded:
-    """The SDK's application with a bound on its sessions: `_idle` are those that no request is busy with, oldest first.
+class _SessionLimit:
+    """The SDK's application with a limit on sessions. `_idle` are the sessions without a running request, oldest first.
 
-    The SDK itself refuses a session too many. So that a client that opens one after another and ends none does not shut
-    out the others, the oldest idle session is ended before.
+    The SDK refuses a session too many. A client that opens sessions and ends none would shut out the others, so the
+    oldest idle session is ended first.
     """
 
     def __init__(self, app: Any, host: str) -> None:
@@ -169,7 +167,7 @@ class _Bounded:
         session = next((value for name, value in scope["headers"] if name == _SESSION), None)
         if session is None:
             await self._make_room()
-            await self._app(scope, receive, self._watching(send))
+            await self._app(scope, receive, self._noting(send))
             return
         is_known = session in self._idle or session in self._busy
         if is_known:
@@ -188,13 +186,13 @@ class _Bounded:
             headers = [(b"host", self._host), (_SESSION, session), (b"accept", b"application/json")]
             scope = {"type": "http", "method": "DELETE", "path": PATH, "raw_path": PATH.encode(), "root_path": ""}
             scope |= {"query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http"}
-            await self._app({**scope, "asgi": {"version": "3.0"}}, _nothing, _nowhere)
+            await self._app({**scope, "asgi": {"version": "3.0"}}, _empty_body, _discard)
 
-    def _watching(self, send: Any) -> Any:
-        """What notes a session that is opened, and says in words that there are too many."""
+    def _noting(self, send: Any) -> Any:
+        """Wrap `send`: note a session that is opened, and word the refusal of one too many."""
         is_refused = False
 
-        async def watch(message: Any) -> None:
+        async def noting(message: Any) -> None:
             nonlocal is_refused
             if message["type"] == "http.response.start":
                 opened = [value for name, value in message["headers"] if name.lower() == _SESSION]
@@ -207,7 +205,7 @@ class _Bounded:
                 message = {**message, "body": _REFUSED}
             await send(message)
 
-        return watch
+        return noting
 
     def _begin(self, session: bytes) -> None:
         self._idle.pop(session, None)
@@ -233,11 +231,11 @@ _REFUSED = json.dumps(
 ).encode()
 
 
-async def _nothing() -> Any:
+async def _empty_body() -> Any:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _nowhere(_message: Any) -> None:
+async def _discard(_message: Any) -> None:
     return None
 
 
@@ -269,15 +267,15 @@ def _is_loopback(host: str) -> bool:
 def serve_stdio(
     box: Toolbox, *, allow: Sequence[str] | None = None, say: Callable[[str], None] = lambda _text: None
 ) -> None:
-    """Serve the client at our standard input; what tools print goes to standard error. `say` hears what is offered."""
+    """Serve the client on standard input; what tools print goes to standard error. `say` gets what is offered."""
 
     async def serve() -> None:
-        face = ToolboxServer(box, allow=allow)
-        say(face.offer("--tool-allow"))
+        server = ToolboxServer(box, allow=allow)
+        say(server.offer("--tool-allow"))
         try:
             async with stdio_server() as (incoming, outgoing):
-                await face.server.run(incoming, outgoing, face.options())
+                await server.server.run(incoming, outgoing, server.options())
         finally:
-            face.close()
+            server.close()
 
     anyio.run(serve)

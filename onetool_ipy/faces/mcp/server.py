@@ -1,9 +1,9 @@
-"""An MCP server over a toolbox: lists its tools, checks and runs calls, tells of progress and of changes.
+"""ToolboxServer: a toolbox as an MCP server. Lists its tools, runs calls, reports progress and changes.
 
-Offers what its allow-list names, and without one the tools that only read: no person is asked here. Names are those
-that models are given, since many clients accept no others; a canonical name is understood too. What leaves is masked,
-and what is larger than `output.max_inline_bytes` goes as a handle. `ot.result` reads the handles that were given to
-clients here, whatever the allow-list; it is listed from the first one on.
+It offers what its allow-list names, and without one the tools that only read: no person is asked here. Tools have their
+wire names, since many clients accept no others; a canonical name works too. Everything sent is masked; a result larger
+than `output.max_inline_bytes` is sent as a handle. `ot.result` reads the handles that were sent to clients here,
+whatever the allow-list; it is listed after the first one.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from onetool_ipy.toolbox import Toolbox
 __all__ = ["ToolboxServer"]
 
 _PAGE = 250
-_MAX_GIVEN = 10_000
-_READER = "ot.result"
+_MAX_HANDLES = 10_000
+_RESULT_TOOL = "ot.result"
 _INSTRUCTIONS = (
     "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
     "read more of it with the tool %s (handle, offset, limit, search)."
 )
 
-logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of what a client sends
+logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of client errors
 
 
 class ToolboxServer:
-    """One toolbox as an MCP server. `allow` is an allow-list as everywhere, but that None offers what only reads."""
+    """One toolbox as an MCP server. `allow` is an allow-list; None offers the tools that only read."""
 
     def __init__(self, box: Toolbox, *, allow: Sequence[str] | None = None) -> None:
         self._box = box
         self._allow = allow
-        self._given: dict[str, None] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._handles: dict[str, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._bus = InMemorySubscriptionBus()
         self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
         self._wire: dict[str, str] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        reader = self._names().get(_READER, _READER)
+        reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
             "onetool_ipy",
             version=__version__,
@@ -69,29 +69,29 @@ class ToolboxServer:
         self._unsubscribe = box.subscribe(changed=self._changed)
 
     def options(self) -> InitializationOptions:
-        """What is told a client that says hello."""
+        """Return the options of the handshake."""
         return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     def offer(self, flag: str) -> str:
-        """How many tools are offered, how many are not, and how to offer others with that flag."""
+        """Say how many tools are offered, how many are not, and how to offer others with that flag."""
         known = [spec for spec in self._box.registry.list() if not spec.disabled]
         offered = [spec for spec in known if self._is_offered(spec)]
-        said = f"Offering {counted(len(offered), 'tool')}"
+        text = f"Offering {counted(len(offered), 'tool')}"
         if self._allow is None:
             left = sum(not spec.read_only for spec in known)
             others = f" Left out, since they may change something: {left}." if left else ""
-            return f"{said} that only read.{others} Name what to offer instead with {flag}; '*' is all."
+            return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all."
         lost = [entry for entry in self._allow if not any(names.allowed(spec.name, [entry]) for spec in known)]
-        return said + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
+        return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
 
     def close(self) -> None:
-        """Stop listening to the toolbox; may be called twice."""
+        """Stop watching the toolbox. May be called twice."""
         self._unsubscribe()
 
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        self._meet(context)
+        self._note_client(context)
         await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
         specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
@@ -103,11 +103,10 @@ class ToolboxServer:
         )
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
-        said = self._box.mask(spec.description)
         return types.Tool(
             name=wire,
             title=spec.name,
-            description=said,
+            description=self._box.mask(spec.description),
             input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
             annotations=types.ToolAnnotations(title=spec.name, read_only_hint=spec.read_only),
         )
@@ -115,15 +114,15 @@ class ToolboxServer:
     async def _call(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        self._meet(context)
+        self._note_client(context)
         name, args = self._canonical(params.name), params.arguments or {}
-        tell = _Teller(context)
-        token = current.enter(current.Scope(self._box, progress=tell.hear))
+        reporter = _ProgressReporter(context)
+        token = current.enter(current.Scope(self._box, progress=reporter.report))
         try:
             result = await self._box.acall(name, args, source="mcp", allow=self._allowed(name, args))
         finally:
             current.leave(token)
-            await tell.close()
+            await reporter.close()
         answer = await asyncio.to_thread(self._answer, result)
         self._note_handle(result, answer)
         return answer
@@ -136,13 +135,13 @@ class ToolboxServer:
         return spec.read_only and names.allowed(spec.name, self._box.config.settings.ask.tool_allow)
 
     def _is_listed(self, spec: ToolSpec) -> bool:
-        return self._is_offered(spec) or (spec.name == _READER and bool(self._given))
+        return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
 
     def _allowed(self, name: str, args: Any) -> Sequence[str]:
-        """The allow-list of one call."""
-        handle = args.get("handle") if name == _READER and isinstance(args, dict) else None
-        if isinstance(handle, str) and handle in self._given:
-            return (_READER,)
+        """Return the allow-list of one call."""
+        handle = args.get("handle") if name == _RESULT_TOOL and isinstance(args, dict) else None
+        if isinstance(handle, str) and handle in self._handles:
+            return (_RESULT_TOOL,)
         if self._allow is not None:
             return self._allow
         spec = self._box.registry.find(name)
@@ -152,26 +151,26 @@ class ToolboxServer:
         return () if writes else (spec.name,)
 
     def _note_handle(self, result: ToolResult, answer: types.CallToolResult) -> None:
-        """Remember a handle that goes to a client; the first one lets `ot.result` be listed."""
+        """Remember a handle that is sent to a client. After the first one `ot.result` is listed."""
         handle = (answer.structured_content or {}).get("handle")
         if not isinstance(handle, str) or result.meta.get("handle") != handle:
             return
-        is_first = not self._given
-        self._given[handle] = None
-        if len(self._given) > _MAX_GIVEN:
-            self._given.pop(next(iter(self._given)))
-        reader = self._box.registry.get(_READER)
+        is_first = not self._handles
+        self._handles[handle] = None
+        if len(self._handles) > _MAX_HANDLES:
+            self._handles.pop(next(iter(self._handles)))
+        reader = self._box.registry.get(_RESULT_TOOL)
         if is_first and reader is not None and not self._is_offered(reader):
-            task = asyncio.get_running_loop().create_task(self._tell_all())
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            task = asyncio.get_running_loop().create_task(self._notify_all())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _answer(self, result: ToolResult) -> types.CallToolResult:
         box = self._box
         if result.error is not None:
             failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
-            said = types.TextContent(text=_failure_text(failure))
-            return types.CallToolResult(content=[said], structured_content={"error": failure}, is_error=True)
+            content = types.TextContent(text=_failure_text(failure))
+            return types.CallToolResult(content=[content], structured_content={"error": failure}, is_error=True)
         try:
             data = values.map_text(box.outgoing(result), box.mask)
         except OneToolError as exc:
@@ -187,35 +186,35 @@ class ToolboxServer:
         return known
 
     def _canonical(self, asked: str) -> str:
-        """The tool that a client means: by the name it was given, or by its own."""
+        """Return the canonical name of a tool; a client may use its wire name or its own name."""
         for name, wire in self._names().items():
             if wire == asked:
                 return name
         return asked
 
-    def _meet(self, context: ServerRequestContext[Any]) -> None:
+    def _note_client(self, context: ServerRequestContext[Any]) -> None:
         self._loop = asyncio.get_running_loop()
-        # The SDK's session lives as long as one request; the connection behind it has no public name.
+        # The SDK's session lives for one request only; the connection behind it has no public name.
         self._clients.add(getattr(context.session, "_connection", context.session))
 
     def _changed(self) -> None:
-        """The registry has other tools now; told from any thread."""
+        """The tools of the registry changed. Called in any thread."""
         self._wire = None
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._tell_all(), loop)
+            asyncio.run_coroutine_threadsafe(self._notify_all(), loop)
 
-    async def _tell_all(self) -> None:
+    async def _notify_all(self) -> None:
         await self._bus.publish(ToolsListChanged())
         for client in list(self._clients):
             try:
                 await client.send_tool_list_changed()
-            except Exception:  # noqa: BLE001 - a client that went away; the SDK raises many kinds for it
+            except Exception:  # noqa: BLE001 - the client is gone; the SDK raises many kinds for that
                 self._clients.discard(client)
 
 
-class _Teller:
-    """Passes a call's progress on to the client, from whatever thread it is told; the newest wins."""
+class _ProgressReporter:
+    """Sends a call's progress to the client. `report` may be called in any thread; the newest report wins."""
 
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._session = context.session
@@ -223,12 +222,12 @@ class _Teller:
         self._newest: deque[tuple[float, float | None, str]] = deque(maxlen=1)  # two threads meet here
         self._sending: asyncio.Task[None] | None = None
 
-    def hear(self, done: float, total: float | None, text: str) -> None:
+    def report(self, done: float, total: float | None, text: str) -> None:
         self._newest.append((done, total, text))
         self._loop.call_soon_threadsafe(self._send)
 
     async def close(self) -> None:
-        """Send what is left to be told before the result goes out."""
+        """Send the last report before the result is sent."""
         await asyncio.sleep(0)
         if self._sending is not None:
             await asyncio.gather(self._sending, return_exceptions=True)

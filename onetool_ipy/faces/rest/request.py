@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidRequest, OneToolError, RequestRefused
@@ -98,7 +98,7 @@ def decode_body(data: bytes) -> Any:
     """Decode a JSON body. Raises InvalidRequest if it is not JSON."""
     try:
         text = data.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = values.from_json(text)
         if "\\u" in text:  # JSON can write half a surrogate pair, which UTF-8 cannot
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
@@ -169,7 +169,3 @@ def _decoded(name: str, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeError:
         raise InvalidRequest(f"{name}: this is not UTF-8 text.") from None
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"'{word}' is not JSON")

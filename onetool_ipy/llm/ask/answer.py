@@ -1,9 +1,7 @@
-"""An answer and its calls as they are shown: parts for a view that grows, and one output for an answer shown again.
+"""Answer: the result of an ask as a value: the text, every call with its result, its cost, and why it ended.
 
-Answer: what an ask gave, as a value. The text, every call with its result, what it cost, and why it ended.
-
-`to_dict` is spec 004's shape and always has all its keys. `to_cells` gives the calls as plain `%tool` lines, so that
-the work of a model can be done again without one.
+`to_dict` has the shape of spec 004 with all its keys. `to_cells` gives the calls as plain `%tool` lines, so that the
+work of a model can be repeated without one. `summary`, `called` and `bundle` are how an answer is displayed.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _ENDINGS = {
 
 
 def summary(answer: Answer) -> str:
-    """`local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended where that was not by itself."""
+    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended if it was cut short."""
     count = len(answer.calls)
     facts = [answer.model or "no model"]
     if count:
@@ -53,7 +51,7 @@ def summary(answer: Answer) -> str:
 
 
 def called(call: AnswerCall, *, is_open: bool = False) -> Called:
-    """A call as `render` shows it."""
+    """Return a call as `render` displays it."""
     failed = call.result.error
     took = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
     facts = [took, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
@@ -64,7 +62,7 @@ def called(call: AnswerCall, *, is_open: bool = False) -> Called:
 
 
 def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
-    """An answer as one output: what was said, which calls were made, what it cost."""
+    """Return an answer as one output: the text, the calls and the cost."""
     calls = [called(call) for call in answer.calls]
     text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
     made = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)
@@ -73,13 +71,13 @@ def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
 
 
 StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "error"]
-"""Why an ask ended: the model was done; steps, repetition or another limit ended it; Stop; a failure of the model."""
+"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a failing model."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]*")
 
 
 class AskFailed(OneToolError):
-    """The model could not be asked to the end. `answer` has what was there until then."""
+    """The model failed during an ask. `answer` has everything up to then."""
 
     def __init__(self, message: str, *, hint: str = "", answer: Answer | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -87,10 +85,10 @@ class AskFailed(OneToolError):
 
 
 class AnswerCall(Value):
-    """One call that the model asked for. `args` is a dict, or the text as it came where that is no JSON object.
+    """One call that the model asked for. `args` is a dict, or the text as it came if that is not a JSON object.
 
-    `result` holds the tool's own object; `sent` is what the model was told of it, about `tokens` long. `is_tool` is
-    False for the search among tools, which is part of asking.
+    `result` holds the tool's own object; `sent` is what the model received of it, about `tokens` long. `is_tool` is
+    False for the search among tools.
     """
 
     id: str
@@ -111,7 +109,7 @@ class AnswerCall(Value):
 
     @property
     def cached(self) -> bool:
-        """Whether an earlier result of this session was used again."""
+        """Whether an earlier result of this session was reused."""
         return bool(self.result.meta.get("cached"))
 
     def __repr__(self) -> str:
@@ -145,7 +143,7 @@ class AnswerCalls(list[AnswerCall]):
 
 
 class Answer:
-    """What an ask gave. `error` is the failure of the model, where that ended it."""
+    """The result of an ask. `error` is the failure of the model, if that ended it."""
 
     def __init__(
         self,
@@ -173,7 +171,7 @@ class Answer:
         self.seconds = seconds
 
     def unwrap(self) -> Answer:
-        """Give the answer itself, or raise AskFailed where the model failed."""
+        """Return the answer itself, or raise AskFailed if the model failed."""
         if self.stop_reason != "error":
             return self
         hint = self.error.hint if self.error is not None else ""
@@ -190,9 +188,9 @@ class Answer:
 
     @property
     def df(self) -> pd.DataFrame:
-        """The rows of the last result that has some, as a pandas DataFrame; without one, the calls.
+        """The rows of the last result that has some, as a pandas DataFrame; otherwise the calls.
 
-        `frame.attrs["onetool"]` says which call they are from.
+        `frame.attrs["onetool"]` says which call they come from.
         """
         for call in reversed(self.calls):
             if call.ok and call.is_tool and _has_rows(call.result.data):
@@ -202,7 +200,7 @@ class Answer:
         return self.calls.df
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape of spec 004, fit for JSON; `error` is there only where the model failed."""
+        """Return the shape of spec 004 as JSON data; `error` is there only if the model failed."""
         out: dict[str, Any] = {
             "text": self.text,
             "toolCalls": [{"id": c.id, "name": c.name, "args": values.to_json(c.args)} for c in self.calls],
@@ -217,7 +215,7 @@ class Answer:
         return out
 
     def to_cells(self, write: Callable[[str, Mapping[str, Any]], str] | None = None) -> list[str]:
-        """The calls that ran, each as a `%tool` line that does it again; in order, none twice for a reused result."""
+        """Return each call that ran as a `%tool` line that repeats it, in order, without reused results."""
         line = _line if write is None else write
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
@@ -240,7 +238,7 @@ def _result(call: AnswerCall) -> dict[str, Any]:
 
 
 def _has_rows(data: Any) -> bool:
-    """Whether there is a list of records, or a table, in a result."""
+    """Whether a result holds a list of records or a table."""
     if hasattr(data, "columns") and hasattr(data, "to_dict"):
         return True
     plain = values.to_json(data)
@@ -260,6 +258,6 @@ def _line(name: str, args: Mapping[str, Any]) -> str:
 
 
 def _one_line(value: Any) -> str:
-    """JSON on one line: characters that end a line for Python, such as U+2028, are escaped."""
+    """Return JSON on one line; characters that end a line for Python, such as U+2028, are escaped."""
     found = json.dumps(value, ensure_ascii=False)
     return found if found.isprintable() else json.dumps(value)

@@ -1,10 +1,10 @@
-"""Which calls need a person's yes, how the question is put, and what was allowed before.
+"""Which calls need a person's approval, how the question is asked, and what was approved before.
 
-A tool that is not read-only needs a yes; a server's own word that it is counts only where the server is trusted. An
+A tool that is not read-only needs approval; a server's own hint that it is counts only if the server is trusted. An
 approval holds for a tool as it was: it carries the tool's fingerprint, and a changed tool asks again. "Always" lasts as
-long as the toolbox. For `ask.approve` of the user's own settings the fingerprints are kept in the user's own state,
-those first seen; naming a tool in `approve=` adds it as it is now. A file of a later format allows nothing and is not
-written to.
+long as the toolbox. For `ask.approve` in the user's own settings the fingerprints are kept in the user's state folder,
+as first seen; naming a tool in `approve=` adds its current one. A file of a later format approves nothing and is not
+changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from unicodedata import east_asian_width
@@ -29,7 +29,7 @@ __all__ = [
     "Approvals",
     "Pending",
     "ask_person",
-    "needs_yes",
+    "needs_approval",
     "question",
     "read_reply",
     "visible",
@@ -40,7 +40,7 @@ _MAX_KEY = 80
 _MAX_VALUE = 200
 _MAX_BRIEF = 20
 _MANY = 20
-"""So many arguments of a call are shown on lines of their own; of those after them little more than the name."""
+"""How many arguments of a call are shown on their own lines; the others are shortened and joined."""
 _LINE = 76
 _INDENT = "       "
 _GOES_ON = "       | "
@@ -54,27 +54,27 @@ _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
 
 class Pending(NamedTuple):
-    """A call that waits for a yes; `changed` says that the tool is another than the one approved before.
+    """A call that waits for approval; `changed` says that the tool has changed since it was approved.
 
-    `mark` is the tool's fingerprint when the question was put: a yes is for that one.
+    `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one.
     """
 
     spec: ToolSpec
     args: Mapping[str, Any]
     changed: bool = False
-    mark: str = ""
+    fingerprint: str = ""
 
 
 class ApprovalReply(NamedTuple):
-    """What the person said: the numbers (from 1) of the calls that may run, and whether for good."""
+    """The person's reply: the numbers (from 1) of the approved calls, and whether to always approve them."""
 
     chosen: frozenset[int]
     always: bool = False
     understood: bool = True
 
 
-def needs_yes(spec: ToolSpec, args: Any, config: Config) -> bool:
-    """Whether a call may change something, as far as we can believe what is said of its tool."""
+def needs_approval(spec: ToolSpec, args: Any, config: Config) -> bool:
+    """Whether a call may change something, as far as its tool's annotations can be trusted."""
     if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
         return True
     if not spec.server:
@@ -84,45 +84,51 @@ def needs_yes(spec: ToolSpec, args: Any, config: Config) -> bool:
 
 
 class Approvals:
-    """What was allowed before, by tool and fingerprint."""
+    """What one ask may run without a question.
 
-    def __init__(self) -> None:
-        self._always: dict[str, str] = {}
+    `always` is shared by all asks of a toolbox. `by_settings` returns what the user's settings approve; `place` is the
+    file with the fingerprints of those tools. `named` are the tools that the person named in `approve=`.
+    """
 
-    def always(self, name: str, mark: str) -> None:
-        """Allow a tool with this fingerprint, as long as this lives."""
-        self._always[name] = mark
+    def __init__(
+        self,
+        always: dict[str, str],
+        by_settings: Callable[[], Sequence[str]],
+        place: Path,
+        named: Iterable[ToolSpec] = (),
+    ) -> None:
+        self._always = always
+        self._by_settings = by_settings
+        self._place = place
+        self._named = {spec.name: spec.fingerprint for spec in named}
+        known = (_read(place) or {}) if self._named else {}
+        new = {name: mark for name, mark in self._named.items() if name in known and mark not in known[name]}
+        if new:
+            _add(place, new)
 
-    def given(self, specs: Sequence[ToolSpec], approve: Sequence[str], place: Path) -> dict[str, str]:
-        """What the person's own `approve=` allows: these tools as they are now."""
-        named = {spec.name: spec.fingerprint for spec in specs if names.allowed(spec.name, approve)}
-        known = _read(place) or {}
-        anew = {name: mark for name, mark in named.items() if name in known and mark not in known[name]}
-        if anew:
-            _add(place, anew)
-        return named
+    def always(self, name: str, fingerprint: str) -> None:
+        """Approve a tool with this fingerprint for the life of the toolbox."""
+        self._always[name] = fingerprint
 
-    def state(
-        self, name: str, mark: str, given: Mapping[str, str], settled: Callable[[], Sequence[str]], place: Path
-    ) -> Literal["allowed", "unknown", "changed"]:
-        """Whether a tool is allowed: by this ask, by an earlier "always", or by the settings and unchanged since."""
-        before = {*filter(None, (given.get(name), self._always.get(name)))}
-        if mark in before:
+    def state(self, name: str, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
+        """Whether a tool is approved: by this ask, by an earlier "always", or by the settings and unchanged since."""
+        before = {*filter(None, (self._named.get(name), self._always.get(name)))}
+        if fingerprint in before:
             return "allowed"
-        if names.allowed(name, settled()) and (known := _read(place)) is not None:
+        if names.allowed(name, self._by_settings()) and (known := _read(self._place)) is not None:
             if name not in known:
-                _add(place, {name: mark})
-            if mark in known.get(name, [mark]) and not before:
+                _add(self._place, {name: fingerprint})
+            if fingerprint in known.get(name, [fingerprint]) and not before:
                 return "allowed"
-            before.add(mark)
+            before.add(fingerprint)
         return "changed" if before else "unknown"
 
 
 def question(pending: Sequence[Pending]) -> str:
-    """The one question of a turn: every call with every argument by name.
+    """Write the one question of a turn: every call with every argument by name.
 
-    All that comes from the model or a tool is escaped, and what is cut says so. Lines are broken here and not by the
-    terminal, so that no text of theirs begins a line as ours do.
+    Text from the model or a tool is escaped, and cut text says so. Lines are broken here and not by the terminal, so
+    that no foreign text can look like one of our lines.
     """
     what = "a tool that may" if len(pending) == 1 else f"{len(pending)} tools that may"
     lines = [f"The model wants to run {what} change something:"]
@@ -136,7 +142,7 @@ def question(pending: Sequence[Pending]) -> str:
 
 
 def read_reply(text: str, count: int) -> ApprovalReply:
-    """What was typed. What cannot be understood allows nothing."""
+    """Read the typed reply. A reply that is not understood approves nothing."""
     word = " ".join(text.lower().replace("[", " ").replace("]", " ").split())
     always = word.startswith("always")
     rest = word.removeprefix("always").strip(" :,") if always else word
@@ -156,18 +162,18 @@ def read_reply(text: str, count: int) -> ApprovalReply:
 
 
 def ask_person(text: str) -> str | None:
-    """Put the question with `input()`; None where nobody can answer."""
-    is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook has its own, which asks the browser
+    """Ask with `input()`. Returns None if nobody can answer."""
+    is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook replaces it, to ask the browser
     if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
         return None
     try:
         return input(text)
     except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
-        return None  # no terminal, a closed one, or a notebook that is run without a person
+        return None  # no terminal, a closed one, or a notebook that runs without a person
 
 
 def visible(text: str, limit: int) -> str:
-    """Text on one line in which every character can be seen: no line ends, colours, directions, controls or gaps."""
+    """Return text on one line in which every character is visible: no line ends, colours, controls or long gaps."""
     shown: list[str] = []
     length = end = 0
     for piece in _PIECE.finditer(text):
@@ -181,7 +187,7 @@ def visible(text: str, limit: int) -> str:
 
 
 def _call_lines(head: str, one: Pending) -> list[str]:
-    """A call on one line where it fits; else a line for each argument, and one paragraph for those after many."""
+    """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
     name = visible(one.spec.name, _MAX_NAME)
     given = [
         f"{_key(key)}={visible(_written(value), _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
@@ -195,7 +201,7 @@ def _call_lines(head: str, one: Pending) -> list[str]:
 
 
 def _key(key: Any) -> str:
-    """An argument's name; one that could pass for more than a name stands in quotes."""
+    """Return an argument's name, in quotes if it could look like something else."""
     return key if isinstance(key, str) and _NAME.fullmatch(key) else visible(_written(str(key)), _MAX_KEY)
 
 
@@ -204,7 +210,7 @@ def _written(value: Any) -> str:
 
 
 def _broken(text: str) -> list[str]:
-    """The text on lines of bounded width; those after the first are marked as such."""
+    """Break text into lines of bounded width; continuation lines are marked."""
     lines, line, width = [], "", 0
     for char in text:
         if width + _width(char) > _LINE:
@@ -216,7 +222,7 @@ def _broken(text: str) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return how many terminal columns the text takes."""
     return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
@@ -229,9 +235,9 @@ def _escaped(char: str) -> str:
 
 
 def _read(place: Path) -> dict[str, list[str]] | None:
-    """The fingerprints of each tool; None where a later version wrote them.
+    """Read the fingerprints of each tool. Returns None for a file of a later version.
 
-    Older versions wrote one for each tool, of its words and schema only; it matches no tool, so the tool asks again.
+    Older versions wrote one of words and schema only; it matches no tool, so the tool asks again.
     """
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
@@ -240,21 +246,24 @@ def _read(place: Path) -> dict[str, list[str]] | None:
     number = found.get("format") if isinstance(found, dict) else None
     if isinstance(number, int) and number > _FORMAT:
         return None
-    marks = found.get("tools") if number is not None else found
-    if not isinstance(marks, dict):
+    fingerprints = found.get("tools") if number is not None else found
+    if not isinstance(fingerprints, dict):
         return {}
-    return {str(k): [str(mark) for mark in (v if isinstance(v, list) else [v])] for k, v in marks.items()}
+    return {
+        str(k): [str(fingerprint) for fingerprint in (v if isinstance(v, list) else [v])]
+        for k, v in fingerprints.items()
+    }
 
 
-def _add(place: Path, marks: Mapping[str, str]) -> None:
-    """Add a fingerprint for each tool; where that cannot be done they are looked at anew the next time."""
+def _add(place: Path, fingerprints: Mapping[str, str]) -> None:
+    """Add a fingerprint for each tool. A failed write only means that they are seen as new again."""
     try:
         files.make_folder(place.parent)
         with files.locked(place):
             known = _read(place)
             if known is not None:
-                for name, mark in marks.items():
-                    known[name] = [*known.get(name, ()), mark]
+                for name, fingerprint in fingerprints.items():
+                    known[name] = [*known.get(name, ()), fingerprint]
                 text = json.dumps({"format": _FORMAT, "tools": known}, indent=1)
                 files.write_whole(place, text.encode("utf-8"))
     except OneToolError:

@@ -1,31 +1,45 @@
-"""What `ask` may look at and use: the toolbox as a small protocol, and who watches an ask under way."""
+"""What one ask works with: the toolbox as a protocol, the listener of its progress, and the meter of its limits.
+
+`Meter` counts requests, calls, tokens and seconds. It leaves out the time a person takes to approve calls, and
+estimates tokens from characters if the provider does not count them.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from onetool_ipy.base.errors import ExecutionFailed
+from onetool_ipy.base.records import Value
 from onetool_ipy.config.load import Config
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm.ask.approval import ask_person
+from onetool_ipy.llm.ask.session import Session, json_text
+from onetool_ipy.llm.messages import TokenUsage, Turn
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.replays import Replays
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall
-    from onetool_ipy.llm.ask.session import Session
-    from onetool_ipy.llm.messages import TokenUsage
-    from onetool_ipy.llm.models import ModelClient
+    from onetool_ipy.llm.messages import ModelClient
 
-__all__ = ["AskContext", "AskListener"]
+__all__ = ["AskContext", "AskLimits", "AskListener", "Meter", "OverLimit", "Repeated"]
+
+_MAX_REPEATS = 3
+"""How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
 
 
 class AskContext(Protocol):
-    """The toolbox as `ask` sees it."""
+    """The part of the toolbox that `ask` uses."""
 
     @property
     def config(self) -> Config:
-        """The configuration in force."""
+        """The current configuration."""
 
     @property
     def registry(self) -> Registry:
@@ -33,11 +47,11 @@ class AskContext(Protocol):
 
     @property
     def executor(self) -> Executor:
-        """What runs a call."""
+        """Runs calls."""
 
     @property
     def shortcuts(self) -> Shortcuts:
-        """Aliases, among others."""
+        """Aliases and snippets."""
 
     @property
     def new_id(self) -> CallIds:
@@ -45,29 +59,29 @@ class AskContext(Protocol):
 
     @property
     def replays(self) -> Replays:
-        """The cassette that is on, if one is."""
+        """The active cassette, if there is one."""
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """The client of a model."""
+        """Return the client of a model."""
 
     def outgoing(self, result: ToolResult) -> Any:
-        """The data of a result as it leaves the kernel: whole, or {handle, total_lines, preview}."""
+        """Return the data of a result as it is sent: whole, or {handle, total_lines, preview}."""
 
     def mask(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
 
 
 class AskListener:
-    """Hears of an ask as it goes on. Every method may be overridden; they are called in the asking thread."""
+    """Follows an ask. Every method may be overridden; all are called in the asking thread."""
 
     def began(self, model: str, session: Session) -> None:
-        """A model is about to be asked."""
+        """The first request is about to be sent."""
 
     def text(self, piece: str) -> None:
-        """The model said some more, without secrets; a piece may come late, with the one after it."""
+        """The model wrote more text. It is without secrets; a piece may come late, with the next one."""
 
     def replied(self, usage: TokenUsage) -> None:
-        """A reply is complete; `usage` is what was spent so far."""
+        """A reply is complete; `usage` is the total so far."""
 
     def calling(self, number: int, name: str, args: Any) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""
@@ -76,10 +90,94 @@ class AskListener:
         """A call has ended, or was refused."""
 
     def question(self, text: str) -> str | None:
-        """Ask the person whether these calls may run, and give the reply; None where nobody can be asked."""
-        from onetool_ipy.llm.ask.approval import ask_person
-
+        """Ask the person whether these calls may run. Returns the reply, or None if nobody can be asked."""
         return ask_person(text)
 
     def ended(self, answer: Answer) -> None:
-        """It is over."""
+        """The ask has ended."""
+
+
+class OverLimit(ExecutionFailed):
+    """A call was not run: the ask reached a limit."""
+
+    reason = "limit"
+    status = 429
+
+
+class Repeated(ExecutionFailed):
+    """A call was not run: it ran several times already."""
+
+    reason = "repeated"
+    status = 429
+
+
+class AskLimits(Value):
+    """The limits of one ask, and how much of a session is sent along."""
+
+    max_steps: int = 5
+    max_calls: int = 50
+    max_tokens: int = 200_000
+    max_seconds: float = 300
+    context_tokens: int = 100_000
+
+
+class Meter:
+    """Counts for one ask."""
+
+    def __init__(self, limits: AskLimits, chars_per_token: float) -> None:
+        self.limits = limits
+        self.calls = 0
+        self.usage = TokenUsage()
+        self._chars_per_token = chars_per_token
+        self._began = time.monotonic()
+        self._waited_s = 0.0
+        self._made: Counter[str] = Counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start, without the time of the person."""
+        return time.monotonic() - self._began - self._waited_s
+
+    @property
+    def left_s(self) -> float:
+        return max(self.limits.max_seconds - self.seconds, 0.0)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Stop the clock while a person is asked."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s += time.monotonic() - began
+
+    def tokens(self, chars: int) -> int:
+        """Estimate the tokens of a number of characters."""
+        return -int(-chars // self._chars_per_token)
+
+    def spend(self, turn: Turn, sent_chars: int) -> None:
+        """Count a reply, by the provider's own numbers if it gives some."""
+        said = len(turn.text) + sum(len(json_text(call.arguments)) for call in turn.calls)
+        counted = turn.usage if turn.usage.total else TokenUsage(self.tokens(sent_chars), self.tokens(said))
+        self.usage = self.usage + counted
+
+    def reached(self) -> str | None:
+        """Return in words which limit ends the ask now, or None."""
+        if self.usage.total >= self.limits.max_tokens:
+            return f"{self.usage.total:,} of {self.limits.max_tokens:,} tokens (ask.max_tokens) are spent"
+        if self.left_s <= 0:
+            return f"the {self.limits.max_seconds:g} s of ask.max_seconds are over"
+        return None
+
+    def take_call(self) -> bool:
+        """Count a call. Returns False above the limit."""
+        self.calls += 1
+        return self.calls <= self.limits.max_calls
+
+    def is_repeated(self, signatures: Iterable[str]) -> bool:
+        """Whether a turn asks only for calls that ran often enough; otherwise count them."""
+        asked = set(signatures)
+        if asked and all(self._made[one] >= _MAX_REPEATS for one in asked):
+            return True
+        self._made.update(asked)
+        return False

@@ -1,7 +1,7 @@
-"""Which tools a model is told of: those that are allowed and switched on, fewer where the prompt names some.
+"""Which tools are offered to a model: those that are allowed and switched on, fewer if the prompt names some.
 
-Over 128 of them, the best matches for the prompt are offered with a tool that searches all; what it finds is offered
-from then on. Nothing here runs a tool, and nothing here is the guard: the executor has its own allow-list.
+Above 128 tools, the best matches for the prompt are offered with a tool that searches all of them; what it finds is
+offered from then on. Nothing here runs a tool or protects one: the executor has its own allow-list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onetool_ipy.base.search import Index, did_you_mean
 from onetool_ipy.core.registry import Registry, entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.formats import OfferedTool
+from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.snippets.definition import Shortcuts
 
 __all__ = ["MAX_OFFERED", "PAGER", "Offering", "allow_list", "mentioned"]
@@ -35,7 +35,7 @@ _SEARCH = {
 
 
 def allow_list(allow: Sequence[str] | str | None, shortcuts: Shortcuts) -> tuple[str, ...] | None:
-    """An allow-list as given (a list, or names separated by commas), with aliases replaced by what they stand for."""
+    """Return an allow-list (a list, or names separated by commas) with aliases replaced by their targets."""
     if allow is None:
         return None
     listed = allow.split(",") if isinstance(allow, str) else list(allow)
@@ -45,24 +45,24 @@ def allow_list(allow: Sequence[str] | str | None, shortcuts: Shortcuts) -> tuple
 
 
 def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str] | None:
-    """The tools that `+pack.tool`, `+pack` or `+alias` in a prompt name; None where nothing is named.
+    """Return the tools that `+pack.tool`, `+pack` or `+alias` in a prompt name; None if nothing is named.
 
-    A name that is almost one of ours is an error: taking it for text would offer every tool instead of one.
+    A name that is close to one of ours is an error: as text it would offer every tool instead of one.
     """
     found: dict[str, None] = {}
     for hit in _MENTION.finditer(prompt):
         name = hit["name"].rstrip("./-")
-        meant = _meant(name, registry, shortcuts)
-        if not meant:
+        named = _named(name, registry, shortcuts)
+        if not named:
             known = [*(spec.name for spec in registry.list()), *registry.packs(), *shortcuts.aliases]
             near = did_you_mean(name, known)
             if near or "." in name:
                 raise UsageProblem(f"The prompt names a tool '+{name}' that is not there. {near}".strip())
-        found.update(dict.fromkeys(meant))
+        found.update(dict.fromkeys(named))
     return list(found) or None
 
 
-def _meant(name: str, registry: Registry, shortcuts: Shortcuts) -> list[str]:
+def _named(name: str, registry: Registry, shortcuts: Shortcuts) -> list[str]:
     spec = registry.find(_target(name, shortcuts))
     if spec is not None:
         return [spec.name]
@@ -73,19 +73,19 @@ def _meant(name: str, registry: Registry, shortcuts: Shortcuts) -> list[str]:
 
 
 def _target(name: str, shortcuts: Shortcuts) -> str:
-    """What an alias stands for; any other name is itself."""
+    """Return the target of an alias, or the name itself."""
     plain = name.removeprefix("$")
     if plain not in shortcuts.aliases:
         return name
     try:
         found = shortcuts.find(plain)
-    except OneToolError:  # it leads back to itself
+    except OneToolError:  # a circular alias
         return name
     return found if isinstance(found, str) else name
 
 
 class Offering:
-    """The tools of one ask: what is offered in each request, and the search among those that are not."""
+    """The tools of one ask: those offered in each request, and the search among the others."""
 
     def __init__(
         self, registry: Registry, session: Session, *, allow: Sequence[str] | None, prompt: str, is_on: bool
@@ -98,38 +98,38 @@ class Offering:
         self._search_name = ""
 
     def specs(self) -> list[ToolSpec]:
-        """The tools to offer now, in order of registration."""
+        """Return the tools to offer now, in order of registration."""
         visible = self._visible()
         if len(visible) <= MAX_OFFERED:
             self._search_name = ""
             return self._with_pager(visible)
         self._search_name = self._free_name()
         room = MAX_OFFERED - 2
-        wanted = [*reversed(self._found), *self._session.used, *_fitting(self._prompt, visible, room)]
+        wanted = [*reversed(self._found), *self._session.used, *_best_matches(self._prompt, visible, room)]
         chosen = set(list(dict.fromkeys(wanted))[:room])
         return self._with_pager([*(s for s in visible if s.name in chosen), self._search_spec(len(visible))])
 
     def offers(self, specs: Sequence[ToolSpec]) -> list[OfferedTool]:
-        """The tools under the names the model is given."""
+        """Return the tools under their wire names."""
         return self._session.offers(specs, (spec.name for spec in self._registry.list()))
 
     def is_search(self, name: str) -> bool:
-        """Whether a call is the search among tools."""
+        """Whether a name is that of the search tool."""
         return bool(self._search_name) and name == self._search_name
 
     def search(self, query: str) -> list[dict[str, Any]]:
-        """The tools that fit, with their schemas; they are offered from now on."""
+        """Return the matching tools with their schemas. They are offered from now on."""
         visible = self._visible()
         hits = Index(map(entry_of, visible)).search(query, limit=_MAX_FOUND)
         specs: list[ToolSpec] = [hit.item.value for hit in hits]
         for spec in reversed(specs):
             self._found.pop(spec.name, None)
             self._found[spec.name] = None
-        told = self.offers(specs)
-        return [{"name": o.name, "description": o.description, "parameters": o.parameters} for o in told]
+        offered = self.offers(specs)
+        return [{"name": o.name, "description": o.description, "parameters": o.parameters} for o in offered]
 
     def may_page(self, name: str, args: Any) -> bool:
-        """Whether a call reads on in a large result of this very session, which is no more than was given already."""
+        """Whether a call reads more of a large result of this session, which gives nothing new away."""
         handle = args.get("handle") if name == PAGER and isinstance(args, dict) else None
         return isinstance(handle, str) and handle in self._session.handles
 
@@ -156,12 +156,12 @@ class Offering:
         )
 
 
-def _fitting(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
-    """The names of the tools that fit a prompt best: by all of it, and by each of its words."""
+def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
+    """Return the names of the tools that match a prompt best: by all of it, and by each of its words."""
     index = Index(map(entry_of, specs))
     words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[:_MAX_WORDS]
     scores: dict[str, float] = {}
     for weight, query in [(2.0, prompt), *((1.0, word) for word in words)]:
-        for hit in index.search(query, limit=None):  # cut, a word of all would count for some
+        for hit in index.search(query, limit=None):  # with a limit, a word of all tools would count for some
             scores[hit.item.name] = scores.get(hit.item.name, 0.0) + weight * hit.score
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]

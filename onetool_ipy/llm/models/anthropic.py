@@ -1,15 +1,17 @@
-"""Anthropic's Messages. Pure. Content comes in blocks; thinking goes back as it came, with its signature."""
+"""Anthropic's Messages. Content comes in blocks; thinking goes back unchanged, with its signature. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from onetool_ipy.llm.formats import OfferedTool, declare
-from onetool_ipy.llm.messages import Message, Outcomes, Stop, TokenUsage, Turn, User
+from onetool_ipy.llm.formats import declare
+from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, Stop, TokenUsage, Turn, User
 from onetool_ipy.llm.models.wire import (
+    Json,
     ModelRequest,
     ReplyReader,
+    WireFormat,
+    alternating,
     arguments_of,
     as_json_object,
     base_of,
@@ -32,63 +34,116 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class Anthropic:
+class _Reader(ReplyReader):
+    def __init__(self, request: ModelRequest, provider: str) -> None:
+        super().__init__(request, provider)
+        self._blocks: dict[int, Json] = {}
+        self._json: dict[int, str] = {}
+
+    def whole(self, data: Json) -> None:
+        self._blocks = dict(enumerate(data.get("content") or ()))
+        self.text = "".join(b.get("text") or "" for b in self._blocks.values() if b.get("type") == "text")
+        self._read_end(data, data.get("usage"))
+        self.is_complete = True
+
+    def piece(self, data: Json) -> str:
+        kind = data.get("type")
+        if kind == "message_start":
+            self._read_usage((data.get("message") or {}).get("usage"))
+        elif kind == "content_block_start":
+            self._blocks[data.get("index", len(self._blocks))] = dict(data.get("content_block") or {})
+        elif kind == "content_block_delta":
+            return self._grow(data.get("index", 0), data.get("delta") or {})
+        elif kind == "message_delta":
+            self._read_end(data.get("delta") or {}, data.get("usage"))
+        elif kind == "message_stop":
+            self.is_complete = self.is_closed = True
+        return ""
+
+    def finish(self) -> None:
+        for index, block in self._blocks.items():
+            if block.get("type") == "tool_use":
+                said = arguments_of(self._json[index]) if index in self._json else arguments_of(block.get("input"))
+                block["input"] = as_json_object(said)
+                self.add(block.get("id"), block.get("name"), said)
+
+    def parts(self) -> list[Json]:
+        """Return the blocks as they came, without empty texts, which it would refuse."""
+        return [b for b in self._blocks.values() if b.get("type") != "text" or (b.get("text") or "").strip()]
+
+    def _grow(self, index: int, delta: Json) -> str:
+        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        match delta.get("type"):
+            case "text_delta":
+                new: str = delta.get("text") or ""
+                block["text"] = (block.get("text") or "") + new
+                self.text += new
+                return new
+            case "input_json_delta":
+                self._json[index] = self._json.get(index, "") + (delta.get("partial_json") or "")
+            case "thinking_delta":
+                block["thinking"] = (block.get("thinking") or "") + (delta.get("thinking") or "")
+            case "signature_delta":
+                block["signature"] = delta.get("signature")
+        return ""
+
+    def _read_end(self, said: Json, usage: object) -> None:
+        if reason := said.get("stop_reason"):
+            self.stop = _STOPS.get(reason, "other")
+        self._read_usage(usage)
+
+    def _read_usage(self, usage: object) -> None:
+        """Read the token counts; tokens from the provider's cache count as input."""
+        if isinstance(usage, dict):
+            read = sum(
+                count(usage.get(key))
+                for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            )
+            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)
+
+
+class Anthropic(WireFormat):
     """Calls are `tool_use` blocks, outcomes `tool_result` blocks of one user message."""
 
     provider = "anthropic"
     default_url = "https://api.anthropic.com"
-    needs_key = True
-    is_sse = True
+    reader = _Reader
 
-    def url(self, ask: ModelRequest) -> str:
-        base = base_of(ask.base_url, version="", endpoints=("/messages", "/v1"))
+    def url(self, request: ModelRequest) -> str:
+        base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
         return f"{base}/v1/messages"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": _VERSION, **({} if key is None else {"x-api-key": key})}
 
-    def body(self, ask: ModelRequest) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "model": ask.model,
-            "max_tokens": ask.max_tokens or ask.options.get("max_tokens", _MAX_TOKENS),
-            "messages": _messages(ask.messages),
+    def body(self, request: ModelRequest) -> Json:
+        out: Json = {
+            "model": request.model,
+            "max_tokens": request.max_tokens or request.options.get("max_tokens", _MAX_TOKENS),
+            "messages": alternating(map(_blocks, request.messages), "content"),
         }
-        if system := system_text(ask.messages):
+        if system := system_text(request.messages):
             out["system"] = system
-        if ask.tools:
-            out["tools"] = declare(self.provider, ask.tools)
-        elif called := _called(ask.messages):  # it wants to know of every tool that the conversation speaks of
+        if request.tools:
+            out["tools"] = declare(self.provider, request.tools)
+        elif called := _called(request.messages):  # it requires every tool that the conversation mentions
             out["tools"] = declare(self.provider, called)
             out["tool_choice"] = {"type": "none"}
-        if ask.is_streamed:
+        if request.is_streamed:
             out["stream"] = True
-        return with_options(out, ask.options)
-
-    def reading(self, ask: ModelRequest) -> ReplyReader:
-        return _Reading(ask)
+        return with_options(out, request.options)
 
 
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The conversation, in which user and assistant take turns."""
-    out: list[dict[str, Any]] = []
-    for message in messages:
-        role, blocks = _blocks(message)
-        if blocks and out and out[-1]["role"] == role:
-            out[-1]["content"] += blocks
-        elif blocks:
-            out.append({"role": role, "content": blocks})
-    return out
-
-
-def _blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
+def _blocks(message: Message) -> tuple[str, list[Json]]:
     match message:
         case User(text=text):
             return "user", [{"type": "text", "text": text}] if text.strip() else []
         case Turn(provider="anthropic", parts=parts) if parts:
             return "assistant", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):
-            said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
-            return "assistant", said + [_tool_use(c.id, c.wire_name, as_json_object(c.arguments)) for c in calls]
+            blocks: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
+            uses = [(call.id, call.wire_name, as_json_object(call.arguments)) for call in calls]
+            return "assistant", blocks + [{"type": "tool_use", "id": i, "name": n, "input": a} for i, n, a in uses]
         case Outcomes(items=items):
             return "user", [
                 {
@@ -105,77 +160,3 @@ def _blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
 def _called(messages: Sequence[Message]) -> list[OfferedTool]:
     names = dict.fromkeys(call.wire_name for said in messages if isinstance(said, Turn) for call in said.calls)
     return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
-
-
-def _tool_use(call_id: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
-
-
-class _Reading(ReplyReader):
-    provider = "anthropic"
-
-    def __init__(self, ask: ModelRequest) -> None:
-        super().__init__(ask)
-        self._blocks: dict[int, dict[str, Any]] = {}
-        self._json: dict[int, str] = {}
-
-    def whole(self, data: dict[str, Any]) -> None:
-        self._blocks = dict(enumerate(data.get("content") or ()))
-        self.text = "".join(b.get("text") or "" for b in self._blocks.values() if b.get("type") == "text")
-        self._end(data, data.get("usage"))
-        self.is_over = True
-
-    def piece(self, data: dict[str, Any]) -> str:
-        kind = data.get("type")
-        if kind == "message_start":
-            self._usage((data.get("message") or {}).get("usage"))
-        elif kind == "content_block_start":
-            self._blocks[data.get("index", len(self._blocks))] = dict(data.get("content_block") or {})
-        elif kind == "content_block_delta":
-            return self._grow(data.get("index", 0), data.get("delta") or {})
-        elif kind == "message_delta":
-            self._end(data.get("delta") or {}, data.get("usage"))
-        elif kind == "message_stop":
-            self.is_over = self.is_ended = True
-        return ""
-
-    def finish(self) -> None:
-        for index, block in self._blocks.items():
-            if block.get("type") == "tool_use":
-                said = arguments_of(self._json[index]) if index in self._json else arguments_of(block.get("input"))
-                block["input"] = as_json_object(said)
-                self.add(block.get("id"), block.get("name"), said)
-
-    def parts(self) -> list[dict[str, Any]]:
-        """The blocks as they came; an empty text would be refused."""
-        return [b for b in self._blocks.values() if b.get("type") != "text" or (b.get("text") or "").strip()]
-
-    def _grow(self, index: int, delta: dict[str, Any]) -> str:
-        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
-        match delta.get("type"):
-            case "text_delta":
-                new: str = delta.get("text") or ""
-                block["text"] = (block.get("text") or "") + new
-                self.text += new
-                return new
-            case "input_json_delta":
-                self._json[index] = self._json.get(index, "") + (delta.get("partial_json") or "")
-            case "thinking_delta":
-                block["thinking"] = (block.get("thinking") or "") + (delta.get("thinking") or "")
-            case "signature_delta":
-                block["signature"] = delta.get("signature")
-        return ""
-
-    def _end(self, said: dict[str, Any], usage: object) -> None:
-        if reason := said.get("stop_reason"):
-            self.stop = _STOPS.get(reason, "other")
-        self._usage(usage)
-
-    def _usage(self, usage: object) -> None:
-        """Tokens read from the provider's cache count as read."""
-        if isinstance(usage, dict):
-            read = sum(
-                count(usage.get(key))
-                for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-            )
-            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)

@@ -1,30 +1,19 @@
-"""Where a model is reached: the configured base_url, in any of the ways people write it. Pure.
+"""The HTTP client of a configured model, for every wire format; and `open_model`, which finds it by name.
 
-OpenAI-compatible servers (vLLM, llama.cpp, LM Studio) are told with or without `/v1`; a whole endpoint pasted from a
-manual is understood too.
-
-Lines of a streamed reply -> the JSON objects in it: server-sent events, or one object per line. Pure.
-
-What a model's server said no with: HTTP statuses and errors inside a reply, in our words. Pure.
-
-What a wire format must offer, and what all of them share: reading of JSON arguments, ids, text of an outcome.
-
-A `Wire` is pure: it writes a request's body and reads replies, and never sends anything. `Reading` takes the pieces of
-one reply, streamed or whole, and ends as a Turn.
-
-Client: sends a conversation by HTTP and reads the reply, whatever the wire format.
-
-One async generator does it all: tries, deadline, pieces of text, the turn at its end. `complete` pulls it from a
-thread, piece by piece, so that `on_text` runs where the asking code runs; `acomplete` from a task. A try is made again
-only as long as nothing of a reply was read.
+One async generator does everything: retries, deadline, pieces of text, the turn at its end. `complete` pulls it from a
+thread, so that `on_text` runs in the calling thread; `acomplete` from a task. A request is repeated only as long as
+nothing of a reply was read. An HTTP status or an error inside a reply becomes one of our failures here.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background
@@ -33,59 +22,77 @@ from onetool_ipy.base.errors import (
     CallFailure,
     CallTimeout,
     ExecutionFailed,
+    InvalidConfig,
     InvalidOutput,
     MissingSecret,
+    OneToolError,
+    RateLimited,
+    TooLarge,
     UnknownProvider,
     UsageProblem,
 )
 from onetool_ipy.base.masking import Secrets
-from onetool_ipy.config.settings import Model
-from onetool_ipy.llm.formats import OfferedTool
-from onetool_ipy.llm.messages import Message, Turn
-from onetool_ipy.llm.models import DEADLINE_S, OnText
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.config.settings import Model, Models
+from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.models.anthropic import Anthropic
 from onetool_ipy.llm.models.gemini import Gemini
 from onetool_ipy.llm.models.ollama import Ollama
 from onetool_ipy.llm.models.openai import OpenAi
-from onetool_ipy.llm.models.wire import (
-    ModelRequest,
-    ReplyReader,
-    StreamDecoder,
-    WireFormat,
-    may_pass,
-    refused,
-    rules_for,
-    words_of,
-)
-from onetool_ipy.net.body import HttpResponse
-from onetool_ipy.net.client import HttpClient, Retry
+from onetool_ipy.llm.models.wire import ModelRequest, ReplyReader, WireFormat
+from onetool_ipy.net.body import HttpResponse, ResponseStream
+from onetool_ipy.net.client import HttpClient, Retry, Rules, is_passing
 from onetool_ipy.net.errors import ConnectionFailed
+from onetool_ipy.net.hosts import Hosts, origin_of
 
-if TYPE_CHECKING:
-    from onetool_ipy.net.body import ResponseStream
+__all__ = ["HttpModelClient", "default_url", "open_model"]
 
-__all__ = ["HttpModelClient", "default_url"]
-
-
-_WIRES: Mapping[str, Callable[[], WireFormat]] = {
-    "openai": OpenAi,
-    "ollama": Ollama,
-    "gemini": Gemini,
-    "anthropic": Anthropic,
-}
+_FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
+_TRIES = 3
+_ALSO_PASSING = (500, 529)
+_MAX_BYTES = 32 * 1024 * 1024
+_MAX_TEXT = 300
+_HOW_TO = """Write in onetool.yaml, then run ot.reload():
+models:
+  default: local
+  local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}"""
+_DEFAULT = "Write 'default: NAME' under 'models' in onetool.yaml."
 
 
 def default_url(provider: str) -> str:
-    """Where a provider's models are where no base_url is set; empty for an unknown one."""
-    make = _WIRES.get(provider)
-    return "" if make is None else make().default_url
+    """Return the base_url of a provider's own models; empty for an unknown provider."""
+    wire = _FORMATS.get(provider)
+    return "" if wire is None else wire.default_url
 
 
-_TRIES = 3
+def open_model(
+    which: str | None,
+    models: Models,
+    *,
+    secrets: Secrets,
+    http_client: HttpClient,
+    background: Background,
+) -> ModelClient:
+    """Return the client of a configured model by name, or of the default one.
+
+    Raises UsageProblem if there is no such model, or none at all, saying what to write.
+    """
+    if not models.named:
+        raise UsageProblem("No model is configured.", hint=_HOW_TO)
+    listed = ", ".join(f"'{name}'" for name in models.named)
+    name = models.default if which is None else which
+    if name is None:
+        raise UsageProblem("No model was named, and none is the default.", hint=f"{_DEFAULT} Configured: {listed}.")
+    chosen = models.named.get(name)
+    if chosen is None:
+        near = did_you_mean(name, models.named)
+        text = f"No model '{values.cut(name, 80)}'." + (f" {near}" if near else "")
+        raise UsageProblem(text, hint=f"Configured: {listed}.")
+    return HttpModelClient(chosen, secrets=secrets, http_client=http_client, background=background)
 
 
 class HttpModelClient:
-    """A configured model that can be asked."""
+    """The client of a configured model."""
 
     def __init__(
         self,
@@ -96,11 +103,11 @@ class HttpModelClient:
         background: Background,
         retry: Retry | None = None,
     ) -> None:
-        make = _WIRES.get(model.provider)
-        if make is None:
+        wire = _FORMATS.get(model.provider)
+        if wire is None:
             raise UnknownProvider(f"The provider {model.provider!r} is not supported.")
         self.model = model
-        self._wire = make()
+        self._wire = wire
         self._secrets = secrets
         self._http_client = http_client
         self._background = background
@@ -119,17 +126,18 @@ class HttpModelClient:
         deadline_s: float = DEADLINE_S,
         max_tokens: int | None = None,
     ) -> Turn:
-        """Send a conversation and wait for the reply. Raises a CallFailure where there is none."""
+        """Send a conversation and wait for the reply. Raises a CallFailure if there is none."""
         if self._background.is_here():
             raise UsageProblem("A model cannot be asked here without blocking.", hint="Use `await acomplete(...)`.")
-        line = _Line()
-        talk = self._talk(self._ask(messages, tools, on_text, max_tokens), deadline_s, line)
+        connection = _ModelConnection()
+        replies = self._replies(self._request(messages, tools, on_text, max_tokens), deadline_s, connection)
         try:
-            while not isinstance(said := self._background.run(talk.__anext__), Turn):
-                _tell(on_text, said)
-            return said
+            while not isinstance(piece := self._background.run(replies.__anext__), Turn):
+                if on_text is not None:
+                    on_text(piece)
+            return piece
         except BaseException:
-            self._background.submit(lambda: line.cut(talk))
+            self._background.submit(lambda: connection.cut(replies))
             raise
 
     async def acomplete(
@@ -142,64 +150,67 @@ class HttpModelClient:
         max_tokens: int | None = None,
     ) -> Turn:
         """`complete` without blocking the event loop, whichever it is."""
-        ask = self._ask(messages, tools, on_text, max_tokens)
-        async with aclosing(self._talk(ask, deadline_s, _Line())) as talk:
-            async for said in talk:
-                if isinstance(said, Turn):
-                    return said
-                _tell(on_text, said)
-        raise AssertionError("a talk ends with a turn or a failure")
+        request = self._request(messages, tools, on_text, max_tokens)
+        async with aclosing(self._replies(request, deadline_s, _ModelConnection())) as replies:
+            async for piece in replies:
+                if isinstance(piece, Turn):
+                    return piece
+                if on_text is not None:
+                    on_text(piece)
+        raise AssertionError("the replies end with a turn or a failure")
 
     def __repr__(self) -> str:
-        return f"<Client {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
+        return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
 
-    def _ask(
+    def _request(
         self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, max_tokens: int | None
     ) -> ModelRequest:
-        url = self.model.base_url or self._wire.default_url
-        return ModelRequest(
-            url, self.model.model, tuple(messages), tuple(tools), max_tokens, on_text is not None, self.model.options
-        )
+        model = self.model
+        url = model.base_url or self._wire.default_url
+        is_streamed = on_text is not None
+        return ModelRequest(url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options)
 
-    async def _talk(self, ask: ModelRequest, deadline_s: float, line: _Line) -> AsyncGenerator[str | Turn, None]:
-        """The pieces of text as they come, where it is streamed; at last the turn."""
+    async def _replies(
+        self, request: ModelRequest, deadline_s: float, connection: _ModelConnection
+    ) -> AsyncGenerator[str | Turn, None]:
+        """Give the pieces of streamed text as they come, then the turn."""
         until = time.monotonic() + deadline_s
         attempt = 0
         while True:
             attempt += 1
-            reading = self._wire.reading(ask)
+            reader = self._wire.reader(request, self._wire.provider)
             try:
-                async with line.hold(self._sent(ask, until, deadline_s)) as reply:
-                    wait_s = self._wait_s(reply, attempt, until)
+                async with connection.hold(self._send(request, until, deadline_s)) as stream:
+                    wait_s = self._wait_s(stream, attempt, until)
                     if wait_s is None:
-                        async with aclosing(self._read(reply, ask, reading, attempt)) as pieces:
+                        async with aclosing(self._read(stream, request, reader, attempt)) as pieces:
                             async for piece in pieces:
                                 yield piece
-                        yield _taken(reading.turn)
+                        yield _parsed(reader.turn)
                         return
             except ConnectionFailed as exc:
                 wait_s = self._retry.wait_s(attempt)
-                if attempt >= _TRIES or reading.has_begun or time.monotonic() + wait_s >= until:
-                    raise self._told(exc, reading) from None
+                if attempt >= _TRIES or reader.has_begun or time.monotonic() + wait_s >= until:
+                    raise self._masked(exc, reader) from None
             except CallFailure as exc:
-                raise self._told(exc, reading) from None
+                raise self._masked(exc, reader) from None
             await self._retry.sleep(wait_s)
 
-    def _sent(self, ask: ModelRequest, until: float, deadline_s: float) -> ResponseStream:
+    def _send(self, request: ModelRequest, until: float, deadline_s: float) -> ResponseStream:
         left_s = until - time.monotonic()
         if left_s <= 0:
             raise CallTimeout(f"No answer from the model '{self.name}' within {deadline_s:g} s.")
-        url = self._wire.url(ask)
+        url = self._wire.url(request)
         return self._http_client.stream(
             "POST",
             url,
-            rules=rules_for(url).replace(timeout_s=left_s),
+            rules=_rules_for(url).replace(timeout_s=left_s),
             headers=self._wire.headers(self._key()),
-            json=self._secrets.mask_value(self._wire.body(ask)),
+            json=self._secrets.mask_value(self._wire.body(request)),
         )
 
     def _key(self) -> str | None:
-        """The value of the secret that the model's `key` names."""
+        """Return the secret that the model's `key` names."""
         if self.model.key is None:
             if self._wire.needs_key and self.model.base_url is None:
                 raise MissingSecret(
@@ -216,66 +227,66 @@ class HttpModelClient:
             )
         return found.strip()
 
-    def _wait_s(self, reply: ResponseStream, attempt: int, until: float) -> float | None:
-        """How long to wait before another try; None where this one counts."""
-        if not may_pass(reply.status) or attempt >= _TRIES:
+    def _wait_s(self, stream: ResponseStream, attempt: int, until: float) -> float | None:
+        """Return how long to wait before another try, or None if this response counts."""
+        if not (is_passing(stream.status) or stream.status in _ALSO_PASSING) or attempt >= _TRIES:
             return None
-        wait_s = self._retry.wait_s(attempt, reply.headers)
+        wait_s = self._retry.wait_s(attempt, stream.headers)
         return wait_s if time.monotonic() + wait_s < until else None
 
     async def _read(
-        self, reply: ResponseStream, ask: ModelRequest, reading: ReplyReader, attempt: int
+        self, stream: ResponseStream, request: ModelRequest, reader: ReplyReader, attempt: int
     ) -> AsyncGenerator[str, None]:
-        """Read a reply, whole or piece by piece; gives the new text of each."""
-        if reply.status >= 300:
-            raise refused(self.model, await _rest(reply), attempt)
-        if not ask.is_streamed or (self._wire.is_sse and "application/json" in reply.headers.get("content-type", "")):
-            _taken(reading.whole, self._checked((await reply.aread()).json()))
-            if ask.is_streamed and reading.text:  # a server that does not stream
-                yield reading.text
+        """Read a reply, whole or piece by piece. Gives the new text of each piece."""
+        if stream.status >= 300:
+            raise _refused(self.model, await _error_reply(stream), attempt)
+        is_json = self._wire.is_sse and "application/json" in stream.headers.get("content-type", "")
+        if not request.is_streamed or is_json:
+            _parsed(reader.whole, self._checked((await stream.aread()).json()))
+            if request.is_streamed and reader.text:  # a server that does not stream
+                yield reader.text
             return
-        pieces = StreamDecoder(is_sse=self._wire.is_sse)
-        reading.has_begun = True
-        async with aclosing(reply.alines()) as lines:  # type: ignore[type-var]  # an async generator has aclose
+        decoder = _StreamDecoder(is_sse=self._wire.is_sse)
+        reader.has_begun = True
+        async with aclosing(stream.alines()) as lines:  # type: ignore[type-var]  # an async generator has aclose
             async for line in lines:
-                for data in pieces.feed(line):
-                    if text := _taken(reading.piece, self._checked(data)):
+                for data in decoder.feed(line):
+                    if text := _parsed(reader.piece, self._checked(data)):
                         yield text
-                if pieces.is_over or reading.is_ended:
+                if decoder.is_over or reader.is_closed:
                     return
-        for data in pieces.finish():
-            if text := _taken(reading.piece, self._checked(data)):
+        for data in decoder.finish():
+            if text := _parsed(reader.piece, self._checked(data)):
                 yield text
-        if not (pieces.is_over or reading.is_over):
+        if not (decoder.is_over or reader.is_complete):
             raise ExecutionFailed(
-                f"The reply of the model '{self.name}' broke off after {len(reading.text):,} characters.",
+                f"The reply of the model '{self.name}' broke off after {len(reader.text):,} characters.",
                 hint="Ask again.",
             )
 
     def _checked(self, data: Any) -> dict[str, Any]:
-        """A part of a reply that is an object and tells of no error."""
+        """Return a part of a reply if it is an object and reports no error."""
         if not isinstance(data, dict):
             raise InvalidOutput(f"The reply of the model '{self.name}' is not a JSON object.")
-        if said := words_of(data) if data.get("error") else "":
-            raise ExecutionFailed(f"The model '{self.name}' failed: {said}")
+        if error := _error_text(data) if data.get("error") else "":
+            raise ExecutionFailed(f"The model '{self.name}' failed: {error}")
         return data
 
-    def _told(self, exc: CallFailure, reading: ReplyReader) -> CallFailure:
-        """The failure with what had been said before it, without secrets."""
+    def _masked(self, exc: CallFailure, reader: ReplyReader) -> CallFailure:
+        """Return the failure without secrets, with the text that came before it."""
         mask = self._secrets.mask
         exc.message, exc.hint = mask(exc.message), mask(exc.hint)
         exc.args = (exc.message,)
-        if reading.text:
+        if reader.text:
             known = exc.details if isinstance(exc.details, dict) else {}
-            exc.details = {**known, "text": reading.text}
+            exc.details = {**known, "text": reader.text}
         return exc
 
 
-class _Line:
-    """The connection of one talk, which can be cut from outside, wherever the talk is; lives on its loop.
+class _ModelConnection:
+    """The connection of one request. Lives on its loop; can be cut from outside at any moment.
 
-    An interrupt may come at any moment, also before it is known which work is under way: cancelling that work would
-    not be enough.
+    An interrupt may come before it is known which work is under way, so cancelling that work would not be enough.
     """
 
     def __init__(self) -> None:
@@ -288,32 +299,129 @@ class _Line:
         self._stream = stream
         return stream
 
-    async def cut(self, talk: AsyncGenerator[Any, None]) -> None:
+    async def cut(self, replies: AsyncGenerator[Any, None]) -> None:
         self._is_cut = True
         if self._stream is not None:
             self._stream.close()
-        with suppress(RuntimeError):  # it is running, and ends by what was closed
-            await talk.aclose()
+        with suppress(RuntimeError):  # it is running, and ends since its stream is closed
+            await replies.aclose()
 
 
-def _tell(on_text: OnText | None, text: str) -> None:
-    if on_text is not None:
-        on_text(text)
+class _StreamDecoder:
+    """Decodes the lines of a streamed reply into JSON objects: server-sent events, or one object per line.
+
+    The lines come from our own size-limited stream, so the SSE part is the joining of `data:` lines alone (httpx-sse
+    reads httpx responses and is no faster). `is_over` is set when the server says that the stream is done.
+    """
+
+    def __init__(self, *, is_sse: bool) -> None:
+        self.is_over = False
+        self._is_sse = is_sse
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> Iterator[dict[str, Any]]:
+        """Take a line, without its end."""
+        if not self._is_sse:
+            yield from self._objects(line)
+        elif not line:
+            yield from self.finish()
+        elif line.startswith("data:"):
+            self._data.append(line[5:].removeprefix(" "))
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Take the end of an event, or of the stream."""
+        text, self._data = "\n".join(self._data), []
+        yield from self._objects(text)
+
+    def _objects(self, text: str) -> Iterator[dict[str, Any]]:
+        if not text.strip() or self.is_over:
+            return
+        if text.strip() == "[DONE]":
+            self.is_over = True
+            return
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidOutput("A part of the model's reply is not JSON.", hint="Ask again.") from None
+        if not isinstance(found, dict):
+            raise InvalidOutput("A part of the model's reply is not a JSON object.", hint="Ask again.")
+        yield found
 
 
-def _taken(take: Callable[..., Any], *data: dict[str, Any]) -> Any:
-    """Read a part of a reply; one that is made otherwise than its provider says is no reply."""
+def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:
+    """Parse a part of a reply. Raises InvalidOutput if it does not have its provider's form."""
     try:
-        return take(*data)
+        return parse(*data)
     except (AttributeError, TypeError, KeyError, ValueError) as exc:
         if isinstance(exc, CallFailure):
             raise
         raise InvalidOutput("The model's reply is not of its provider's form.", hint="Check 'provider'.") from None
 
 
-async def _rest(reply: ResponseStream) -> HttpResponse:
-    """The words that come with a status; none where they do not come."""
+def _rules_for(url: str) -> Rules:
+    """Return the rules for requests to a model: its own host and port only, which may be private."""
     try:
-        return await reply.aread()
+        origin = origin_of(httpx.URL(url))
+    except httpx.InvalidURL as exc:
+        raise InvalidConfig(f"The model's base_url is not valid: {exc}") from None
+    except OneToolError as exc:
+        raise InvalidConfig(f"The model's base_url cannot be used: {exc.message}", hint=exc.hint) from None
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    return Rules(
+        hosts=Hosts([f"{host}:{origin.port}"]), allow_private=True, max_bytes=_MAX_BYTES, tries=1, max_redirects=0
+    )
+
+
+async def _error_reply(stream: ResponseStream) -> HttpResponse:
+    """Read the body of an error response; it is empty if it does not arrive."""
+    try:
+        return await stream.aread()
     except CallFailure:
-        return HttpResponse(reply.status, reply.headers, b"", reply.url)
+        return HttpResponse(stream.status, stream.headers, b"", stream.url)
+
+
+def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
+    """Return the failure for an error response."""
+    status = reply.status
+    text = _error_text(_error_body(reply))
+    kind: type[CallFailure] = {429: RateLimited, 413: TooLarge}.get(status, ExecutionFailed)
+    return kind(
+        f"The model '{model.name}' answered {status}" + (f": {text}" if text else "."),
+        hint=_hint(model, reply),
+        details={"status": status, "attempts": attempts},
+    )
+
+
+def _error_text(data: Any) -> str:
+    """Return the text of an error on one line, or an empty text."""
+    found = data.get("error") if isinstance(data, dict) else data
+    if isinstance(found, dict):
+        found = found.get("message") or found.get("type") or found
+    if found is None or found == "":
+        return ""
+    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    return values.cut(" ".join(text.split()), _MAX_TEXT)
+
+
+def _error_body(reply: HttpResponse) -> Any:
+    if not reply.is_json:
+        return reply.text if reply.mime == "text/plain" else None
+    try:
+        found = reply.json()
+    except CallFailure:
+        return reply.text
+    return found[0] if isinstance(found, list) and found else found  # Gemini's streams answer with a list
+
+
+def _hint(model: Model, reply: HttpResponse) -> str:
+    status = reply.status
+    if status in (401, 403):
+        where = f"the secret '{model.key}'" if model.key else "that the model has a 'key: SECRET_NAME'"
+        return f"Check {where} in the configuration."
+    if status == 404:
+        return f"Check 'model: {model.model}' and its base_url in onetool.yaml."
+    if status == 429 and (wait := reply.headers.get("retry-after")):
+        return f"It says: try again in {wait}" + (" s." if wait.isdigit() else ".")
+    if 300 <= status < 400:
+        return "It is elsewhere: write its real address as base_url."
+    return "Try again later." if status >= 500 or status == 429 else ""

@@ -134,7 +134,7 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "info", "nope.nope"], 1, "No tool 'nope.nope'."),
         (["tools", "invoke", "shop.price"], 1, "missing argument 'item'"),
         (["tools", "invoke", "shop.price", "--args", "{oops"], 2, "--args is not JSON"),
-        (["tools", "invoke", "tools.echo", "--args", '{"message": NaN}'], 2, "'NaN' is no JSON"),
+        (["tools", "invoke", "tools.echo", "--args", '{"message": NaN}'], 2, "'NaN' is not JSON"),
         (["tools", "invoke", "shop.price", "--args", "[1]"], 1, "must be an object, not list"),
         (["tools", "invoke"], 2, "required"),
         (["tools", "frobnicate"], 2, "no command 'frobnicate'. There are: list, info, invoke."),
