@@ -1,8 +1,8 @@
 """A notebook as a plain Python script: every form of ours becomes a call (`onetool-ipy export NB.ipynb`).
 
-Cells are transformed as IPython would, then our magics are replaced where they stand, so that comments and layout
-stay. Values are read by their schema, `{expression}` stays an expression. What only IPython can do is left out with a
-comment, or, where the script could not do without it, is a clear error.
+Cells are transformed as IPython does it, then our magics are replaced where they stand, so comments and layout stay.
+Values are read by their schema; an `{expression}` stays an expression. A line that only IPython can run is left out
+with a comment, or is an error if the script cannot do without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS = (
     "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
     "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "trust", "usage", "view",
 )  # fmt: skip
-"""The sub-commands of `%tool`: they show something, or change the project for good, and are left out of a script."""
+"""The sub-commands of `%tool`: they show something or change the project, and are left out of a script."""
 
 _AWAITED = '''
 import ast as _ast
@@ -53,7 +53,7 @@ def _awaited(cell):
 
 
 class _Source(str):
-    """An expression of the user's, written as it stands."""
+    """An expression of the user, written as it stands."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class _Source(str):
 
 
 def export_notebook(file: Path, box: Toolbox) -> str:
-    """The script of a notebook. Raises UsageProblem, naming the cell, for what cannot be exported."""
+    """The script of a notebook. Raises UsageProblem that names the cell if it cannot be exported."""
     cells = [_Cell(text, number, box) for number, text in _code_cells(file)]
     tools = {tool.name: tool.parameters for cell in cells for tool in read_outline(cell.source, pack="nb").tools}
     names = [name for name in box.parts.pack_names if name.isidentifier()]
@@ -84,7 +84,7 @@ def export_notebook(file: Path, box: Toolbox) -> str:
 
 
 def _as_script(source: str) -> str:
-    """A cell as a script can have it: one that awaits at its top is handed over as text."""
+    """A cell for a script: one with `await` at its top level is passed as text."""
     if not _awaits(source):
         return source
     is_plain = "\\" not in source and "'''" not in source and not source.endswith("'")
@@ -92,13 +92,13 @@ def _as_script(source: str) -> str:
 
 
 def _awaits(source: str) -> bool:
-    """Whether a cell awaits outside of any function, which a notebook may and a script may not."""
+    """Whether a cell awaits outside of any function, which a script cannot do."""
     code = compile(source, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
-    """The packs of tools that the notebook makes, as names, where it uses them as such."""
+    """Imports for the packs of tools that the notebook itself defines, if it uses them as names."""
     packs = sorted({name.partition(".")[0] for name in tools} - set(known))
     used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
     return (
@@ -111,12 +111,12 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
         found = json.loads(file.read_text(encoding="utf-8"))["cells"]
         cells = [(i, "".join(cell["source"])) for i, cell in enumerate(found, 1) if cell["cell_type"] == "code"]
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise UsageProblem(f"'{file}' is no notebook: {type(exc).__name__}: {exc}") from exc
+        raise UsageProblem(f"'{file}' is not a notebook: {type(exc).__name__}: {exc}") from exc
     return [(number, text) for number, text in cells if text.strip()]
 
 
 class _Cell:
-    """One cell on its way to plain Python."""
+    """One cell, to be written as plain Python."""
 
     def __init__(self, text: str, number: int, box: Toolbox) -> None:
         from IPython.core.inputtransformer2 import TransformerManager
@@ -129,7 +129,7 @@ class _Cell:
         self._tools: Mapping[str, Any] = {}
 
     def script(self, tools: Mapping[str, Any]) -> str:
-        """The cell without magics; `tools` are the schemas of those that the notebook itself makes."""
+        """The cell without magics; `tools` are the schemas of tools that the notebook defines."""
         self._tools = tools
         source = self.source
         try:
@@ -186,7 +186,7 @@ class _Cell:
         return f"({asked.flags.output} := {call})" if asked.flags.output else call
 
     def _replay(self, rest: str) -> str:
-        """`%tool replay`: it decides what the calls after it give, so the script does it too."""
+        """`%tool replay` changes the results of later calls, so the script does it too."""
         asked = read_options(rest, {"--refresh": "switch", "--only": "switch"})
         if not asked.words:
             return "None  # %tool replay"
@@ -224,7 +224,7 @@ class _Cell:
 
 
 def _typed(value: Any, kind: str) -> Any:
-    """A snippet's argument as Python writes it: what was typed without quotes is a literal where it reads as one."""
+    """A snippet's argument as a Python value: without quotes it is a literal if it reads as one."""
     if not isinstance(value, Bare):
         return value
     return str(value) if kind == "text" else read_word(str(value))
@@ -244,7 +244,7 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _replaced(source: str, node: ast.Call, text: str) -> str:
-    """The source with one call replaced; offsets of the tree count bytes. A comment goes to the end of its line."""
+    """The source with one call replaced. The tree's offsets count bytes; a comment goes to the end of its line."""
     lines = source.split("\n")
     first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
     before = lines[first].encode()[: node.col_offset].decode()

@@ -1,4 +1,4 @@
-"""How a project stands with its user: in words for the notebook and the command line, as data for a screen."""
+"""The state of a project's trust: as text for the notebook and the command line, as data for a screen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def trust_of(box: Toolbox) -> dict[str, Any]:
 
 
 def told_of_yes(box: Toolbox) -> list[str]:
-    """What a yes is about to let run; or why there is nothing to say yes to."""
+    """Lines that say what a yes lets run, or why there is nothing to say yes to."""
     trust, found = box.config.trust, box.would_run()
     folder = printable_line(found.folder)
     if trust.how in _WHY:
@@ -41,7 +41,7 @@ def told_of_yes(box: Toolbox) -> list[str]:
 
 
 def said_of(box: Toolbox, *, was_listed: bool) -> list[str]:
-    """What `--remove` did."""
+    """Lines that say what `--remove` did."""
     trust, folder = box.config.trust, printable_line(str(box.config.paths.project))
     if trust.how in _WHY:
         return [f"{folder} is still trusted. {_WHY[trust.how]}"]

@@ -26,7 +26,7 @@ from onetool_ipy.base.errors import (
     Unavailable,
 )
 from onetool_ipy.core.result import Json
-from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 
 __all__ = ["NotSent", "OutputSchema", "failure_of", "value_of"]
@@ -133,7 +133,7 @@ def _block(item: Any) -> Any:
     if kind == "audio":
         return Audio(item.mime_type, _bytes(item.data))
     if kind == "resource_link":
-        return Link(str(item.uri), item.name or "", item.description or "", item.mime_type or "")
+        return ResourceLink(str(item.uri), item.name or "", item.description or "", item.mime_type or "")
     inner = item.resource
     text = getattr(inner, "text", None)
     content = text if isinstance(text, str) else _bytes(inner.blob)

@@ -1,4 +1,1 @@
-"""Rows -> text, HTML, SVG, YAML flow. The only place that escapes.
-
-Takes plain values and gives text; reads no file and knows no tool.
-"""
+"""Values -> text, HTML, SVG, YAML flow text. The only room that escapes; it reads no file and knows no tool."""

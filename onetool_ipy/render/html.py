@@ -1,7 +1,7 @@
-"""Rows and texts -> HTML for a cell. Everything that comes from outside is escaped, here and nowhere else.
+"""Rows and texts -> HTML for a cell. All text from outside is escaped here and nowhere else.
 
-Self-contained and without script; colours come from JupyterLab's variables with fallbacks, so that the same output is
-good in light, in dark and as a static page.
+The HTML is self-contained and has no script. Its colours are JupyterLab's variables with fallbacks, so that one output
+works in light themes, dark themes and static pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 
-__all__ = ["Node", "escape", "is_numeric", "marked_note", "note", "numbered", "pre", "table", "tree"]
+__all__ = ["Node", "cell_text", "escape", "is_numeric", "marked_note", "note", "numbered", "pre", "table", "tree"]
 
 _MAX_CELL = 300
 _SHORT = 32
@@ -31,17 +31,17 @@ _WRAP = "max-height:40em;overflow:auto"
 
 
 def escape(text: str) -> str:
-    """Text that is safe inside an element and inside a quoted attribute; control characters are shown as escapes."""
+    """Text that is safe in an element and in a quoted attribute; control characters are shown as escapes."""
     return html.escape(printable(text), quote=True)
 
 
 def pre(text: str) -> str:
-    """Text as it stands, wrapped, at most a screen high."""
+    """Preformatted text, wrapped, at most a screen high."""
     return f'<pre style="{_PRE}">{escape(text)}</pre>'
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
-    """Lines with their numbers, which stand beside a wrapped line and are not copied with it."""
+    """Lines with their numbers, which are not copied with the text."""
     rows = "".join(
         f'<div style="display:flex"><span style="{_NUMBER}">{number:,}</span>'
         f'<span style="white-space:pre-wrap;overflow-wrap:anywhere">{escape(line)}</span></div>'
@@ -63,7 +63,7 @@ def marked_note(mark: str, text: str) -> str:
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, *, numbers: Collection[str] | None = None
 ) -> str:
-    """Rows as a table; the columns are those of all rows in the order first met, those of numbers are set right."""
+    """Rows as a table, with the columns of all rows in their first order; columns of numbers are right-aligned."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
     right = numbers if numbers is not None else {n for n in names if is_numeric(row.get(n) for row in rows)}
     head = "".join(f'<th style="{_HEAD}{_RIGHT * (name in right)}">{escape(str(name))}</th>' for name in names)
@@ -77,7 +77,7 @@ def table(
 
 
 class Node(NamedTuple):
-    """One line of a tree: a key, a value or a count, and what is below it."""
+    """One line of a tree: a key, a value or a count, and its children."""
 
     label: str
     text: str
@@ -86,7 +86,7 @@ class Node(NamedTuple):
 
 
 def tree(node: Node) -> str:
-    """Nested data that folds, without script."""
+    """Nested data as a foldable tree, without script."""
     return f'<div style="{_WRAP};{_CODE}">{_node(node)}</div>'
 
 
@@ -104,19 +104,19 @@ def _node(node: Node) -> str:
 
 
 def is_numeric(column: Iterable[Any]) -> bool:
-    """Whether a column holds numbers and nothing else, so that it is set right."""
+    """Whether a column has only numbers, so that it is right-aligned."""
     kinds = {type(value) for value in column if value is not None}
     return bool(kinds) and kinds <= {int, float}
 
 
-def _cell(value: Any, look: str) -> str:
-    text = (
-        value
-        if isinstance(value, str)
-        else ""
-        if value is None
-        else json.dumps(values.to_json(value), ensure_ascii=False)
-    )
+def cell_text(value: Any) -> str:
+    """The text of a value in a table: text as it is, None as nothing, all else as JSON."""
+    plain = values.to_json(value)
+    return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
+
+
+def _cell(value: Any, align: str) -> str:
+    text = cell_text(value)
     shown = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
     style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
-    return f'<td style="{style}{look}">{escape(shown)}</td>'
+    return f'<td style="{style}{align}">{escape(shown)}</td>'

@@ -1,10 +1,9 @@
-"""Markdown from a model -> Markdown that is safe to show: no HTML, no script, and no picture that would be fetched.
+"""Markdown from a model -> Markdown that is safe to show: no HTML, no script, no image that would be loaded.
 
-A picture's address can carry away what the model has read, so a picture becomes a link. A link leads to a web page, to
-an e-mail address or into the page itself: one that could run something (`javascript:`) is shown as it is written. Code
-stays as it is written. What counts as code is said so plainly that a reader of Markdown cannot see it otherwise: a
-block gets its fence at the margin, and code within a line that holds anything doubtful is written as an element of
-ours. Pure.
+The address of an image can carry away what the model has read, so an image becomes a link. A link may lead to a web
+page, an e-mail address or into the page itself; any other (`javascript:`) is shown as written. Code stays as written,
+but in an unambiguous form: a block gets its fence at the margin, and inline code with doubtful characters becomes an
+element of ours.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _INFO = re.compile(r"[^\w+#.-]")
 
 
 def safe(text: str) -> str:
-    """The text with its HTML shown as text, its pictures as links, its code as it is."""
+    """The text with HTML shown as text, images as links, and code unchanged."""
     out: list[str] = []
     fence, indent = "", 0
     for line in printable(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"):
@@ -56,16 +55,16 @@ def _line(line: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = _LINK.sub(lambda hit: f"]{_spelled(hit['sign'])}", text.replace("<", "&lt;").replace("![", "["))
-    return _RUN.sub(lambda run: _spelled(run[0]), text)
+    text = _LINK.sub(lambda hit: f"]{_references(hit['sign'])}", text.replace("<", "&lt;").replace("![", "["))
+    return _RUN.sub(lambda run: _references(run[0]), text)
 
 
 def _code(hit: re.Match[str]) -> str:
-    """Code within a line; where a reader could see something else in it, each of its signs is spelled out."""
+    """Inline code; if it has doubtful characters, each of them becomes a character reference."""
     if not _DOUBTFUL.search(hit[0]):
         return hit[0]
-    return f"<code>{_spelled(hit['code'].strip())}</code>"
+    return f"<code>{_references(hit['code'].strip())}</code>"
 
 
-def _spelled(text: str) -> str:
+def _references(text: str) -> str:
     return "".join(c if c.isalnum() or c == " " else f"&#{ord(c)};" for c in text)

@@ -1,7 +1,7 @@
-"""Images, sound, resources and links that a tool gave: plain values, which a notebook shows as what they are.
+"""Images, sound, resources and links in a tool's result: plain values that a notebook shows as what they are.
 
-Bytes from outside reach the page only as `data:` addresses of a few known types, words only escaped, and only http(s)
-addresses can be clicked. A picture that could hold script (SVG) goes into `<img>`, where none runs.
+Bytes from outside reach the page only as `data:` addresses of a few known types, text only escaped, and only http(s)
+addresses can be clicked. An image that could contain script (SVG) goes into `<img>`, where none runs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
-__all__ = ["Audio", "Blocks", "Image", "Link", "Resource"]
+__all__ = ["Audio", "Blocks", "Image", "Resource", "ResourceLink"]
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp")
 _OWN_TYPE = ("image/png", "image/jpeg", "image/gif")
 _SOUND = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/flac", "audio/mp4")
 _MAX_EMBEDDED = 20_000_000
 _MAX_TEXT = 20_000
-_LOOK = "max-width:100%;max-height:32em"
+_STYLE = "max-width:100%;max-height:32em"
 
 
 class Image(NamedTuple):
-    """A picture: its MIME type and its bytes."""
+    """An image: its MIME type and its bytes."""
 
     mime: str
     data: bytes
@@ -52,7 +52,7 @@ class Audio(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A resource that came along: its address, its MIME type, its text or bytes."""
+    """An embedded resource: its address, its MIME type, its text or bytes."""
 
     uri: str
     mime: str
@@ -66,8 +66,8 @@ class Resource(NamedTuple):
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
-class Link(NamedTuple):
-    """A resource that can be asked for: its address and what it is."""
+class ResourceLink(NamedTuple):
+    """A link to a resource: its address and description."""
 
     uri: str
     name: str = ""
@@ -83,23 +83,23 @@ class Link(NamedTuple):
 
 
 class Blocks(list[Any]):
-    """Several pieces of one result: text, data, images, sound, resources, links."""
+    """The parts of one result: text, data, images, sound, resources, links."""
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
-        plain = "\n".join(piece if isinstance(piece, str) else repr(piece) for piece in self)
-        return {"text/plain": printable(plain), "text/html": "".join(_html(piece) for piece in self)}
+        plain = "\n".join(part if isinstance(part, str) else repr(part) for part in self)
+        return {"text/plain": printable(plain), "text/html": "".join(_html(part) for part in self)}
 
 
-def _html(piece: Any) -> str:
-    if isinstance(piece, (Image, Audio)):
-        return _medium(piece.mime, piece.data, repr(piece))
-    if isinstance(piece, Resource) and isinstance(piece.content, bytes):
-        return _medium(piece.mime, piece.content, repr(piece)) + html.note(piece.uri)
-    if isinstance(piece, Resource):
-        return html.pre(values.cut(str(piece.content), _MAX_TEXT)) + html.note(f"{piece.uri} {piece.mime}".rstrip())
-    if isinstance(piece, Link):
-        return _link(piece)
-    return html.pre(piece if isinstance(piece, str) else values.cut(values.to_text(piece), _MAX_TEXT))
+def _html(part: Any) -> str:
+    if isinstance(part, (Image, Audio)):
+        return _medium(part.mime, part.data, repr(part))
+    if isinstance(part, Resource) and isinstance(part.content, bytes):
+        return _medium(part.mime, part.content, repr(part)) + html.note(part.uri)
+    if isinstance(part, Resource):
+        return html.pre(values.cut(str(part.content), _MAX_TEXT)) + html.note(f"{part.uri} {part.mime}".rstrip())
+    if isinstance(part, ResourceLink):
+        return _link(part)
+    return html.pre(part if isinstance(part, str) else values.cut(values.to_text(part), _MAX_TEXT))
 
 
 def _medium(mime: str, data: bytes, label: str) -> str:
@@ -108,10 +108,10 @@ def _medium(mime: str, data: bytes, label: str) -> str:
     address = f"data:{mime};base64,{base64.b64encode(data).decode('ascii')}"
     if mime in _SOUND:
         return f'<audio controls src="{address}"></audio>'
-    return f'<img alt="{html.escape(label)}" style="{_LOOK}" src="{address}">'
+    return f'<img alt="{html.escape(label)}" style="{_STYLE}" src="{address}">'
 
 
-def _link(link: Link) -> str:
+def _link(link: ResourceLink) -> str:
     label = html.escape(link.name or link.uri)
     said = f" {html.escape(link.description)}" if link.description else ""
     if not link.uri.lower().startswith(("http://", "https://")):

@@ -1,10 +1,7 @@
-"""Small plots as inline SVG: bars over time, lines, horizontal bars. No script, no network, no fonts of their own.
+"""The usage report: one self-contained HTML page with plots and a table; the plots also stand in a cell.
 
-Colours are CSS variables of the page they stand in, so that one plot serves light and dark. All text is escaped.
-
-The usage report: one self-contained HTML page with plots and a table. Reads no file, loads nothing, runs no script.
-
-Light and dark follow the reader's system; every text that comes from a tool is escaped.
+The plots are inline SVG without script, network or fonts of their own. Colours are CSS variables, so that one plot
+serves light and dark. Every text that comes from a tool is escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.render.views import counted
 
-__all__ = ["CELL_STYLE", "MARK", "STYLE", "Bar", "Row", "columns", "lines", "plots", "rows", "usage_page"]
+__all__ = ["CELL_STYLE", "MARK", "STYLE", "Bar", "HorizontalBar", "columns", "lines", "plots", "rows", "usage_page"]
 
 _WIDTH = 720
 _HEIGHT = 180
@@ -26,14 +23,14 @@ _ROW = 24
 
 
 class Bar(NamedTuple):
-    """One column: how much in all, how much of it failed."""
+    """One column: its total, and how much of it failed."""
 
     label: str
     total: float
     failed: float = 0
 
 
-class Row(NamedTuple):
+class HorizontalBar(NamedTuple):
     """One horizontal bar."""
 
     label: str
@@ -43,7 +40,7 @@ class Row(NamedTuple):
 
 
 def columns(bars: Sequence[Bar], *, title: str) -> str:
-    """Columns over time; the failed part stands at the foot of each."""
+    """Columns over time, with the failed part at the foot of each."""
     if not bars:
         return _nothing(title)
     top = max((bar.total for bar in bars), default=0) or 1
@@ -53,9 +50,9 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
     for index, bar in enumerate(bars):
         x = _LEFT + step * index + (step - width) / 2
         tip = f"{bar.label}: {counted(bar.total, 'call')}, {bar.failed:g} failed"
-        parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, 0, bar.total, top, 'ok')}")
+        parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, bar.total, top, 'ok')}")
         if bar.failed:
-            parts.append(_rect(x, width, 0, bar.failed, top, "bad"))
+            parts.append(_rect(x, width, bar.failed, top, "bad"))
         parts.append("</g>")
     parts.append(_labels([bar.label for bar in bars], step))
     return _frame(parts, _HEIGHT, title)
@@ -81,7 +78,7 @@ def lines(labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], 
     return _frame(parts, _HEIGHT, title)
 
 
-def rows(bars: Sequence[Row], *, title: str) -> str:
+def rows(bars: Sequence[HorizontalBar], *, title: str) -> str:
     """Horizontal bars with a label and a note each."""
     if not bars:
         return _nothing(title)
@@ -107,8 +104,8 @@ def _y(value: float, top: float) -> float:
     return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / top)
 
 
-def _rect(x: float, width: float, low: float, high: float, top: float, kind: str) -> str:
-    y0, y1 = _y(low, top), _y(high, top)
+def _rect(x: float, width: float, high: float, top: float, kind: str) -> str:
+    y0, y1 = _y(0, top), _y(high, top)
     return f'<rect class="{kind}" x="{x:.1f}" y="{y1:.1f}" width="{width:.1f}" height="{max(y0 - y1, 0):.1f}" rx="1"/>'
 
 
@@ -123,7 +120,7 @@ def _axis(top: float, unit: str = "") -> str:
 
 
 def _tick(value: float, top: float) -> str:
-    """A number with as many places as the axis needs to tell its three from each other."""
+    """A number with enough places to tell the three numbers of the axis apart."""
     if top < 1:
         return f"{value:.2g}"
     return f"{value:,.0f}" if top >= 10 or top % 2 == 0 else f"{value:,.1f}"
@@ -152,7 +149,7 @@ def _nothing(title: str) -> str:
 
 
 MARK = '<meta name="generator" content="onetool_ipy usage report">'
-"""By this line a file is known as a report of ours, which may be written over."""
+"""Marks a file as a report of ours, which may be overwritten."""
 
 STYLE = """
 .ot-usage{--ot-ok:#3b7dd8;--ot-bad:#d64545;--ot-ink:#1f2328;--ot-soft:#656d76;--ot-line:#d8dee4;--ot-page:#fff;
@@ -182,7 +179,7 @@ CELL_STYLE = """
 --ot-ink:var(--jp-ui-font-color1,inherit)!important;--ot-soft:var(--jp-ui-font-color2,#777)!important;
 --ot-line:var(--jp-border-color2,rgba(128,128,128,.35))!important;max-width:820px}
 """
-"""In a cell the colours are the notebook's own, whatever the system's are."""
+"""In a cell the colours are the notebook's own."""
 
 _PAGE = "body{margin:0;background:#fff}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
 _COLUMNS = (
@@ -191,7 +188,7 @@ _COLUMNS = (
     ("failures", "Failed"),
     ("success_rate", "OK %"),
     ("avg_ms", "Mean ms"),
-    ("p95_ms", "95 % ms"),
+    ("p95_ms", "p95 ms"),
     ("last_called", "Last call"),
 )
 
@@ -213,12 +210,12 @@ def usage_page(
 
 
 def plots(tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> str:
-    """Calls over time, latency, and the tools called most, as they stand in the report and in a cell."""
+    """Calls over time, latency, and the most used tools, for the report and for a cell."""
     labels = [str(row["start"]) for row in series]
     bars = [Bar(label, row["calls"], row["failures"]) for label, row in zip(labels, series, strict=True)]
-    latency = [("95 % of calls", [r["p95_ms"] for r in series]), ("half of calls", [r["p50_ms"] for r in series])]
+    latency = [("p95", [r["p95_ms"] for r in series]), ("median", [r["p50_ms"] for r in series])]
     most = [
-        Row(
+        HorizontalBar(
             *(str(row["tool"]), row["calls"], row["failures"]),
             f"{counted(row['calls'], 'call')}, {row['failures']:,} failed",
         )
@@ -226,7 +223,7 @@ def plots(tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]
     ]
     return (
         f"<h2>Calls over time</h2>{columns(bars, title='Calls over time')}"
-        "<h2>Latency <span class='small'>— 95 % of calls are below the strong line, half below the thin one</span></h2>"
+        "<h2>Latency <span class='small'>p95 and median</span></h2>"
         f"{lines(labels, latency, title='Latency', unit='ms')}"
         f"<h2>Most used, with failures</h2>{rows(most, title='Calls per tool')}"
     )
@@ -236,7 +233,7 @@ def _facts(summary: Mapping[str, Any]) -> str:
     rate = summary.get("success_rate")
     facts = [
         (f"{summary.get('total_calls', 0):,}", "calls"),
-        ("–" if rate is None else f"{rate:.1f} %", "went well"),
+        ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
         (f"{summary.get('context_saved', 0):,}", "tokens saved (estimate)"),
         (_duration(summary.get("time_saved_ms", 0)), "saved (estimate)"),
     ]

@@ -1,13 +1,7 @@
-"""What an answer does not fit of an imported tool's outputSchema, in one line for people.
+"""A result as a cell shows it: text and HTML from the same rows, cut to the size of a screen.
 
-A call that a model made -> what a cell shows of it: one line, and folded below it arguments and result. Pure.
-
-Text and HTML are made from the same parts; everything from the model or the tool is escaped by `html`.
-
-A tool's result -> what a cell shows of it: text and HTML from the same rows, cut to what a screen takes.
-
-Tables for rows, a foldable tree for nested data, text as it is. A value with a look of its own (a DataFrame, a figure)
-is shown by that, elsewhere. Pure; everything from the result is escaped by `html`.
+Rows become a table, nested data a foldable tree, text stays text. A value with its own representation (a DataFrame, a
+figure) is shown elsewhere. `Called` is a call that a model made: one line, and below it, folded, arguments and result.
 """
 
 from __future__ import annotations
@@ -20,11 +14,21 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
-__all__ = ["Bounds", "Called", "Shown", "aligned", "cell_text", "head", "mismatch_line", "show", "to_html", "to_text"]
+__all__ = [
+    "Called",
+    "DisplayLimits",
+    "RenderedValue",
+    "aligned",
+    "head",
+    "mismatch_line",
+    "show",
+    "to_html",
+    "to_text",
+]
 
 
 def mismatch_line(meta: Mapping[str, Any]) -> str:
-    """The line for the `meta` of a result; empty where all fits, or nothing was promised."""
+    """A line about a result that does not fit the outputSchema of an imported tool; empty if it fits."""
     found = meta.get("mismatch")
     if not found:
         return ""
@@ -52,7 +56,7 @@ _LABEL = f"{_SOFT};font-family:var(--jp-ui-font-family,sans-serif);font-size:90%
 
 
 class Called(NamedTuple):
-    """One call, as far as it has come. `problem` is why it failed; `facts` are small words such as `12 ms`."""
+    """One call in its current state. `problem` says why it failed; `facts` are short notes such as `12 ms`."""
 
     name: str
     args: Any
@@ -69,13 +73,13 @@ def head(call: Called) -> str:
 
 
 def to_text(call: Called) -> str:
-    """For a terminal: the line, and a few lines of what came of it."""
+    """For a terminal: the line, and a few lines of the result."""
     facts = f"  ({', '.join(call.facts)})" if call.facts else ""
     lines = [f"{_MARKS[call.state]} {printable(head(call) + facts)}"]
     if call.problem:
         lines += [f"    {printable(line)}" for line in call.problem.split("\n")]
     elif call.state == "ok":
-        shown = show(call.data, Bounds(lines=3, chars=240, rows=3)).text.split("\n")
+        shown = show(call.data, DisplayLimits(lines=3, chars=240, rows=3)).text.split("\n")
         lines += [f"    {printable(values.cut(line, 100))}" for line in shown[:4]]
     return "\n".join(lines)
 
@@ -128,7 +132,7 @@ _MAX_NODES = 400
 _OPEN_LEVELS = 2
 
 
-class Bounds(NamedTuple):
+class DisplayLimits(NamedTuple):
     """How much of a result is shown."""
 
     lines: int = 60
@@ -136,18 +140,18 @@ class Bounds(NamedTuple):
     rows: int = 20
 
 
-_BOUNDS = Bounds(lines=20, chars=4_000, rows=10)
+_BOUNDS = DisplayLimits(lines=20, chars=4_000, rows=10)
 
 
-class Shown(NamedTuple):
-    """What a cell shows; `cut` says how much of how much, where not all is shown."""
+class RenderedValue(NamedTuple):
+    """A value as text and HTML; `cut` says which part is shown, if not all."""
 
     text: str
     html: str
     cut: str = ""
 
 
-def show(data: Any, bounds: Bounds) -> Shown:
+def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     """Show any value."""
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
@@ -158,17 +162,17 @@ def show(data: Any, bounds: Bounds) -> Shown:
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
-def _text(text: str, bounds: Bounds) -> Shown:
+def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     lines = text.split("\n")
     if len(lines) <= bounds.lines and len(text) <= bounds.chars:
-        return Shown(text, html.pre(text))
+        return RenderedValue(text, html.pre(text))
     shown = "\n".join(lines[: bounds.lines])[: bounds.chars]
     cut = f"{shown.count(chr(10)) + 1:,} of {len(lines):,} lines"
-    return Shown(shown, html.pre(shown), cut)
+    return RenderedValue(shown, html.pre(shown), cut)
 
 
 def _is_rows(data: Any) -> bool:
-    """A list of objects that have their keys in common, mostly."""
+    """Whether the data is a list of objects with few different keys."""
     if not isinstance(data, (list, tuple)) or not data:
         return False
     some = data[:20]
@@ -179,17 +183,17 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(str(key) for row in rows for key in row))
 
 
-def _table(data: Sequence[Any], bounds: Bounds) -> Shown:
+def _table(data: Sequence[Any], bounds: DisplayLimits) -> RenderedValue:
     chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
-    rows = [{str(key): cell_text(value) for key, value in row.items()} for row in chosen]
+    rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
     columns = _columns(rows)
     numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
     cut = f"{len(rows):,} of {len(data):,} rows" if len(data) > len(rows) else ""
-    return Shown("\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut)
+    return RenderedValue("\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut)
 
 
 def aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: Collection[str]) -> list[str]:
-    """Rows of texts as lines of a table, under their headings."""
+    """Rows of texts as aligned lines under their headings."""
     lines: list[list[str]] = [[] for _ in range(len(rows) + 1)]
     for column in columns:
         cells = [_short(column), *(_short(row.get(column, "")) for row in rows)]
@@ -204,25 +208,19 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _MAX_CELL else flat[: _MAX_CELL - 1] + "…"
 
 
-def cell_text(value: Any) -> str:
-    """A value in one cell of a table."""
-    plain = values.to_json(value)
-    return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
-
-
-def _nested(data: Any, bounds: Bounds) -> Shown:
+def _nested(data: Any, bounds: DisplayLimits) -> RenderedValue:
     plain = values.to_json(data)
     compact = json.dumps(plain, ensure_ascii=False)
     if len(compact) <= _ONE_LINE_RESULT:
-        return Shown(compact, html.pre(compact))
+        return RenderedValue(compact, html.pre(compact))
     text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
     budget = [_MAX_NODES]
     tree = html.tree(_branch("", plain, 0, budget))
-    return Shown(text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else ""))
+    return RenderedValue(text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else ""))
 
 
 def _branch(label: str, value: Any, level: int, budget: list[int]) -> html.Node:
-    """One node of the tree; the budget bounds how many there are."""
+    """One node of the tree; the budget limits the number of nodes."""
     budget[0] -= 1
     if not isinstance(value, (dict, list)) or not value:
         return html.Node(label, json.dumps(value, ensure_ascii=False))

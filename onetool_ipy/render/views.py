@@ -1,32 +1,32 @@
-"""How many of what, in words: `1 call`, `2 calls`.
+"""Listing, Record, Text: plain values that print well.
 
-Listing, Record, Text: plain values that print as YAML flow text and show as a table or text in a notebook.
-
-They are a list, a dict and a str for every other purpose. Text and HTML are made from the same rows.
+They are a list, a dict and a str for every other purpose. `str()` and `repr()` are YAML flow text, which programs can
+read; a notebook shows a table or text of the same rows, and a terminal aligned columns (`listing_text`, `record_text`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
+from onetool_ipy.render.result import aligned
 from onetool_ipy.render.yaml_flow import flow
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["ErrorText", "Listing", "Record", "Text", "counted"]
+__all__ = ["ErrorText", "Listing", "Record", "Text", "counted", "listing_text", "record_text"]
 
 
 def counted(number: float, noun: str) -> str:
-    """A number with its noun, which takes an s where there is not exactly one."""
+    """A number with its noun: `1 call`, `2 calls`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 _MAX_ROWS = 500
-"""Rows that a table in a notebook shows, since the notebook keeps them."""
+"""Rows that a table shows; a notebook saves them."""
 
 
 class Listing(list[Any]):
@@ -40,7 +40,7 @@ class Listing(list[Any]):
     def _repr_html_(self) -> str:
         if not self:
             return html.note("nothing")
-        said = f"{len(self):,} row" + ("s" if len(self) != 1 else "")
+        said = counted(len(self), "row")
         if len(self) > _MAX_ROWS:
             said += f", the first {_MAX_ROWS:,} shown; all of them: .df"
         return html.table(self._rows()[:_MAX_ROWS]) + html.note(said)
@@ -98,6 +98,35 @@ class Text(str):
 
 
 class ErrorText(Text):
-    """A text that says what went wrong, where 001 wants it returned."""
+    """An error text that `ot` returns instead of raising."""
 
     __slots__ = ()
+
+
+def listing_text(rows: Sequence[Any], width: int) -> str:
+    """A Listing for a terminal of this width: rows as a table, anything else as YAML flow text."""
+    if not _is_table(rows):
+        return flow(list(rows))
+    more = f"... and {len(rows) - _MAX_ROWS:,} more rows: .df" if len(rows) > _MAX_ROWS else ""
+    return "\n".join([*_aligned_table(rows[:_MAX_ROWS], width), *([more] if more else [])])
+
+
+def record_text(record: Mapping[str, Any], width: int) -> str:
+    """A Record for a terminal of this width: its keys, and a table for each list of rows."""
+    lines: list[str] = []
+    for key, value in record.items():
+        text = flow({key: value})
+        if _is_table(value):
+            lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
+        elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            lines += [f"{key}:", *(f"  {printable(each)}" for each in value)]
+        else:
+            lines.append(text[1:-1] if text.startswith("{") else text)
+    return "\n".join(lines)
+
+
+def _aligned_table(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    columns = list(dict.fromkeys(str(key) for row in rows for key in row))
+    numbers = [name for name in columns if html.is_numeric(row.get(name) for row in rows)]
+    cells = [{str(key): html.cell_text(value) for key, value in row.items()} for row in rows]
+    return [line if len(line) <= width else line[: width - 1] + "…" for line in aligned(cells, columns, numbers)]

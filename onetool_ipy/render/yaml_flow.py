@@ -4,8 +4,9 @@
     - {name: a}                    a list of objects: a block sequence of flow items
     [a, b]                         a list of plain values; one `- a` a line where that is long or has blanks
     key: {a: {b: 1}}               an object that holds more: block on top, flow below
-At most two levels of flow stand inside each other; what is deeper is written as a block. What YAML cannot hold is
-written by the table of `core.values`. No YAML library is needed to write it.
+
+At most two levels of flow are nested; deeper values are written as a block. A value that YAML cannot hold is written
+as `base.values.to_json` converts it. Writing needs no YAML library.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ __all__ = ["flow", "inline"]
 _MAX_FLOW = 2
 _WIDTH = 100
 _MAX_KEY = 1000
-"""A longer key must be marked as one, or no loader finds its colon."""
+"""A longer key needs the `? ` mark, or no loader finds its colon."""
 _WORD = re.compile(r"(?:[^\W\d]|/)[\w./-]*")
 _SENTENCE = re.compile(r"(?:[^\W\d]|/)[^:#\n]*[^\s:#]|[^\W\d]")
 _RESERVED = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 
 
 def flow(value: Any) -> str:
-    """Write a value as YAML flow text; a text alone as it would stand behind `key: `."""
+    """Write a value as YAML flow text; a text alone as it would follow `key: `."""
     plain = values.to_json(value)
     return "\n".join(_block(plain)) if isinstance(plain, dict | list) else _loose(plain)
 
@@ -80,7 +81,7 @@ def _has_objects(value: Any) -> bool:
 
 
 def _levels(value: Any) -> int:
-    """How many levels of flow a value takes on one line; counting stops where it is too many."""
+    """How many levels of flow a value takes on one line; counting stops at too many."""
     if not isinstance(value, dict | list):
         return 0
     deepest = 0
@@ -130,7 +131,7 @@ def _scalar(value: Any, bare: re.Pattern[str]) -> str:
 
 
 def _float(value: float) -> str:
-    """YAML wants a dot and a signed exponent in a number that is no integer."""
+    """A float for YAML, which needs a dot and a signed exponent."""
     text = repr(value)
     mantissa, mark, exponent = text.partition("e")
     return text if not mark or "." in mantissa else f"{mantissa}.0e{exponent}"

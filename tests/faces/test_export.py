@@ -13,8 +13,9 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.export import COMMANDS
-from onetool_ipy.faces.notebook.commands import Bench, Commands
+from onetool_ipy.faces.notebook.commands import CommandContext
 from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.faces.notebook.run import Commands
 from tests.harness.kernel import Kernel
 
 CELLS = [
@@ -88,8 +89,8 @@ def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook
 def test_every_sub_command_is_known_as_one(project: Path) -> None:
     with open_toolbox() as box:
         shell = SimpleNamespace(user_ns={})
-        bench = Bench(box, LastFailure(shell, box.mask), project, print, shell)
-        assert Commands(bench).words() == set(COMMANDS)
+        context = CommandContext(box, LastFailure(shell, box.mask), project, print, shell)
+        assert Commands(context).words() == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +112,4 @@ def test_a_file_is_not_written_over(project: Path, capsys: pytest.CaptureFixture
     assert main(["export", "nb.ipynb"]) == 2
     assert (project / "nb.py").read_text(encoding="utf-8") == "mine"
     assert main(["export", "nowhere.ipynb"]) == 1
-    assert "is no notebook" in capsys.readouterr().err
+    assert "is not a notebook" in capsys.readouterr().err

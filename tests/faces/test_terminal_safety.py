@@ -89,9 +89,9 @@ def long() -> str:
 
 def media() -> object:
     """A resource and a link, as servers give them."""
-    from onetool_ipy.render.media import Blocks, Link, Resource
+    from onetool_ipy.render.media import Blocks, Resource, ResourceLink
 
-    return Blocks([EVIL, Resource(EVIL, EVIL, EVIL), Link(EVIL, EVIL, EVIL)])
+    return Blocks([EVIL, Resource(EVIL, EVIL, EVIL), ResourceLink(EVIL, EVIL, EVIL)])
 '''
 
 CELLS = {

@@ -27,7 +27,7 @@ from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.core.executor import CallListener
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.faces.notebook.progress import Cells
+from onetool_ipy.faces.notebook.progress import CellProgress
 from onetool_ipy.host import Host
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
 from onetool_ipy.snippets.definition import Snippet
@@ -128,7 +128,7 @@ def _save(box: Toolbox) -> str:
     return name
 
 
-def struck(cells: Cells, work: Callable[[], object], longest_s: float) -> float | None:
+def struck(cells: CellProgress, work: Callable[[], object], longest_s: float) -> float | None:
     """Do the work in a cell with interrupts from a chance moment on; the seconds until control was back, or None."""
     sent: list[float] = []
 
@@ -164,7 +164,7 @@ def rounds(count: int, landed: Callable[[], int]) -> Iterator[None]:
 class _Host(Host):
     """Lets cells watch the calls."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: CellProgress) -> None:
         self._cells = cells
 
     def listen(self, call: ToolCall) -> CallListener | None:
@@ -181,7 +181,7 @@ def main(folder: Path, count: int) -> dict[str, Any]:
     box = open_toolbox(folder, env={**os.environ, "ONETOOL_STATE": str(folder / "state")})
     for fn in (nap, spin, anap, outer, batch, fetch):
         box.adopt(fn)
-    cells = Cells(Shell(), box.workers, box.mask)
+    cells = CellProgress(Shell(), box.workers, box.mask)
     box.host = _Host(cells)
     report: dict[str, Any] = {}
     broken: list[str] = []

@@ -229,9 +229,9 @@ def test_a_no_is_a_no(notebook: Kernel, watch: Watch) -> None:
 DESK = """
 import json, queue
 from onetool_ipy.core import current
-from onetool_ipy.faces.widgets.requests import Desk
+from onetool_ipy.faces.widgets.requests import ScreenRequests
 said = queue.Queue()
-desk = Desk(current.toolbox(), send=said.put, namespace=lambda: get_ipython().user_ns, keep=lambda result: "")
+desk = ScreenRequests(current.toolbox(), send=said.put, namespace=lambda: get_ipython().user_ns)
 def asked(kind, payload):
     desk.receive({"id": 7, "kind": kind, "payload": payload})
     got = []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.render.media import Blocks, Image, Link, Resource
+from onetool_ipy.render.media import Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.read import identifier, params
 from tests.harness.surroundings import ROOT
 
@@ -192,7 +192,7 @@ def test_everything_has_images_resources_and_links(real_box: Toolbox) -> None:
     assert "image" in words
     links = everything.get_resource_links(count=2)
     assert isinstance(links, Blocks)
-    assert [link.uri for link in links if isinstance(link, Link)]
+    assert [link.uri for link in links if isinstance(link, ResourceLink)]
     resources = [piece for piece in everything.get_resource_reference() if isinstance(piece, Resource)]
     assert resources[0].uri.startswith("demo://")
     assert "plaintext resource" in resources[0].content

@@ -14,7 +14,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.render.media import Audio, Blocks, Image, Link, Resource
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import hostile, others_python, wait_until_gone
 
@@ -95,7 +95,7 @@ def test_media_are_values_that_a_notebook_shows_without_running_anything(box: To
 
     assert isinstance(found, Blocks)
     kinds = [type(piece) for piece in found]
-    assert kinds == [str, Image, Audio, Link, Link, Resource, Resource]
+    assert kinds == [str, Image, Audio, ResourceLink, ResourceLink, Resource, Resource]
     html = found._repr_mimebundle_()["text/html"]
     assert "<script" not in html
     assert 'href="javascript' not in html.lower()

@@ -210,12 +210,12 @@ def test_help_and_search_know_the_tools(shelf: Shelf) -> None:
 
 
 def test_versions_are_completed_behind_the_at_sign(shelf: Shelf) -> None:
-    from onetool_ipy.faces.notebook.completion import Sight, complete
+    from onetool_ipy.faces.notebook.completion import CompletionContext, complete
 
     bundle = shelf.bundle()
     shelf.tool(bundle, "say", "1.0")
     shelf.tool(bundle, "say", "2.0")
-    sight = Sight(shelf.box, (), lambda: (), lambda: ())
+    sight = CompletionContext(shelf.box, ())
 
     plain = complete("%tool my-api.s", sight)
     single = complete("%tool my-api.say@", sight)

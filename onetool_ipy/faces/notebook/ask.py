@@ -1,16 +1,12 @@
-"""How an ask looks while it goes on and when it is over: in a notebook, and in a terminal.
-
-In a notebook each piece of text is a Markdown output that grows, and each call a line that unfolds; the line on top
-says who was asked, what it cost and how it ended. A saved notebook keeps exactly that. Outputs are renewed at most ten
-times a second. Everything is masked; text of a model is Markdown without HTML.
-
-`%ask` and `%%ask`: put a prompt to a model, watch it work, have the Answer.
+"""`%ask` and `%%ask`: send a prompt to a model, show its work, return the Answer.
 
     %ask [flags] What is in README.md?          a = %ask ...
     %%ask [flags]                               the cell's text is the prompt
     %ask --distil                               the last answer's calls as a cell of %tool lines
 
-Flags stand before the prompt; behind them the text is taken as it is. `+pack.tool` in it offers just those tools.
+Flags come before the prompt; after them the text is taken as it is. `+pack.tool` in it offers only those tools. In a
+notebook each piece of text is a Markdown output that grows, and each call a line that unfolds; a line on top names the
+model, the cost and the end. Outputs are renewed at most ten times a second. Everything is masked.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
@@ -37,7 +33,10 @@ from onetool_ipy.render import html, markdown
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FLAGS", "USAGE", "Asking", "NotebookView", "TerminalView", "as_python"]
+if TYPE_CHECKING:
+    from onetool_ipy.faces.notebook.magics import OneTool
+
+__all__ = ["FLAGS", "USAGE", "AskMagic", "NotebookView", "TerminalView", "as_python"]
 
 Mask = Callable[[str], str]
 _PAUSE_S = 0.1
@@ -93,7 +92,7 @@ class NotebookView(AskListener):
 
 
 class TerminalView(AskListener):
-    """Prints an ask as it goes on."""
+    """Prints an ask while it runs."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
@@ -108,7 +107,7 @@ class TerminalView(AskListener):
         self._line(self._mask(to_text(called(call))))
 
     def question(self, text: str) -> str | None:
-        """Ask on a line of its own: what the model said does not run into the question."""
+        """Ask on a line of its own, after the model's text."""
         if self._is_open:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -125,7 +124,7 @@ class TerminalView(AskListener):
 
 
 class _Output:
-    """One output of the cell, shown once and then renewed in its place."""
+    """One output of the cell, renewed in its place."""
 
     def __init__(self, publisher: Any) -> None:
         self._publisher = publisher
@@ -139,7 +138,7 @@ class _Output:
         self._shown_at = time.monotonic()
 
     def show_later(self, make: Callable[[], dict[str, str]]) -> None:
-        """Show it unless it was shown just now; the last state is shown by `show`."""
+        """Show the data unless it was shown just now; `show` always shows the last state."""
         if time.monotonic() - self._shown_at >= _PAUSE_S:
             self.show(make())
 
@@ -189,21 +188,14 @@ USAGE = """\
 --soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
 
 
-class Choices(Protocol):
-    """What `%config OneTool` sets that matters to an ask."""
-
-    @property
-    def soft(self) -> bool: ...
-
-
-class Asking:
+class AskMagic:
     """Runs `%ask` in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices, magic: str = "tool") -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: OneTool, magic: str = "tool") -> None:
         self._shell = shell
         self._box = box
         self._last = last
-        self._choices = choices
+        self._config = options
         self._magic = magic
         self._shown: tuple[Answer, int] | None = None
         self._formatter = shell.display_formatter.ipython_display_formatter
@@ -220,7 +212,7 @@ class Asking:
             answer = self._last_answer() if not prompt else self._ask(prompt, given, is_typed=is_typed)
             if given.get("--distil"):
                 self._distil(answer)
-            if not (given.get("--soft") or self._choices.soft):
+            if not (given.get("--soft") or self._config.soft):
                 answer.unwrap()
             if "-o" not in given:
                 return answer
@@ -228,7 +220,7 @@ class Asking:
             return None
 
     def remove(self) -> None:
-        """Take back how answers are shown."""
+        """Undo the display of answers."""
         self._formatter.type_printers.pop(Answer, None)
 
     def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
@@ -242,7 +234,7 @@ class Asking:
         return answer
 
     def _is_typed(self, line: str, cell: str | None) -> bool:
-        """Whether the code of the notebook has the text in it as written, and not in a variable."""
+        """Whether the text stands in the notebook's code as written, not in a variable."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals is not self._shell.user_global_ns:
             frame = frame.f_back
@@ -254,7 +246,7 @@ class Asking:
         return TerminalView(self._box.mask)
 
     def _model(self, name: str | None) -> Any:
-        """A configured model by its name, or one that the notebook has in a variable."""
+        """A configured model by its name, or the model in a variable of the notebook."""
         if name is None or name in self._box.config.settings.models.named:
             return name
         held = self._shell.user_ns.get(name)
@@ -281,7 +273,7 @@ class Asking:
         return found
 
     def _display(self, answer: Answer) -> None:
-        """Show an answer, unless the cell that asked for it has shown it already."""
+        """Show an answer, unless its own cell has shown it already."""
         if self._shown is None or self._shown != (answer, self._shell.execution_count):
             self._shell.display_pub.publish(bundle(answer, self._box.mask), {})
 
@@ -291,7 +283,7 @@ class Asking:
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:
-        """Keep what goes wrong for `%tool why`."""
+        """Remember a failure for `%tool why`."""
         try:
             yield
         except OneToolError as exc:
@@ -300,7 +292,7 @@ class Asking:
 
 
 def as_python(line: str, cell: str | None, models: Container[str]) -> str:
-    """The call of `box.ask` that a line or cell stands for; empty where it asks nothing."""
+    """The call of `box.ask` for a line or cell; empty if it has no prompt."""
     given, prompt = _read(line, cell)
     if not prompt or given.get("--help"):
         return ""
@@ -317,7 +309,7 @@ def as_python(line: str, cell: str | None, models: Container[str]) -> str:
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `box.ask` that the flags give."""
+    """The arguments of `box.ask` from the flags."""
     if "--tools" in given and "--no-tools" in given:
         raise UsageProblem("--tools and --no-tools exclude each other.", hint="Keep one of them.")
     found = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
@@ -327,6 +319,6 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
-    """The flags, and the prompt as it was written."""
+    """The flags, and the prompt as written."""
     given, text = read_prompt(line, FLAGS)
     return given, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())

@@ -1,8 +1,8 @@
-"""`$name k=v` and `x = $name k=v` in a cell -> Python that runs the shortcut; `%tool NAME?` -> its help; `%ask ...?`.
+"""Lines of a cell that IPython cannot read by itself: `$name k=v`, `x = $name k=v`, `%tool NAME?`, `%ask ...?`.
 
-Works on tokens, so that strings, comments, `!echo $HOME` and the bodies of other cell magics are never touched, and
-any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or right of an assignment
-whose left side is one Python could assign to, with a name right behind it. The rest of the line is its argument text.
+The transformers work on tokens, so strings, comments, `!echo $HOME` and the bodies of other cell magics are never
+changed, and any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or after an
+assignment whose left side Python could assign to, with a name right after it. The rest of the line is argument text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from IPython.core.inputtransformer2 import (
 __all__ = ["RUNNER", "Shortcut", "help_on", "prompt_of"]
 
 RUNNER = "onetool_run"
-"""The line magic that a `$` becomes; not meant to be typed."""
+"""The line magic that replaces a `$`; not meant to be typed."""
 
 _NAME = re.compile(r"\$([^\W\d][\w.\-]*)")
 _SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
@@ -30,7 +30,7 @@ _ASSIGN = frozenset(("=", "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|="
 class Shortcut(TokenTransformBase):
     """One `$name` of a cell."""
 
-    priority = 1  # before `?`: `$name?` is ours to answer
+    priority = 1  # before `?`: we answer `$name?`
 
     def __init__(self, start: tuple[int, int], statement: tuple[int, int]) -> None:
         super().__init__(start)  # type: ignore[no-untyped-call]  # IPython has no types here
@@ -46,7 +46,7 @@ class Shortcut(TokenTransformBase):
         return None
 
     def transform(self, lines: list[str]) -> list[str]:
-        """Replace the line (with its `\\` continuations) by a call of the runner."""
+        """Replace the line, with its `\\` continuations, by a call of the line magic."""
         begin, column = self.start_line, self.start_col
         end = find_end_of_continued_line(lines, begin)
         text = assemble_continued_line(lines, (begin, column), end)
@@ -57,7 +57,7 @@ class Shortcut(TokenTransformBase):
 
 
 def help_on(magic: str) -> type[TokenTransformBase]:
-    """A transformer that hands `%magic NAME?` to the magic; IPython would look NAME up as a variable."""
+    """A transformer that passes `%magic NAME?` to the magic; IPython would look up NAME as a variable."""
     question = re.compile(rf"\s*%{magic}\s+\S.*\?\s*$")
 
     class Help(TokenTransformBase):
@@ -81,10 +81,10 @@ def help_on(magic: str) -> type[TokenTransformBase]:
     return Help
 
 
-def prompt_of(magic: str, *, only_kept: bool = False) -> type[TokenTransformBase]:
-    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which IPython takes for help.
+def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransformBase]:
+    """A transformer for `%magic ...` and `x = %magic ...`: a prompt may end in `?`, which means help to IPython.
 
-    With `only_kept` just for `x = %magic ...;`, whose `;` hides what is shown and must not take it from the variable.
+    With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable still gets the value.
     """
     asked = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
 
@@ -99,10 +99,10 @@ def prompt_of(magic: str, *, only_kept: bool = False) -> type[TokenTransformBase
                 if first is None or hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")
-                if only_kept and not (target.strip() and first.line.rstrip().endswith(";")):
+                if only_assigned and not (target.strip() and first.line.rstrip().endswith(";")):
                     continue
                 if not target or _is_target(target, "="):
-                    return cls(first.start)  # where `?` would begin too: among equals the priority decides
+                    return cls(first.start)  # where `?` would begin too; the priority decides
             return None
 
         def transform(self, lines: list[str]) -> list[str]:
@@ -161,6 +161,6 @@ def _first(tokens: list[TokenInfo]) -> TokenInfo:
 
 
 def _physical_line(token: TokenInfo) -> str:
-    """The token's own line; `token.line` may hold several of them."""
+    """The token's own line; `token.line` may have several."""
     lines = token.line.splitlines(keepends=True)
     return lines[0] if len(lines) == 1 else next((t for t in lines if "$" in t), token.line)

@@ -1,6 +1,6 @@
-"""How errors look in a cell: a few true lines; for a tool's own code its frames and none of ours.
+"""Errors in a cell: a few accurate lines; for a tool's own code its frames and none of ours.
 
-Everything shown is masked. The last failure is kept whole for `%tool why`; `%debug` opens in the tool's own frame.
+Everything shown is masked. The last failure is kept for `%tool why`; `%debug` opens in the tool's own frame.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OURS = "onetool_ipy."
 
 
 class LastFailure:
-    """What went wrong last in this shell, for `%tool why`; renders exceptions of tools without our frames."""
+    """The last failure in this shell, for `%tool why`. Renders exceptions of tools without our frames."""
 
     def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
         self._shell = shell
@@ -34,7 +34,7 @@ class LastFailure:
         self._kept = (exc, exc.__traceback__)
 
     def why(self) -> str:
-        """The whole story of the last failure, masked."""
+        """The full traceback of the last failure, masked."""
         if self._kept is None:
             return "Nothing has failed in this session."
         exc, frames = self._kept
@@ -45,13 +45,13 @@ class LastFailure:
         return self._mask(text.rstrip())
 
     def dress(self, exc: BaseException, *, since: str = "") -> None:
-        """Let a tool's or a snippet's own exception show in a cell with its frames only, from the file `since` on."""
+        """Make a tool's or snippet's own exception show only its own frames, from the file `since` on."""
         self.keep(exc)
 
         def lines() -> list[str]:
             return self.render(exc, _from_file(exc.__traceback__, since))
 
-        with suppress(AttributeError, TypeError):  # an exception class with slots keeps its usual look
+        with suppress(AttributeError, TypeError):  # an exception class with slots is shown as usual
             exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
 
     def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
@@ -69,7 +69,7 @@ class LastFailure:
 
 
 def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
-    """Raise a failed result as ToolCallError: a tool's own failure with its frames, any other as its few lines."""
+    """Raise a failed result as ToolCallError: with the frames of the tool's own exception, or as a few lines."""
     assert result.error is not None
     own = result.error.exception
     if own is None or isinstance(own, OneToolError):
@@ -95,7 +95,7 @@ def _without_colours(formatter: Any, *story: Any) -> list[str]:
 
 
 def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
-    """The frames from the first one in `file` on; all of them where there is none."""
+    """The frames from the first one in `file` on; all of them if none is in it."""
     found = frames
     while found is not None and found.tb_frame.f_code.co_filename != file:
         found = found.tb_next

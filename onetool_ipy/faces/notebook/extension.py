@@ -10,15 +10,16 @@ import os
 import sys
 import threading
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
-from onetool_ipy.faces.notebook.inspection import Tips
+from onetool_ipy.faces.notebook.inspection import Inspector
 from onetool_ipy.faces.notebook.magics import OneTool
-from onetool_ipy.faces.notebook.namespace import Later, Names
+from onetool_ipy.faces.notebook.namespace import LazyObject, Namespace
 from onetool_ipy.faces.widgets.comms import PanelComms
 from onetool_ipy.host import Host
 
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.faces.notebook.errors import LastFailure
-    from onetool_ipy.faces.notebook.jobs import JobScreens
-    from onetool_ipy.faces.notebook.progress import Cells
+    from onetool_ipy.faces.notebook.jobs import JobDisplays
+    from onetool_ipy.faces.notebook.progress import CellProgress
     from onetool_ipy.faces.notebook.trust import TrustQuestion
-    from onetool_ipy.faces.widgets.widget import Screens
+    from onetool_ipy.faces.widgets.widget import NotebookScreens
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Extension", "load", "unload"]
@@ -48,17 +49,17 @@ class Extension(Host):
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.names = Names(shell)
+        self.names = Namespace(shell)
         self.magics = OneTool(shell, self)
-        self.typing = Typing(shell)
-        self.tips = Tips(shell)
+        self.input_hooks = InputHooks(shell)
+        self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.box)
         self._box: Toolbox | None = None
         self._opening = ForkLock()
         self._last: LastFailure | None = None
-        self._cells: Cells | None = None
-        self._screens: JobScreens | None = None
-        self._views: Screens | None = None
+        self._cells: CellProgress | None = None
+        self._screens: JobDisplays | None = None
+        self._views: NotebookScreens | None = None
         self._question: TrustQuestion | None = None
         self._is_in_cell = False
 
@@ -90,7 +91,7 @@ class Extension(Host):
         self.last.dress(exc)
 
     def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
-        return self.magics.run_code(code, name)
+        return self.magics.runner.run_code(code, name)
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person say whether what a call needs may run."""
@@ -111,9 +112,9 @@ class Extension(Host):
 
     def _watch(self, box: Toolbox) -> None:
         """Let the cells show what they wait for."""
-        from onetool_ipy.faces.notebook.progress import Cells
+        from onetool_ipy.faces.notebook.progress import CellProgress
 
-        self._cells = Cells(self.shell, box.workers, box.mask)
+        self._cells = CellProgress(self.shell, box.workers, box.mask)
         box.jobs.listen = self._screen
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             self._cells.before_cell()
@@ -121,16 +122,16 @@ class Extension(Host):
     def _screen(self, call: ToolCall) -> JobListener | None:
         """A place for a job's output in the cell that starts it."""
         if self._screens is None:
-            from onetool_ipy.faces.notebook.jobs import JobScreens
+            from onetool_ipy.faces.notebook.jobs import JobDisplays
 
-            self._screens = JobScreens(self.shell, self.box, self.magics)
+            self._screens = JobDisplays(self.shell, self.box, self.magics)
         return self._screens(call)
 
-    def screens(self) -> Screens:
-        from onetool_ipy.faces.widgets.widget import Screens
+    def screens(self) -> NotebookScreens:
+        from onetool_ipy.faces.widgets.widget import NotebookScreens
 
         if self._views is None:
-            self._views = Screens(self.box, self.shell)
+            self._views = NotebookScreens(self.box, self.shell)
             self.box.subscribe(closing=self._views.close)
         return self._views
 
@@ -140,19 +141,22 @@ class Extension(Host):
     def start(self) -> None:
         """Put everything in its place."""
         self.magics.install()
-        self.typing.install(self.magics)
-        self.tips.install(lambda: self.magics.names, self.magics.tip)
+        self.input_hooks.install(self.magics)
+        self.inspector.install(lambda: self.magics.names, self._page_text)
         self.panels.install()
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the one that loads us
-        self.names.offer([("ot", Later(lambda: self.box.ot, "ot"))])
+        self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
             self.offer()
             self._warn()
         else:
             current.expect(lambda: self.box)
+
+    def _page_text(self, name: str, is_shortcut: bool) -> str:
+        return self.magics.runner.page_text(name, is_shortcut)
 
     def stop(self) -> None:
         """Leave nothing behind."""
@@ -161,14 +165,14 @@ class Extension(Host):
         self._after_cell(None)
         for each in (self._cells, self._screens):
             if each is not None:
-                each.ticker.stop()
+                each.loop.stop()
         self.names.withdraw()
         _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
         for name in (_LISTING, _RECORD):
             _forget(self.shell.display_formatter.formatters["text/plain"], name)
-        self.typing.remove()
-        self.tips.remove()
+        self.input_hooks.remove()
+        self.inspector.remove()
         self.panels.remove()
         self.magics.remove()
         current.expect(None)
@@ -211,18 +215,14 @@ class Extension(Host):
         """In a terminal, which has no HTML, what `ot` lists shows as tables of text."""
 
         def listing(rows: Any, printer: Any, _cycle: bool) -> None:
-            from shutil import get_terminal_size
+            from onetool_ipy.render.views import listing_text
 
-            from onetool_ipy.render import terminal
-
-            printer.text(terminal.listing_text(rows, get_terminal_size().columns))
+            printer.text(listing_text(rows, get_terminal_size().columns))
 
         def record(found: Any, printer: Any, _cycle: bool) -> None:
-            from shutil import get_terminal_size
+            from onetool_ipy.render.views import record_text
 
-            from onetool_ipy.render import terminal
-
-            printer.text(terminal.record_text(found, get_terminal_size().columns))
+            printer.text(record_text(found, get_terminal_size().columns))
 
         plain = self.shell.display_formatter.formatters["text/plain"]
         plain.for_type_by_name(*_LISTING, listing)
@@ -247,7 +247,7 @@ class Extension(Host):
             print(printable(self.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
 
 
-class Typing:
+class InputHooks:
     """What we add to how a cell is read: shortcuts, `%tool NAME?` and Tab."""
 
     def __init__(self, shell: Any) -> None:
@@ -259,7 +259,7 @@ class Typing:
         """Register with IPython's own lists."""
         transformers = [cell_input.Shortcut, *(cell_input.help_on(name) for name in magics.names)]
         transformers += [cell_input.prompt_of(name) for name in magics.prompts]
-        transformers += [cell_input.prompt_of(name, only_kept=True) for name in magics.names]
+        transformers += [cell_input.prompt_of(name, only_assigned=True) for name in magics.names]
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
         for registered, ours in self._ours:
             registered.append(ours)
@@ -280,7 +280,9 @@ def _matcher(magics: OneTool) -> Any:
     def onetool_matcher(context: Any) -> Any:
         from onetool_ipy.faces.notebook import completion
 
-        return completion.answer(context.text_until_cursor, magics.sight(), magics.names, cell=context.full_text)
+        return completion.answer(
+            context.text_until_cursor, magics.runner.completion_context(), magics.names, cell=context.full_text
+        )
 
     return onetool_matcher
 

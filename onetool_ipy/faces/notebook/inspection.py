@@ -1,6 +1,6 @@
-"""Shift-Tab on a `%tool` line and behind `$`: the page of the tool that stands there, whatever the cursor is at.
+"""Shift-Tab on a `%tool` line or after `$`: the page of the tool on that line, wherever the cursor is.
 
-IPython looks the word at the cursor up among Python's names, and is asked first; most tools are no such name.
+IPython answers first: it looks up the word at the cursor as a Python name. Most tools are not Python names.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 
 from onetool_ipy.base.printable import printable
 
-__all__ = ["Tips", "named"]
+__all__ = ["Inspector", "named"]
 
 Find = Callable[[str, bool], str]
-"""The page of a name, empty where there is none; the flag says that it stood behind `$`."""
+"""Returns the page of a name, or an empty text; the flag says that the name follows `$`."""
 
 
-class Tips:
-    """What we add to how a kernel answers Shift-Tab."""
+class Inspector:
+    """Our addition to the kernel's answer to Shift-Tab."""
 
     def __init__(self, shell: Any) -> None:
         self._kernel = getattr(shell, "kernel", None)
 
     def install(self, names: Callable[[], Collection[str]], find: Find) -> None:
-        """Stand before the kernel's own answer."""
+        """Wrap the kernel's own `do_inspect`."""
         kernel = self._kernel
         if kernel is None:
             return
-        asked = type(kernel).do_inspect
+        original = type(kernel).do_inspect
 
         def do_inspect(code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-            answer: Mapping[str, Any] = asked(kernel, code, cursor_pos, *args, **kwargs)
+            answer: Mapping[str, Any] = original(kernel, code, cursor_pos, *args, **kwargs)
             if not isinstance(answer, Mapping) or answer.get("found"):
                 return answer
             page = _page(code, cursor_pos, names(), find)
@@ -40,13 +40,13 @@ class Tips:
         kernel.do_inspect = do_inspect
 
     def remove(self) -> None:
-        """Take back what `install` added."""
+        """Undo `install`."""
         if self._kernel is not None:
             vars(self._kernel).pop("do_inspect", None)
 
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
-    """The tool that the cursor's line is about, and whether it stands behind `$`; empty where it is none of ours."""
+    """The tool named on the cursor's line, and whether it follows `$`; empty if the line is not ours."""
     from onetool_ipy.faces.line.grammar import plain_words
     from onetool_ipy.faces.notebook.completion import ASSIGNED, NAMED
 

@@ -1,13 +1,12 @@
-"""Stop, in the cell of a call: the first interrupt is Python's own, a second one during the same call is hard.
+"""Stop during a call: the first interrupt is Python's own KeyboardInterrupt, the second one cannot be caught.
 
-A tool may catch KeyboardInterrupt and go on. The second time `Abandoned` is raised in it, and again at its next lines,
-so that neither `except KeyboardInterrupt` nor a bare `except` holds it; only C code that never lets go is left. In a
-cell with `await` ipykernel cancels the cell's task, which a sync call that blocks the event loop would never hear of:
-there the interrupt is raised too. The handler is ours only while a cell runs.
+A tool may catch KeyboardInterrupt and go on. On a second interrupt of the same call `Abandoned` is raised in it, and
+again at its next lines, so that neither `except KeyboardInterrupt` nor a bare `except` stops it; only C code that never
+returns is left. In a cell with `await` ipykernel cancels the cell's task; a blocking sync call does not notice that, so
+the interrupt is raised there too. Our signal handler is installed only while a cell runs.
 
-Python sleeps over a signal that comes in the moment before a call into C begins to wait, and over one that another
-thread takes, as one that just starts or ends may: its handler runs when the wait is over. So a `_Bell` hangs while a
-cell has calls.
+Python runs a signal handler late if the signal arrives just before a C call begins to wait, or in another thread.
+`_SignalWatcher` detects this while a cell has calls, and wakes the main thread.
 """
 
 from __future__ import annotations
@@ -28,83 +27,85 @@ __all__ = ["Interrupts"]
 
 Handler = Any
 _EXECUTOR = "onetool_ipy.core.executor"
-_NUDGE: int = getattr(signal, "SIGCONT", 0)
-_NUDGES = 20
+_WAKE_UP: int = getattr(signal, "SIGCONT", 0)
+_WAKE_UPS = 20
 
 
 class Interrupts:
     """The interrupts of one cell."""
 
     def __init__(self) -> None:
-        self.has_struck = False
+        self.is_interrupted = False
         self._waiting: Callable[[], object | None] = lambda: None
-        self._struck: object | None = None
+        self._interrupted_call: object | None = None
         self._before: Handler = None
         self._task: Any = None
         self._tracer: Any = None
-        self._bell: _Bell | None = None
+        self._watcher: _SignalWatcher | None = None
 
     def begin(self, waiting: Callable[[], object | None]) -> None:
-        """A cell begins; `waiting` gives the call it waits for, if it waits for one."""
-        self.has_struck, self._struck, self._waiting = False, None, waiting
+        """Install the handler for a cell; `waiting` returns the call that the cell waits for, or None."""
+        self.is_interrupted, self._interrupted_call, self._waiting = False, None, waiting
         if threading.current_thread() is not threading.main_thread():
             return
         found = signal.getsignal(signal.SIGINT)
-        if callable(found) and found != self._struck_by:
+        if callable(found) and found != self._on_interrupt:
             self._before = found
-            signal.signal(signal.SIGINT, self._struck_by)
+            signal.signal(signal.SIGINT, self._on_interrupt)
         self._task = _current_task()
 
-    def listen(self) -> None:
-        """The cell makes a call: from now on `look` finds interrupts that Python sleeps over."""
-        if self._before is None or not _NUDGE:
+    def watch(self) -> None:
+        """Begin to look for delayed signals; the cell makes its first call."""
+        if self._before is None or not _WAKE_UP:
             return
-        if self._bell is None:
-            self._bell = _Bell()
-        self._bell.hang()
+        if self._watcher is None:
+            self._watcher = _SignalWatcher()
+        self._watcher.start()
 
-    def look(self) -> None:
-        """See that the last interrupt was heard; in another thread, a few times a second."""
-        if self._bell is not None:
-            self._bell.look()
+    def check(self) -> None:
+        """Wake the main thread if it has not handled a pending interrupt. Runs in a helper thread."""
+        if self._watcher is not None:
+            self._watcher.check()
 
     def end(self) -> None:
-        """The cell has ended: the handler before ours is back."""
-        self._struck, self._task = None, None
+        """Restore the previous handler after the cell."""
+        self._interrupted_call, self._task = None, None
         before = self._before
         if before is None or threading.current_thread() is not threading.main_thread():
             return
-        if self._bell is not None:
-            self._bell.take_down()
-        if signal.getsignal(signal.SIGINT) == self._struck_by:
+        if self._watcher is not None:
+            self._watcher.stop()
+        if signal.getsignal(signal.SIGINT) == self._on_interrupt:
             signal.signal(signal.SIGINT, before)
-        self._before = None  # only now: an interrupt may have come between
+        self._before = None  # last: an interrupt may have arrived in between
 
-    def seen(self, exc: BaseException, name: str, after_s: float) -> BaseException:
-        """What a cell is to show of the exception that stopped a call: a KeyboardInterrupt of one line."""
-        is_cell = is_cancellation(exc) and self.has_struck and self._task is not None and _current_task() is self._task
+    def to_show(self, exc: BaseException, name: str, after_s: float) -> BaseException:
+        """The exception that the cell shows for a stopped call: a KeyboardInterrupt of one line."""
+        is_cell = (
+            is_cancellation(exc) and self.is_interrupted and self._task is not None and _current_task() is self._task
+        )
         if isinstance(exc, Abandoned):
             sys.settrace(self._tracer)
         if isinstance(exc, Abandoned) or is_cell:
             exc = KeyboardInterrupt()
-        if isinstance(exc, KeyboardInterrupt) or (self.has_struck and is_cancellation(exc)):
-            more = f" {exc}" if str(exc) else ""  # what the tool itself says of it
+        if isinstance(exc, KeyboardInterrupt) or (self.is_interrupted and is_cancellation(exc)):
+            more = f" {exc}" if str(exc) else ""  # the tool's own words
             said = f"{type(exc).__name__}: '{name}' was stopped after {after_s:.1f} s.{more}"
             with suppress(AttributeError, TypeError):
                 exc._render_traceback_ = lambda: [said]  # type: ignore[attr-defined]  # IPython's protocol
         return exc
 
-    def _struck_by(self, number: int, frame: types.FrameType | None) -> None:
-        self.has_struck = True
-        if self._bell is not None:
-            self._bell.answer()
+    def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
+        self.is_interrupted = True
+        if self._watcher is not None:
+            self._watcher.acknowledge()
         call = self._waiting()
         outermost = _outermost_call(frame) if call is not None else None
         if outermost is None:
             self._pass_on(number, frame)
             return
-        if call is not self._struck:
-            self._struck = call
+        if call is not self._interrupted_call:
+            self._interrupted_call = call
             raise KeyboardInterrupt
         self._tracer = sys.gettrace()
         _raise_at_next_lines(frame, outermost)
@@ -117,61 +118,61 @@ class Interrupts:
         _wake_loop()
 
 
-class _Bell:
-    """Rings in C at each signal; where the handler does not answer, a signal that does nothing ends the wait."""
+class _SignalWatcher:
+    """Learns of each signal from C code. If our handler does not run, it sends a signal that ends the wait."""
 
     def __init__(self) -> None:
-        self._heard, self._rings = os.pipe()
-        for end in (self._heard, self._rings):
+        self._reader, self._writer = os.pipe()
+        for end in (self._reader, self._writer):
             os.set_blocking(end, False)
             weakref.finalize(self, os.close, end)
-        self._owed = 0
+        self._pending = 0
 
-    def hang(self) -> None:
-        """Begin to hear of signals, unless somebody else does, or uses our nudge; in the main thread."""
-        if signal.getsignal(_NUDGE) == signal.SIG_DFL:
-            signal.signal(_NUDGE, _nothing)
-            self._swap(self._rings)
+    def start(self) -> None:
+        """Begin to watch, unless another handler uses our wake-up signal. Runs in the main thread."""
+        if signal.getsignal(_WAKE_UP) == signal.SIG_DFL:
+            signal.signal(_WAKE_UP, _nothing)
+            self._set_wakeup_fd(self._writer)
 
-    def take_down(self) -> None:
-        """Leave all as it was; in the main thread."""
-        if signal.getsignal(_NUDGE) == _nothing:
-            self._swap(-1)
-            signal.signal(_NUDGE, signal.SIG_DFL)
-        self.answer()
+    def stop(self) -> None:
+        """Restore what `start` changed. Runs in the main thread."""
+        if signal.getsignal(_WAKE_UP) == _nothing:
+            self._set_wakeup_fd(-1)
+            signal.signal(_WAKE_UP, signal.SIG_DFL)
+        self.acknowledge()
 
-    def answer(self) -> None:
-        """The handler has run."""
+    def acknowledge(self) -> None:
+        """Note that the handler has run."""
         self._read()
-        self._owed = 0
+        self._pending = 0
 
-    def look(self) -> None:
-        """Nudge the main thread where it owes an answer; in another one."""
+    def check(self) -> None:
+        """Wake the main thread if it has not handled a pending interrupt. Runs in a helper thread."""
         if signal.SIGINT in self._read():
-            self._owed = _NUDGES
+            self._pending = _WAKE_UPS
         main = threading.main_thread().ident
-        if self._owed and main is not None and signal.getsignal(_NUDGE) == _nothing:
-            self._owed -= 1
-            signal.pthread_kill(main, _NUDGE)
+        if self._pending and main is not None and signal.getsignal(_WAKE_UP) == _nothing:
+            self._pending -= 1
+            signal.pthread_kill(main, _WAKE_UP)
 
-    def _swap(self, rings: int) -> None:
-        with suppress(ValueError, OSError):  # what was there before is closed meanwhile
-            before = signal.set_wakeup_fd(rings, warn_on_full_buffer=False)
-            if before not in (-1, self._rings):
+    def _set_wakeup_fd(self, writer: int) -> None:
+        with suppress(ValueError, OSError):  # the previous descriptor has been closed
+            before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+            if before not in (-1, self._writer):
                 signal.set_wakeup_fd(before)
 
     def _read(self) -> bytes:
         with suppress(BlockingIOError):
-            return os.read(self._heard, 4096)
+            return os.read(self._reader, 4096)
         return b""
 
 
 def _nothing(_number: int, _frame: types.FrameType | None) -> None:
-    """Our nudge: that it comes is all."""
+    """Handle our wake-up signal: its arrival is enough."""
 
 
 def _outermost_call(frame: types.FrameType | None) -> types.FrameType | None:
-    """The frame of the executor that waits in this thread for a sync call, if one does."""
+    """The frame of the executor that waits for a sync call in this thread, or None."""
     found = None
     while frame is not None:
         if frame.f_globals.get("__name__") == _EXECUTOR and frame.f_code.co_name == "call":
@@ -181,9 +182,9 @@ def _outermost_call(frame: types.FrameType | None) -> types.FrameType | None:
 
 
 def _raise_at_next_lines(frame: types.FrameType | None, above: types.FrameType) -> None:
-    """Let every line of the tools' own modules raise, so that one who catches is thrown out of the catching code too.
+    """Let every line of the tools' own modules raise, so that code that catches the exception is left too.
 
-    Not those of libraries that they call: there `finally` must go on working, or locks would stay taken.
+    Libraries that the tools call are spared: their `finally` must run, or locks would stay taken.
     """
 
     def tracer(_frame: types.FrameType, event: str, _arg: Any) -> Any:
@@ -200,14 +201,14 @@ def _raise_at_next_lines(frame: types.FrameType | None, above: types.FrameType) 
     for each in frames:
         if any(each.f_globals is module for module in modules):
             each.f_trace = tracer
-    _calm()
+    _clear_pending()
     sys.settrace(lambda *_: None)
 
 
-def _calm() -> None:
-    """Python 3.11 hangs when it traces while any thread has an exception thrown at it that it has not met yet.
+def _clear_pending() -> None:
+    """Clear Python 3.11's flag for asynchronous exceptions: it hangs if tracing starts while the flag is set.
 
-    One flag stands for those of all threads. Meeting one of our own takes it down; the others are met all the same.
+    One flag serves all threads. Raising one exception in this thread clears it; those of other threads still arrive.
     """
     if sys.version_info >= (3, 12):
         return
@@ -222,7 +223,7 @@ def _is_ours(frame: types.FrameType) -> bool:
 
 
 def _wake_loop() -> None:
-    """Let the event loop look at once for what a handler has left it to do: it sleeps on after a signal."""
+    """Wake the event loop, which sleeps on after a signal, so that it runs what the handler scheduled."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         with suppress(RuntimeError):

@@ -1,14 +1,12 @@
-"""What the tools of jobs print goes to their own cells.
+"""Jobs in a cell: a live line, the tool's prints, and at the end the result.
 
-A kernel would put the print of a thread into the latest cell, or drop it when its cell has ended. While a job runs,
-`sys.stdout` and `sys.stderr` are streams that look whose code prints: that of a job has a listener in its scope, all
-else goes where it went. Threads that a tool starts by itself do not carry its scope and are not told apart.
+All of a job is one display of the cell that started it, also long after that cell has ended; another cell that shows
+the job repeats the same display. Where nobody watches (nbclient) it is drawn only at the beginning and at the end. A
+terminal shows one line at the beginning, and the tool's prints go straight to it.
 
-What a cell shows of the jobs it started: a live line, what the tool prints, and at the end the result.
-
-All of it is one display of the cell that started the job, also long after that cell has ended; shown again elsewhere it
-is the same display. Where nobody looks (nbclient) it is drawn at the beginning and at the end only. A terminal shows
-one line at the beginning; what a tool prints there is not held back.
+A kernel would put the prints of a thread into the latest cell. While jobs run, `sys.stdout` and `sys.stderr` are
+therefore streams that send the prints of a job to its display. They know a job by its scope (`core.current`); threads
+that a tool starts itself have no scope, and their prints go where they always went.
 """
 
 from __future__ import annotations
@@ -16,49 +14,60 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook import display
-from onetool_ipy.faces.notebook.progress import Outlet, Row, Ticker, html_of, is_looked_at, outlet, text_of
+from onetool_ipy.faces.notebook.progress import (
+    CellOutput,
+    ProgressRow,
+    RefreshLoop,
+    cell_output,
+    html_of,
+    is_watched,
+    text_of,
+)
 from onetool_ipy.render import html
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["JobScreens", "Prints"]
+if TYPE_CHECKING:
+    from onetool_ipy.faces.notebook.magics import OneTool
+
+__all__ = ["JobDisplays", "PrintRouter"]
 
 _NAMES = ("stdout", "stderr")
 
 
-class Prints:
-    """Stands before the streams as long as somebody needs it."""
+class PrintRouter:
+    """Replaces the standard streams while jobs run."""
 
     def __init__(self) -> None:
         self._users = 0
 
     def begin(self) -> None:
-        """One more job runs."""
+        """A job begins."""
         self._users += 1
         for name in _NAMES:
             stream = getattr(sys, name)
-            if stream is not None and not isinstance(stream, _Split):
-                setattr(sys, name, _Split(stream))
+            if stream is not None and not isinstance(stream, _RoutedStream):
+                setattr(sys, name, _RoutedStream(stream))
 
     def end(self) -> None:
-        """One job less; after the last the streams are as they were, unless someone else has put his own there."""
+        """A job has ended; after the last one the streams are restored, unless other code has replaced them."""
         self._users -= 1
         if self._users > 0:
             return
         for name in _NAMES:
             stream = getattr(sys, name)
-            if isinstance(stream, _Split):
+            if isinstance(stream, _RoutedStream):
                 setattr(sys, name, stream.stream)
 
 
-class _Split:
-    """A stream that sends what a job prints to who listens to that job."""
+class _RoutedStream:
+    """A stream that sends the prints of a job to the display of that job."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -90,48 +99,48 @@ _MAX_PRINTED = 20_000
 _REDRAW_S = 1.0
 
 
-class JobScreens:
-    """Makes a screen for each job that a cell starts; it is `Jobs.listen`."""
+class JobDisplays:
+    """Makes a display for each job that a cell starts."""
 
-    def __init__(self, shell: Any, box: Toolbox, limits: display.Limits) -> None:
+    def __init__(self, shell: Any, box: Toolbox, limits: OneTool) -> None:
         self.shell = shell
         self.box = box
         self.limits = limits
-        self.prints = Prints()
-        self.ticker = Ticker(box.workers)
-        self._shown: dict[int, JobScreen] = {}
+        self.prints = PrintRouter()
+        self.loop = RefreshLoop(box.workers)
+        self._shown: dict[int, JobDisplay] = {}
 
-    def __call__(self, _call: ToolCall) -> JobScreen | None:
+    def __call__(self, _call: ToolCall) -> JobDisplay | None:
         here = current.scope()
         if here is not None or threading.current_thread() is not threading.main_thread():
-            return None  # a tool's own job, or a widget's: no cell waits for it
-        out = outlet(self.shell)
-        return None if out is None else JobScreen(self, out, is_live=is_looked_at(self.shell))
+            return None  # a job of a tool or a widget: it has no cell
+        out = cell_output(self.shell)
+        return None if out is None else JobDisplay(self, out, is_live=is_watched(self.shell))
 
     def show(self, job: Job) -> bool:
-        """Show a job in the running cell: nothing more in the one that started it, else the same display again."""
-        screen = self._shown.get(job.number)
-        if screen is None or screen.job is not job:
+        """Show a job in the running cell; False if it has no display."""
+        found = self._shown.get(job.number)
+        if found is None or found.job is not job:
             return False
-        screen.show_here()
+        found.show_here()
         return True
 
-    def keep(self, screen: JobScreen, job: Job) -> None:
-        """Remember the screen of a job, as long as the toolbox remembers the job."""
-        self._shown[job.number] = screen
+    def remember(self, display: JobDisplay, job: Job) -> None:
+        """Remember the display of a job as long as the toolbox remembers the job."""
+        self._shown[job.number] = display
         for number in [number for number in self._shown if self.box.jobs.get(number) is None and number != job.number]:
             del self._shown[number]
 
 
-class JobScreen:
+class JobDisplay:
     """One job in its cell."""
 
-    def __init__(self, screens: JobScreens, out: Outlet, *, is_live: bool) -> None:
+    def __init__(self, displays: JobDisplays, out: CellOutput, *, is_live: bool) -> None:
         self.job: Job | None = None
-        self._screens = screens
+        self._displays = displays
         self._out = out
         self._is_live = is_live
-        self._cell = screens.shell.execution_count
+        self._cell = displays.shell.execution_count
         self._printed: list[str] = []
         self._has_news = True
         self._is_over = False
@@ -139,10 +148,10 @@ class JobScreen:
         self._drawn_status = ""
         self._drawing = threading.Lock()
         if out.key:
-            screens.prints.begin()
+            displays.prints.begin()
 
     def told(self, job: Job) -> None:
-        """It has begun, got on, or ended."""
+        """The job has begun, progressed or ended."""
         if self.job is None:
             self._begin(job)
         self._has_news = True
@@ -153,39 +162,39 @@ class JobScreen:
             if self._drawn_status != job.status:
                 self._draw(job)
         if not was_over:
-            self._screens.prints.end()
+            self._displays.prints.end()
 
     def printed(self, text: str) -> None:
-        """Its tool has printed this; in a terminal it goes on to where prints go."""
+        """The tool has printed this."""
         self._printed.append(text)
         self._has_news = True
 
-    def tick(self, now: float) -> bool:
-        """Draw what is new; False when the job is over."""
+    def refresh(self, now: float) -> bool:
+        """Draw what is new; False if the job is over."""
         job = self.job
         if job is None or self._is_over:
             return job is None
         if self._has_news or now - self._drawn_at >= _REDRAW_S:
             with self._drawing:
-                if not self._is_over:  # or what is over would be drawn as running, and stay so
+                if not self._is_over:  # or an ended job could be drawn as running, and stay so
                     self._draw(job)
         return True
 
     def show_here(self) -> None:
-        """Show it in the running cell too, unless it is the one that shows it."""
-        shell, job = self._screens.shell, self.job
+        """Show it in the running cell too, unless that cell started it."""
+        shell, job = self._displays.shell, self.job
         if job is None or (self._cell == shell.execution_count and self._out.key):
             return
         shell.display_pub.publish(self._bundle(job), transient={"display_id": self._out.key} if self._out.key else None)
 
     def _begin(self, job: Job) -> None:
         self.job = job
-        self._screens.keep(self, job)
+        self._displays.remember(self, job)
         with self._drawing:
-            if not job.is_over:  # or its end, told by another thread meanwhile, would be drawn over
+            if not job.is_over:  # or its end, drawn by another thread, would be overwritten
                 self._draw(job)
         if self._is_live and self._out.key:
-            self._screens.ticker.watch(self)
+            self._displays.loop.add(self)
 
     def _draw(self, job: Job) -> None:
         self._has_news = False
@@ -194,34 +203,34 @@ class JobScreen:
         self._out.show(self._bundle(job), is_last=True)
 
     def _bundle(self, job: Job) -> dict[str, str]:
-        mask = self._screens.box.mask
+        mask = self._displays.box.mask
         status = job.status
         done, total, text = job.progress
         has_told = (done, total) != (0, None)
         is_over = job.is_over
         name = f"job {job.number} · {job.call.name} · {status}"
-        row = Row(name, job.elapsed_s, done if has_told else None, total, _short(text), is_over=is_over)
-        texts, looks = [mask(text_of(row))], [mask(html_of(row))]
+        row = ProgressRow(name, job.elapsed_s, done if has_told else None, total, _short(text), is_over=is_over)
+        texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
         printed = mask(_tail("".join(self._printed)))
         if printed:
             texts.append(printed)
-            looks.append(html.pre(printed))
+            htmls.append(html.pre(printed))
         if is_over and status in ("done", "failed") and _has_answer(job):
-            text, look = self._result(job)
+            text, result_html = self._result(job)
             texts.append(text)
-            looks.append(look)
-        return {"text/plain": printable("\n".join(texts)), "text/html": "".join(looks)}
+            htmls.append(result_html)
+        return {"text/plain": printable("\n".join(texts)), "text/html": "".join(htmls)}
 
     def _result(self, job: Job) -> tuple[str, str]:
         """The result as a cell would show it, as text and as HTML."""
-        screens, result = self._screens, job.result(0)
-        bundle, _ = display.bundle(screens.shell, screens.box, result, screens.limits)
+        displays, result = self._displays, job.result(0)
+        bundle, _ = display.bundle(displays.shell, displays.box, result, displays.limits)
         text = str(bundle.get("text/plain", ""))
-        look = bundle.get("text/html")
+        shown = bundle.get("text/html")
         image = next((mime for mime in bundle if mime.startswith("image/") and mime != "image/svg+xml"), None)
         if image is not None:
-            look = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
-        return text, look if isinstance(look, str) else html.pre(text)
+            shown = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
+        return text, shown if isinstance(shown, str) else html.pre(text)
 
 
 def _has_answer(job: Job) -> bool:

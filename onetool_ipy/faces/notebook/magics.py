@@ -1,13 +1,13 @@
-"""`%tool` and `%%tool` as IPython sees them, and the settings of `%config OneTool`.
+"""The magics `%tool`, `%%tool`, `%snippet`, `%ask` as IPython sees them, and the settings of `%config OneTool`.
 
-Thin, since every notebook pays for it when it loads us: what a line does is `run`, loaded by the first `%tool`.
+Every notebook loads this module with the extension, so it imports little: `run` and `ask` are loaded at first use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand
 from traitlets import Bool, Float, Int, Unicode
@@ -15,30 +15,18 @@ from traitlets import Bool, Float, Int, Unicode
 from onetool_ipy.faces.notebook.cell_input import RUNNER
 
 if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.ask import Asking
-    from onetool_ipy.faces.notebook.completion import Sight
-    from onetool_ipy.faces.notebook.errors import LastFailure
-    from onetool_ipy.faces.notebook.run import Runner
-    from onetool_ipy.toolbox import Toolbox
+    from onetool_ipy.faces.notebook.ask import AskMagic
+    from onetool_ipy.faces.notebook.extension import Extension
+    from onetool_ipy.faces.notebook.run import LineRunner
 
 __all__ = ["OneTool"]
 
 _OTHER_NAME = "onetool"
 
 
-class Owner(Protocol):
-    """Who has the toolbox, and opens it when it is asked for."""
-
-    @property
-    def box(self) -> Toolbox: ...
-
-    @property
-    def last(self) -> LastFailure: ...
-
-
 @magics_class
 class OneTool(Magics):
-    """The magics of one shell, and what `%config OneTool` sets for this session."""
+    """The magics of one shell, and the settings of `%config OneTool` for this session."""
 
     max_lines = Int(60, min=1, help="Lines of a result that a cell shows.").tag(config=True)
     max_chars = Int(20_000, min=100, help="Characters of a result that a cell shows.").tag(config=True)
@@ -48,7 +36,7 @@ class OneTool(Magics):
     ).tag(config=True)
     magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
 
-    def __init__(self, shell: Any, owner: Owner) -> None:
+    def __init__(self, shell: Any, owner: Extension) -> None:
         super().__init__(shell, config=shell.config)
         self._shell = shell
         self._owner = owner
@@ -57,12 +45,12 @@ class OneTool(Magics):
         self.prompts: list[str] = []
 
     def install(self) -> None:
-        """Register the magics; a foreign `%tool` is left alone, and ours is then `%onetool`."""
+        """Register the magics; if another extension has `%tool`, ours is `%onetool`."""
         name = self.magic_name
         if _is_taken(self._shell.magics_manager, name):
             name = _OTHER_NAME
             said = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
-            print(said)  # noqa: T201 - once, when a name is taken
+            print(said)  # noqa: T201 - shown once, if the name is taken
         self.names.append(name)
         self._register(name, "line_cell", self._tool())
         self._register("snippet", "line_cell", self._snippet())
@@ -71,7 +59,7 @@ class OneTool(Magics):
         self._register(RUNNER, "line", self._shortcut())
 
     def remove(self) -> None:
-        """Take back what `install` registered."""
+        """Undo `install`."""
         if "_asking" in self.__dict__:
             self._asking.remove()
         for name in self._registered:
@@ -83,29 +71,17 @@ class OneTool(Magics):
         known = self._shell.configurables
         known[:] = [each for each in known if each is not self]
 
-    def sight(self) -> Sight:
-        """What completion may look at."""
-        return self._runner.sight()
+    @cached_property
+    def runner(self) -> LineRunner:
+        from onetool_ipy.faces.notebook.run import LineRunner
 
-    def tip(self, name: str, is_shortcut: bool) -> str:
-        """What Shift-Tab shows of a name."""
-        return self._runner.tip(name, is_shortcut)
+        return LineRunner(self._shell, self._owner.box, self._owner.last, self)
 
     @cached_property
-    def _runner(self) -> Runner:
-        from onetool_ipy.faces.notebook.run import Runner
+    def _asking(self) -> AskMagic:
+        from onetool_ipy.faces.notebook.ask import AskMagic
 
-        return Runner(self._shell, self._owner.box, self._owner.last, self)
-
-    def run_code(self, code: str, name: str) -> Any:
-        """Run the code of a snippet in the notebook."""
-        return self._runner.run_code(code, name)
-
-    @cached_property
-    def _asking(self) -> Asking:
-        from onetool_ipy.faces.notebook.ask import Asking
-
-        return Asking(self._shell, self._owner.box, self._owner.last, self, self.names[0])
+        return AskMagic(self._shell, self._owner.box, self._owner.last, self, self.names[0])
 
     def _register(self, name: str, kind: str, function: Callable[..., Any]) -> bool:
         if name not in self.names and _is_taken(self._shell.magics_manager, name):
@@ -129,7 +105,7 @@ class OneTool(Magics):
             %%tool NAME                 the cell's body is the text argument
             %tool help                  everything else
             """
-            return self._runner.tool(line, cell, local_ns or {})
+            return self.runner.tool(line, cell, local_ns or {})
 
         return tool
 
@@ -144,7 +120,7 @@ class OneTool(Magics):
             %snippet NAME --show            what it expands to
             %snippet                        the snippets there are
             """
-            return self._runner.snippet(line, cell, local_ns or {})
+            return self.runner.snippet(line, cell, local_ns or {})
 
         return snippet
 
@@ -160,12 +136,12 @@ class OneTool(Magics):
         @no_var_expand
         @needs_local_scope
         def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
-            """What `$name k=v` becomes."""
-            return self._runner.shortcut(line, local_ns or {})
+            """`$name k=v`, as `cell_input` rewrites it."""
+            return self.runner.shortcut(line, local_ns or {})
 
         return shortcut
 
 
 def _is_taken(manager: Any, name: str) -> bool:
-    """Whether another extension has a magic of that name; our own lazy entry is none of another's."""
+    """Whether another extension has a magic of that name; our own lazy entry does not count."""
     return name in manager.magics["line"] and manager.lazy_magics.get(name) != "onetool_ipy"

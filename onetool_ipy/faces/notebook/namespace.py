@@ -1,6 +1,6 @@
-"""The names we put into the user's namespace: `ot` and the project's packs, where the name is free.
+"""Our names in the user's namespace: `ot` and the project's packs, where the name is free.
 
-Never over a name of the user's, hidden from `%who`, back after `%reset`, gone on unload.
+A name of the user is never replaced. Ours are hidden from `%who`, restored after `%reset`, and removed on unload.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import builtins
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Later", "Names"]
+__all__ = ["LazyObject", "Namespace"]
 
 
-class Later:
-    """Stands for an object that is made when it is first used."""
+class LazyObject:
+    """A stand-in for an object that is made at its first use."""
 
-    def __init__(self, make: Callable[[], Any], name: str) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
-        self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
@@ -34,32 +33,31 @@ class Later:
         return repr(self._make())
 
 
-class Names:
-    """What of the namespace is ours."""
+class Namespace:
+    """Our names in the namespace of one shell."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._ours: dict[str, Any] = {}
 
     def offer(self, found: Iterable[tuple[str, Any]]) -> list[str]:
-        """Put names into the namespace where they are free; tell which were not."""
+        """Add the names that are free to the namespace; return the others."""
         taken = []
         for name, value in found:
             if not name.isidentifier() or not self._is_free(name):
                 taken.append(name)
                 continue
-            self._ours[name] = value
-            self._put(name, value)
+            self._ours[name] = self._shell.user_ns[name] = self._shell.user_ns_hidden[name] = value
         return taken
 
     def restore(self) -> None:
-        """After `%reset`, which empties the namespace, put everything back."""
+        """Put everything back after `%reset`, which empties the namespace."""
         hidden = self._shell.user_ns_hidden
         if self._ours and not any(name in hidden for name in self._ours):
             self.offer(list(self._ours.items()))
 
     def withdraw(self) -> None:
-        """Take back what is still ours."""
+        """Remove the names that are still ours."""
         for name, value in self._ours.items():
             if self._shell.user_ns.get(name) is value:
                 del self._shell.user_ns[name]
@@ -70,7 +68,3 @@ class Names:
         if name not in self._shell.user_ns:
             return not hasattr(builtins, name)
         return name in self._ours and self._shell.user_ns[name] is self._ours[name]
-
-    def _put(self, name: str, value: Any) -> None:
-        self._shell.user_ns[name] = value
-        self._shell.user_ns_hidden[name] = value

@@ -1,19 +1,12 @@
-"""Where the output of one cell goes, from any thread, also when the cell has ended or another one runs.
+"""Progress of the calls that a cell waits for: elapsed time after 0.5 s, a bar if the tool reports progress.
 
-In a kernel each message carries the header of the cell it was made in, and its display id: a thread's own idea of the
-cell would be the latest one. In a terminal it is one line that is written over. Quiet where nobody looks: nbclient and
-papermill (they ask for no input), scripts, output that is captured or goes to a file.
+A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the `CallProgress` of the call
+that the person made. All calls of a cell share one `ProgressArea`: a row per tool, drawn by the `RefreshLoop` at most
+10 times a second. The saved notebook keeps one line per tool without a bar; short calls leave nothing.
 
-What a cell shows of the calls it waits for: elapsed time after 0.5 s, a bar where the tool tells its progress.
-
-A tool (also `ot.map`, a batch, a tool that calls tools) just says `sdk.progress(done, total, text)`: it reaches the
-`Line` of the call that the person made, in that call's own cell. `Cells` is `Toolbox.watch`: it makes a `Line` for each
-such call. All lines of a cell are one `Area`: a row per tool, drawn by the `Ticker` at most 10 times a second, and what
-stays in the saved notebook is a line per tool without a bar. Shorter calls leave nothing; where nobody looks (nbclient,
-papermill, scripts) nothing is shown.
-
-For output of one's own: `Area(outlet, mask)`, `line = Line(area, "name")`, `line.heard(done, total, text)`,
-`line.ended(True)`; `row_of(...)` gives the text and HTML of one row.
+`CellOutput` is one replaceable output of one cell, from any thread, also after that cell has ended. In a kernel each
+message carries the header of its cell and a display id; in a terminal it is one line that is overwritten. Nothing is
+shown where nobody watches: nbclient and papermill (they take no input), scripts, captured output.
 """
 
 from __future__ import annotations
@@ -39,33 +32,33 @@ from onetool_ipy.render.views import counted
 
 __all__ = [
     "PATIENCE_S",
-    "Area",
-    "Cells",
-    "Line",
-    "Outlet",
-    "Row",
-    "Ticker",
+    "CallProgress",
+    "CellOutput",
+    "CellProgress",
+    "ProgressArea",
+    "ProgressRow",
+    "RefreshLoop",
     "bar",
+    "cell_output",
     "html_of",
-    "is_looked_at",
-    "outlet",
+    "is_watched",
     "seconds",
 ]
 
 Bundle = Mapping[str, str]
 
 
-class Outlet(Protocol):
-    """One piece of output that can be replaced."""
+class CellOutput(Protocol):
+    """One output that can be replaced."""
 
     key: str
 
     def show(self, bundle: Bundle, *, is_last: bool) -> None:
-        """Show this in place of what was shown before; `is_last` is what stays."""
+        """Replace the output; `is_last` marks the one that stays."""
 
 
 class _Kernel:
-    """A display of the running cell. Where nobody looks, a client (nbclient) hears only what the latest cell says."""
+    """A display of the running cell. A client without a person (nbclient) reads messages of the latest cell only."""
 
     def __init__(self, shell: Any, publisher: Any) -> None:
         self.key = os.urandom(8).hex()
@@ -73,19 +66,19 @@ class _Kernel:
         self._publisher = publisher
         self._header = dict(publisher.parent_header)
         self._is_shown = False
-        self._is_looked_at = is_looked_at(shell)
+        self._is_watched = is_watched(shell)
 
     def show(self, bundle: Bundle, *, is_last: bool) -> None:  # noqa: ARG002 - a display is always replaced
         publisher = self._publisher
         if not self._is_shown and self._shell.display_pub is not publisher:
-            return  # a `%%capture` has begun
+            return  # `%%capture` has begun
         if not self._is_shown:
-            with suppress(Exception):  # what was printed before stands before; a broken stream is no reason to stop
+            with suppress(Exception):  # earlier prints come first; a broken stream must not stop us
                 sys.stdout.flush()
         kind, header = "display_data", self._header
         if self._is_shown:
             kind = "update_display_data"
-            header = header if self._is_looked_at else Context().run(getattr, publisher, "parent_header")
+            header = header if self._is_watched else Context().run(getattr, publisher, "parent_header")
         self._is_shown = True
         content = {
             "data": {**bundle, "text/plain": printable(bundle["text/plain"])},
@@ -97,7 +90,7 @@ class _Kernel:
 
 
 class _Terminal:
-    """One line of a terminal, written over until it is the last."""
+    """One line of a terminal, overwritten until the last one."""
 
     def __init__(self) -> None:
         self.key = ""
@@ -110,16 +103,16 @@ class _Terminal:
             sys.stdout.flush()
 
 
-def outlet(shell: Any) -> Outlet | None:
-    """A new piece of output of the running cell; None where output is captured. Call it in the cell's own thread."""
+def cell_output(shell: Any) -> CellOutput | None:
+    """A new output of the running cell; None if output is captured. Call it in the cell's own thread."""
     publisher = shell.display_pub
     if getattr(publisher, "pub_socket", None) is not None:
         return _Kernel(shell, publisher)
     return _Terminal() if _is_terminal(shell) else None
 
 
-def is_looked_at(shell: Any) -> bool:
-    """Whether a person waits for the running cell: one who could be asked for input."""
+def is_watched(shell: Any) -> bool:
+    """Whether a person watches the running cell: its client takes input."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return _is_terminal(shell)
@@ -136,7 +129,7 @@ def _is_terminal(shell: Any) -> bool:
 
 
 PATIENCE_S = 0.5
-"""How long a call may take before its cell shows that it runs."""
+"""How long a call may take before its cell shows it."""
 
 _TICK_S = 0.1
 _ELAPSED_S = 1.0
@@ -146,13 +139,13 @@ _MAX_ROWS = 5
 _PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 Mask = Callable[[str], str]
-Told = tuple[float | None, float | None, str]
+Report = tuple[float | None, float | None, str]
 
-_NOTHING: Told = (None, None, "")
+_NOTHING: Report = (None, None, "")
 
 
-class Row(NamedTuple):
-    """One row: what runs or ran, how long, how far. `total` None is unknown; `state` is empty while it runs well."""
+class ProgressRow(NamedTuple):
+    """A tool, its elapsed time and progress. `total` is None if unknown; `state` is empty unless it failed."""
 
     name: str
     elapsed_s: float
@@ -164,21 +157,21 @@ class Row(NamedTuple):
     is_over: bool = False
 
 
-class Line:
-    """One call under way, as its cell shows it."""
+class CallProgress:
+    """The progress of one running call, in the area of its cell."""
 
-    __slots__ = ("_area", "began", "name", "told")
+    __slots__ = ("_area", "began", "last", "name")
 
-    def __init__(self, area: Area, name: str) -> None:
+    def __init__(self, area: ProgressArea, name: str) -> None:
         self._area = area
         self.name = name
-        self.told: Told = _NOTHING
+        self.last: Report = _NOTHING
         self.began = monotonic()
         area.running[self] = None
 
     def heard(self, done: float, total: float | None = None, text: str = "") -> None:
-        """The call says how far it is."""
-        self.told = (done, total, text)
+        """The call reports its progress."""
+        self.last = (done, total, text)
         self._area.has_news = True
 
     def ended(self, ok: bool) -> None:
@@ -190,33 +183,33 @@ class Line:
             area.over(self, "" if ok else "failed")
 
     def stopped(self, exc: BaseException) -> BaseException:
-        """The call was stopped; gives what the cell is to show of it."""
+        """The call was stopped; return the exception that the cell shows."""
         self._area.over(self, "stopped")
-        return self._area.interrupts.seen(exc, self.name, monotonic() - self.began)
+        return self._area.interrupts.to_show(exc, self.name, monotonic() - self.began)
 
 
-class Area:
-    """The rows of one cell: calls that run, and those that took long enough to be told of."""
+class ProgressArea:
+    """The rows of one cell: running calls, and ended ones that took long enough to be shown."""
 
-    def __init__(self, out: Outlet | None, mask: Mask, interrupts: Interrupts | None = None) -> None:
-        self.running: dict[Line, None] = {}
+    def __init__(self, out: CellOutput | None, mask: Mask, interrupts: Interrupts | None = None) -> None:
+        self.running: dict[CallProgress, None] = {}
         self.has_news = False
-        self.is_watched = False
+        self.is_refreshed = False
         self.has_rows = False
         self.interrupts = interrupts or Interrupts()
         self._out = out
         self._mask = mask
-        self._over: dict[str, Row] = {}
+        self._over: dict[str, ProgressRow] = {}
         self._ended_at: dict[str, float] = {}
         self._drawn_at = 0.0
         self._idle = 0
         self._drawing = threading.Lock()
         self._pid = getpid()
 
-    def tick(self, now: float) -> bool:
-        """Draw what is new; False when nothing has run for a while."""
+    def refresh(self, now: float) -> bool:
+        """Draw what is new; False if nothing has run for a while."""
         if self.running:
-            self.interrupts.look()
+            self.interrupts.check()
         running = self._long_running(now)
         is_due = running and now - self._drawn_at >= _ELAPSED_S
         if is_due or (self.has_news and (running or self._over)):
@@ -224,17 +217,17 @@ class Area:
         self._idle = 0 if self.running else self._idle + 1
         if self._idle < _IDLE_TICKS:
             return True
-        self.is_watched = False
-        if self.running:  # one has begun in this moment, and may have seen that it is watched
-            self.is_watched = True
-        return self.is_watched
+        self.is_refreshed = False
+        if self.running:  # a call has begun at this moment, and may have seen True
+            self.is_refreshed = True
+        return self.is_refreshed
 
-    def over(self, line: Line, state: str) -> None:
-        """A call has ended; where it took long, its row stays."""
+    def over(self, line: CallProgress, state: str) -> None:
+        """A call has ended; its row stays if it took long."""
         self.running.pop(line, None)
         now = monotonic()
         if now - line.began >= PATIENCE_S:
-            self._keep(line, state, now)
+            self._add_row(line, state, now)
         elif self.running or not self._over:
             return
         if not self.has_news:
@@ -243,31 +236,31 @@ class Area:
             self._draw(now)
 
     def close(self) -> None:
-        """The cell has been stopped: whatever did not say so has ended too."""
+        """The cell was stopped: calls that have not reported their end have ended too."""
         for line in tuple(self.running):
             self.over(line, "stopped")
 
-    def _keep(self, line: Line, state: str, now: float) -> None:
-        """The row of a tool whose call has ended; calls that ran at once count as the time that was waited."""
+    def _add_row(self, line: CallProgress, state: str, now: float) -> None:
+        """Add an ended call to its tool's row; parallel calls count the time once."""
         name = str(line.name)
         known = self._over.pop(name, None)
         calls, before_s = (known.calls, known.elapsed_s) if known is not None else (0, 0.0)
-        done, total, _ = line.told if calls == 0 else _NOTHING
+        done, total, _ = line.last if calls == 0 else _NOTHING
         took_s = now - max(line.began, self._ended_at.get(name, 0.0))
         self._ended_at[name] = now
-        self._over[name] = Row(self._mask(name), before_s + took_s, done, total, "", state, calls + 1, True)
+        self._over[name] = ProgressRow(self._mask(name), before_s + took_s, done, total, "", state, calls + 1, True)
         self.has_news = self.has_rows = True
 
-    def _long_running(self, now: float) -> list[Line]:
+    def _long_running(self, now: float) -> list[CallProgress]:
         return [line for line in tuple(self.running) if now - line.began >= PATIENCE_S]
 
     def _draw(self, now: float) -> None:
         if self._out is None or self._pid != getpid():
             return
-        with self._drawing:  # what is drawn later is newer, or a line that has ended would run on
+        with self._drawing:  # one at a time, or an older state could be drawn last
             self._draw_rows(self._out, now, self._long_running(now))
 
-    def _draw_rows(self, out: Outlet, now: float, running: list[Line]) -> None:
+    def _draw_rows(self, out: CellOutput, now: float, running: list[CallProgress]) -> None:
         self.has_news = False
         self._drawn_at = now
         rows = [*self._over.values(), *_rows(running, now, self._mask)]
@@ -278,38 +271,38 @@ class Area:
         out.show({"text/plain": text, "text/html": html}, is_last=not running)
 
 
-class Cells:
-    """Watches the calls of the running cell. Begins and ends with it; costs next to nothing for a short call."""
+class CellProgress:
+    """Follows the calls of the running cell; costs next to nothing for a short call."""
 
     def __init__(self, shell: Any, workers: Workers, mask: Mask) -> None:
-        self.ticker = Ticker(workers)
+        self.loop = RefreshLoop(workers)
         self.interrupts = Interrupts()
         self._shell = shell
         self._mask = mask
         self._pid = getpid()
-        self._area: Area | None = None
+        self._area: ProgressArea | None = None
         self._thread = 0
         self._publisher: Any = None
         self._header: Any = None
 
-    def __call__(self, call: ToolCall) -> Line | None:
-        """A line for a call, if it is a person's, in the running cell."""
+    def __call__(self, call: ToolCall) -> CallProgress | None:
+        """The progress of a call, if a person made it in the running cell."""
         if self._thread != get_ident() or call.source not in _PERSON or self._pid != getpid():
             return None
         if self._publisher is not None and self._publisher.parent_header is not self._header:
-            return None  # a task that an earlier cell has left behind
+            return None  # a task left over from an earlier cell
         area = self._area
         if area is None:
             area = self._area = self._new_area()
-            self.interrupts.listen()
-        line = Line(area, call.name)
-        if not area.is_watched:
-            area.is_watched = True
-            self.ticker.watch(area)
+            self.interrupts.watch()
+        line = CallProgress(area, call.name)
+        if not area.is_refreshed:
+            area.is_refreshed = True
+            self.loop.add(area)
         return line
 
     def before_cell(self) -> None:
-        """A cell begins, in this thread."""
+        """A cell begins in this thread."""
         self._area = None
         self._thread = get_ident()
         publisher = self._shell.display_pub
@@ -318,55 +311,55 @@ class Cells:
         self.interrupts.begin(self._is_waiting)
 
     def after_cell(self) -> None:
-        """The cell has ended; calls that it left behind in tasks of the event loop keep their lines."""
+        """The cell has ended; its calls that still run in the event loop keep their rows."""
         area, self._area, self._thread = self._area, None, 0
-        if area is not None and self.interrupts.has_struck:
+        if area is not None and self.interrupts.is_interrupted:
             area.close()
         self.interrupts.end()
 
-    def _new_area(self) -> Area:
-        out = outlet(self._shell) if is_looked_at(self._shell) else None
-        return Area(out, self._mask, self.interrupts)
+    def _new_area(self) -> ProgressArea:
+        out = cell_output(self._shell) if is_watched(self._shell) else None
+        return ProgressArea(out, self._mask, self.interrupts)
 
-    def _is_waiting(self) -> Line | None:
+    def _is_waiting(self) -> CallProgress | None:
         area = self._area
         return next(reversed(area.running), None) if area is not None else None
 
 
-class Ticked(Protocol):
-    """What the ticker looks at."""
+class Refreshable(Protocol):
+    """An output that the loop redraws."""
 
-    def tick(self, now: float) -> bool:
-        """Draw what is new; False when there is no more to come."""
+    def refresh(self, now: float) -> bool:
+        """Draw what is new; False if there is no more to come."""
 
 
-class Ticker:
-    """Looks ten times a second at what runs, in one worker, and only as long as something runs."""
+class RefreshLoop:
+    """Refreshes outputs ten times a second, in one worker, as long as there are any."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._watched: list[Ticked] = []
+        self._outputs: list[Refreshable] = []
         self._pid = getpid()
         self._is_on = False
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Look no more, now."""
-        self._watched.clear()
+        """Stop at once."""
+        self._outputs.clear()
         self._stopped.set()
 
-    def watch(self, what: Ticked) -> None:
-        """Look at this too, until it says that it is over."""
+    def add(self, what: Refreshable) -> None:
+        """Refresh this output too, until its `refresh` returns False."""
         if self._pid != getpid():
-            self._pid, self._is_on, self._watched, self._stopped = getpid(), False, [], threading.Event()
-        self._watched.append(what)
+            self._pid, self._is_on, self._outputs, self._stopped = getpid(), False, [], threading.Event()
+        self._outputs.append(what)
         if self._is_on:
             return
         self._is_on = True
         self._stopped.clear()
         try:
             self._workers.submit(self._run, "own")
-        except OneToolError:  # no room: too many calls were given up
+        except OneToolError:  # too many abandoned calls still run
             self._is_on = False
         except BaseException:
             self._is_on = False
@@ -374,15 +367,15 @@ class Ticker:
 
     def _run(self) -> None:
         try:
-            while self._watched:
+            while self._outputs:
                 self._stopped.wait(_TICK_S)
                 now = monotonic()
-                for what in tuple(self._watched):
-                    if not what.tick(now) and what in self._watched:
-                        self._watched.remove(what)
-                if not self._watched:
+                for what in tuple(self._outputs):
+                    if not what.refresh(now) and what in self._outputs:
+                        self._outputs.remove(what)
+                if not self._outputs:
                     self._is_on = False
-                if self._watched:  # one came in that moment, and may have seen the ticker on
+                if self._outputs:  # one was added at this moment, and may have seen the loop running
                     self._is_on = True
         finally:
             self._is_on = False
@@ -397,7 +390,7 @@ def seconds(elapsed_s: float, *, is_over: bool = False) -> str:
     return f"{elapsed_s:.1f} s" if is_over or elapsed_s < 1 else f"{elapsed_s:.0f} s"
 
 
-def text_of(row: Row) -> str:
+def text_of(row: ProgressRow) -> str:
     """A row as one line of text."""
     parts = [row.name]
     if row.calls > 1:
@@ -413,15 +406,15 @@ def text_of(row: Row) -> str:
     return " · ".join(parts)
 
 
-def html_of(row: Row) -> str:
-    """A row as HTML: the same words, and a bar while it runs and its total is known."""
+def html_of(row: ProgressRow) -> str:
+    """A row as HTML: the same words, and a bar while it runs and if its total is known."""
     text = escape(text_of(row))
     share = None if row.is_over else _share(row)
     return _div(text) if share is None else _div(f"{bar(share)}{text}")
 
 
 def bar(share: float) -> str:
-    """A bar as HTML, filled to a share between 0 and 1, in the colours of the theme."""
+    """A progress bar as HTML, filled to a share between 0 and 1."""
     percent = f"{100 * share:.0f}"
     return (
         f'<span role="progressbar" aria-valuenow="{percent}" aria-valuemin="0" aria-valuemax="100" style="{_TRACK}">'
@@ -441,7 +434,7 @@ def _div(inner: str) -> str:
     return f'<div style="{_ROW}">{inner}</div>'
 
 
-def _share(row: Row) -> float | None:
+def _share(row: ProgressRow) -> float | None:
     if row.done is None or row.total is None:
         return None
     try:
@@ -450,18 +443,18 @@ def _share(row: Row) -> float | None:
         return None
 
 
-def _rows(running: Iterable[Line], now: float, mask: Mask) -> list[Row]:
-    """One row per tool: that of its oldest call, with the number of those that run beside it."""
-    rows: dict[str, Row] = {}
+def _rows(running: Iterable[CallProgress], now: float, mask: Mask) -> list[ProgressRow]:
+    """One row per tool: its oldest call, with the number of its parallel calls."""
+    rows: dict[str, ProgressRow] = {}
     for line in running:
         name = str(line.name)
         known = rows.get(name)
         if known is not None:
             rows[name] = known._replace(calls=known.calls + 1, done=None, total=None, text="")
             continue
-        done, total, text = line.told
+        done, total, text = line.last
         text = mask(" ".join(str(text).split()))[:_MAX_TEXT]
-        rows[name] = Row(mask(name), now - line.began, done, total, text)
+        rows[name] = ProgressRow(mask(name), now - line.began, done, total, text)
     return list(rows.values())
 
 

@@ -1,6 +1,7 @@
-"""What a `%tool` line, a snippet or a `$` does: parse it, call the toolbox, hand the result to the cell.
+"""What `%tool`, `%snippet` and `$name` do: read the line, call the toolbox, hand the result to the cell.
 
-An `if` about tools belongs to a lower room; here is only what a person typed and where the answer goes.
+Rules about tools belong to lower rooms; this module knows only what a person typed and where the answer goes. The value
+of a snippet is the value of its last expression; an error in it shows the snippet's own lines.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
@@ -27,9 +28,13 @@ from onetool_ipy.faces.line.grammar import (
     split_line,
     without_semicolon,
 )
-from onetool_ipy.faces.notebook.commands import Bench, Commands
-from onetool_ipy.faces.notebook.commands.group import page, table_lines
-from onetool_ipy.faces.notebook.completion import Sight
+from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, page, table_lines
+from onetool_ipy.faces.notebook.commands.bundles import BundleCommands, NewHttpCommand
+from onetool_ipy.faces.notebook.commands.calls import CallCommands
+from onetool_ipy.faces.notebook.commands.catalog import CatalogCommands, Pages
+from onetool_ipy.faces.notebook.commands.servers import ServeCommands, ServerCommands
+from onetool_ipy.faces.notebook.commands.setup import SetupCommands
+from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.host import run_source, snippet_file
@@ -37,28 +42,48 @@ from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_p
 from onetool_ipy.sources.pack_writer import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
 
-__all__ = ["Runner"]
+if TYPE_CHECKING:
+    from onetool_ipy.faces.notebook.magics import OneTool
+
+__all__ = ["Commands", "LineRunner"]
 
 
-class Choices(Protocol):
-    """What `%config OneTool` sets that matters to a call."""
+class Commands:
+    """The sub-commands of `%tool`, by name."""
 
-    @property
-    def soft(self) -> bool: ...
+    def __init__(self, context: CommandContext) -> None:
+        help_lines: list[str] = []
+        self.pages = Pages(context.box, help_lines)
+        groups: list[CommandGroup] = [CatalogCommands(context, self.pages)]
+        more = (CallCommands, NewHttpCommand, BundleCommands, ServeCommands, ServerCommands, SetupCommands)
+        groups += [group(context) for group in more]
+        self._table: dict[str, Command] = {}
+        self._cells: dict[str, CellCommand] = {}
+        for group in groups:
+            self._table |= group.table()
+            self._cells |= group.cells()
+            help_lines += group.HELP
 
-    @property
-    def timeout(self) -> float | None: ...
+    def words(self) -> frozenset[str]:
+        return frozenset(self._table)
+
+    def run(self, word: str, rest: str, cell: str | None = None) -> Any:
+        if cell is None or not cell.strip():
+            return self._table[word](rest)
+        if word not in self._cells:
+            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
+        return self._cells[word](rest, cell)
 
 
-class Runner:
-    """Runs what was typed, in one shell."""
+class LineRunner:
+    """Runs typed lines in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, choices: Choices) -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: OneTool) -> None:
         self._shell = shell
         self._box = box
         self._last = last
-        self._choices = choices
-        self._commands = Commands(Bench(box, last, Path(shell.profile_dir.location), self._example, shell))
+        self._options = options
+        self._commands = Commands(CommandContext(box, last, Path(shell.profile_dir.location), self._example, shell))
         self._pages = self._commands.pages
 
     def run_code(self, code: str, name: str) -> Any:
@@ -77,7 +102,7 @@ class Runner:
             return self._save(asked.flags.save, cell)
         if asked.kind == "empty":
             if asked.flags != Flags():
-                raise UsageProblem("A flag wants a tool's name.", hint="For example: %tool time.now --dry")
+                raise UsageProblem("A flag needs a tool's name.", hint="For example: %tool time.now --dry")
             return self._pages.overview()
         if asked.kind == "command":
             return self._commands.run(asked.name, asked.rest, cell)
@@ -101,10 +126,10 @@ class Runner:
         found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
         if found is None:
             raise self._no_shortcut(name, self._box.shortcuts.snippets)
-        return self._kept_snippet(found, rest.rstrip(), local_ns)
+        return self._use_snippet(found, rest.rstrip(), local_ns)
 
     def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
-        """`$name k=v`: a snippet runs, an alias or a tool is called; `$name?` shows its page."""
+        """`$name k=v`: run a snippet, or call an alias or tool; `$name?` shows its page."""
         with self._remembered():
             name, _, rest = line.strip().partition(" ")
             if name.endswith("?") or rest.strip() == "?":
@@ -121,12 +146,12 @@ class Runner:
                 raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
             return self._call(split_line(f'"{tool}" {rest}', ()), None, local_ns)
 
-    def sight(self) -> Sight:
-        """What completion may look at."""
-        return Sight(self._box, self._commands.words(), self._shortcuts, self._handles)
+    def completion_context(self) -> CompletionContext:
+        """The values that completion reads."""
+        return CompletionContext(self._box, self._commands.words())
 
-    def tip(self, name: str, is_shortcut: bool) -> str:
-        """What Shift-Tab shows of a name: its page, as `%tool info` has it. Nothing runs, and no call is counted."""
+    def page_text(self, name: str, is_shortcut: bool) -> str:
+        """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is counted."""
         found = self._box.shortcuts.find(name) if is_shortcut else name
         if isinstance(found, Snippet):
             return self._box.mask("\n\n".join(part for part in (found.usage, found.description, found.body) if part))
@@ -137,9 +162,11 @@ class Runner:
         )
 
     def _save(self, pack: str, cell: str | None) -> Page:
-        """`%%tool --save PACK`: write the cell's functions to a pack file of the project."""
+        """`%%tool --save PACK`: write the functions of the cell to a pack file of the project."""
         if cell is None:
-            raise UsageProblem("--save wants a cell with functions.", hint="Write %%tool --save PACK, and them below.")
+            raise UsageProblem(
+                "--save needs a cell with functions.", hint="Write %%tool --save PACK, and the functions below it."
+            )
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
         with self._box.gate.saving():
@@ -154,7 +181,7 @@ class Runner:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
         return page(self._box, table_lines([(each.usage, each.description) for each in known]))
 
-    def _kept_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
+    def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
         if rest.strip() == "--save":
             return Page(f"Saved to {self._saved(snippet)}")
         if rest.strip() == "--show" and (
@@ -194,7 +221,7 @@ class Runner:
             return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
             raise
-        except Exception as exc:  # whatever the user's code raises shows the snippet's lines, not ours
+        except Exception as exc:  # the user's code may raise anything; show the snippet's lines, not ours
             self._last.dress(exc, since=since)
             raise
 
@@ -209,17 +236,17 @@ class Runner:
 
     @contextmanager
     def _remembered(self) -> Iterator[None]:
-        """Keep what goes wrong for `%tool why`."""
+        """Remember a failure for `%tool why`."""
         try:
             yield
         except ToolCallError:
-            raise  # kept where it was made, with the tool's own exception
+            raise  # remembered where it was raised, with the tool's own exception
         except OneToolError as exc:
             self._last.keep(exc)
             raise
         except (Exception, KeyboardInterrupt):
             raise
-        except BaseException as exc:  # a tool's own, which no result can hold
+        except BaseException as exc:  # a tool's own, which is not an Exception
             self._last.dress(exc)
             raise
 
@@ -240,7 +267,7 @@ class Runner:
         if asked.flags.dry:
             return self._pages.dry(spec, args, check=check)
         if timeout is None and spec.timeout_s is None:
-            timeout = self._choices.timeout
+            timeout = self._options.timeout
         if asked.flags.bg:
             return self._box.start(spec.name, args, source="magic", timeout=timeout, check=check)
         return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout, check=check))
@@ -249,7 +276,7 @@ class Runner:
         return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
 
     def _missed(self, asked: Line) -> Any:
-        """A miss is a failed call, and counts as one; a mistyped command is none."""
+        """An unknown name is a failed call and counts as one, but not a mistyped command."""
         name = asked.name
         near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
         if near and not asked.flags.soft:
@@ -261,7 +288,7 @@ class Runner:
         return self._finish(asked, result)
 
     def _meant(self, name: str) -> str:
-        """What else a name may stand for: a shortcut."""
+        """A hint if the name is a shortcut."""
         is_shortcut = name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases
         return f"'{name}' is a shortcut: write ${name}" if is_shortcut else ""
 
@@ -275,7 +302,7 @@ class Runner:
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
     def _find(self, name: str, *, to_call: bool) -> ToolSpec | None:
-        """The tool as its code has it for a call, as it is written for a look; None where there is none."""
+        """The tool, with its code loaded for a call; None if there is no such tool."""
         registry = self._box.registry
         try:
             return registry.load(name) if to_call else registry.require(name)
@@ -288,27 +315,12 @@ class Runner:
         return self._pages.pack_page(asked.name)
 
     def _finish(self, asked: Line, result: ToolResult) -> Any:
-        if not result.ok and not (asked.flags.soft or self._choices.soft):
+        if not result.ok and not (asked.flags.soft or self._options.soft):
             raise_result(result, self._last)
         if asked.flags.output is None:
             return result
         self._shell.user_ns[asked.flags.output] = result
         return None
-
-    def _handles(self) -> list[str]:
-        return [str(row["handle"]) for row in self._box.results.list()]
-
-    def _shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        known = self._box.shortcuts
-        for name, snippet in known.snippets.items():
-            yield name, "snippet", snippet.parameters
-        for name in known.aliases:
-            try:
-                target = known.find(name)
-            except UsageProblem:  # it leads back to itself
-                continue
-            spec = self._box.registry.get(target) if isinstance(target, str) else None
-            yield name, "function", spec.parameters if spec is not None else {}
 
     def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
         def evaluate(source: str) -> Any:

@@ -1,13 +1,12 @@
-"""The one question of a notebook (contract 16): may what this project holds run? Asked in a cell, once for each thing.
+"""The trust question: may the code, servers and HTTP tools of this project run? Asked in a cell, once for each subject.
 
-It shows what a yes would let run, then waits for `input()`. A yes is `y` or `yes`. Where nobody can be asked, or after
-a no, the call is refused with the line to type.
-
-`%tool trust [--remove] | trust list`: which projects may run their code, servers and HTTP tools (contract 16).
+The question lists what a yes would let run, then waits for `input()`. A yes is `y` or `yes`. If nobody can be asked, or
+after a no, the call is refused with the line to type.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -22,7 +21,7 @@ MIME = "application/vnd.onetool.trust+json"
 
 
 class TrustQuestion:
-    """Asks the person at one shell."""
+    """Asks the person who uses one shell."""
 
     def __init__(self, shell: Any, box: Toolbox) -> None:
         self._shell = shell
@@ -30,7 +29,7 @@ class TrustQuestion:
         self._answered: set[tuple[str, str]] = set()
 
     def __call__(self, needed: Untrusted) -> None:
-        """Ask for what a call needs; a yes is recorded, and counts from now on."""
+        """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
         found = self._box.would_run()
         about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
@@ -46,7 +45,7 @@ class TrustQuestion:
         self._answered.add(about)
 
     def _asked(self, lines: list[str], data: dict[str, Any]) -> str | None:
-        """What the person typed; None where nobody can be asked."""
+        """The typed answer; None if nobody can be asked."""
         from IPython.core.error import StdinNotImplementedError
 
         if not _can_ask(self._shell):
@@ -59,7 +58,7 @@ class TrustQuestion:
 
 
 def question_lines(box: Toolbox, server: str = "") -> list[str]:
-    """What a yes would cover, for a person to read."""
+    """The question as lines: what a yes would let run."""
     found = box.would_run()
     if server:
         entries = [entry for entry in found.servers if entry.name == server]
@@ -80,6 +79,4 @@ def _can_ask(shell: Any) -> bool:
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
         return bool(getattr(kernel, "_allow_stdin", False))
-    import sys
-
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

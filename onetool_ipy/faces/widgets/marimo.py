@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.faces.widgets.widget import Picture, Screens
+from onetool_ipy.faces.widgets.widget import NotebookScreens, Picture
 from onetool_ipy.host import Host
 from onetool_ipy.toolbox import Toolbox
 
@@ -25,11 +25,11 @@ class MarimoHost(Host):
     def __init__(self, box: Toolbox) -> None:
         self._screens = MarimoScreens(box)
 
-    def screens(self) -> Screens:
+    def screens(self) -> NotebookScreens:
         return self._screens
 
 
-class MarimoScreens(Screens):
+class MarimoScreens(NotebookScreens):
     """The screens of one marimo notebook."""
 
     def __init__(self, box: Toolbox) -> None:
@@ -40,7 +40,7 @@ class MarimoScreens(Screens):
 
 
 class _Notebook:
-    """What a view needs of a shell: the variables of the notebook."""
+    """The part of a shell that a view needs: the variables of the notebook."""
 
     @property
     def user_ns(self) -> dict[str, Any]:

@@ -1,20 +1,8 @@
-"""The favourite tools of a project: a small file in its state, shared by all its notebooks.
+"""The requests of the screens, answered from a toolbox: one method per kind, plain JSON in and out.
 
-`{"format": 1, "tools": [names]}`; a plain list, as it was before there were formats, is read, too. A file of a later
-format is neither read nor written to.
-
-What the usage view shows, from the call log: totals, calls and latency over time, the tools. Nothing is kept.
-
-A form's arguments as values, and a call as code: `%tool`, Python, curl.
-
-In a form any text of the shape `=name` stands for a notebook variable (also `=df.column` or `=rows[0]`); `==text` is
-the text `=text`. What a browser cannot hold exactly, such as a large integer, arrives as text and is read by the
-schema.
-
-What the `ui` module asks, answered from a toolbox: one method per kind of request, plain JSON in and out.
-
-Knows nothing of widgets or comms: messages come in by `receive`, from any thread, and go out by `send`. Calls run as
-jobs; what may take long is answered from a thread. Everything that leaves is masked.
+`ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread, and leave by `send`.
+Calls run as jobs; a request that may take long is answered from a thread. Everything that leaves is masked. Also here:
+the usage view's data, the favourites of a project (a small file in its state folder), and saving a cell as a pack file.
 """
 
 from __future__ import annotations
@@ -23,41 +11,47 @@ import ast
 import asyncio
 import datetime
 import json
-import keyword
-import shlex
+import os
+import re
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.line.grammar import format_call
 from onetool_ipy.faces.trust_text import trust_of
-from onetool_ipy.faces.widgets.viewer import Viewing
+from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
+from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
+from onetool_ipy.stores.calls.query import savings
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Desk", "Favourites", "Variable", "as_code", "as_curl", "resolved", "usage_shown", "with_variables"]
+__all__ = ["MOST_SENT", "Favourites", "ScreenRequests", "report", "save_tool", "usage_shown"]
 
 _FORMAT = 1
 _MOST = 500
 
 
 class Favourites:
-    """Names of tools, in the order they were chosen. A damaged file is an empty one, and is replaced."""
+    """The favourite tools of a project, in the order they were chosen: `{"format": 1, "tools": [names]}` in its state.
+
+    A plain list, as first versions wrote it, is read too. A damaged file counts as empty and is replaced; a file of a
+    later format is neither read nor written.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -68,7 +62,7 @@ class Favourites:
         return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
     def set(self, name: str, *, is_on: bool) -> list[str]:
-        """Add a name or take it out; gives all of them. Raises StoreError where a later version wrote the file."""
+        """Add or remove a name; return all of them. Raises StoreError if a later version wrote the file."""
         with locked(self._file.with_suffix(".lock")):
             if _is_newer(self._read()):
                 why = "a later version wrote it in a format that this one does not know"
@@ -93,13 +87,11 @@ def _is_newer(found: Any) -> bool:
 
 _PERIODS = ("day", "week", "month", "all")
 _HOURS = {"day": 24, "week": 168}
-"""The periods that are shown by the hour."""
+"""Hours of the periods that are shown by the hour."""
 
 
 def usage_shown(box: Toolbox, payload: Json) -> Json:
     """Totals, one step per hour or day, and the tools of a period."""
-    from onetool_ipy.stores.calls.query import savings
-
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     log = box.log
@@ -150,173 +142,14 @@ def _labels(period: str, form: str, spans: Mapping[str, Any], now: datetime.date
     return [*sorted(label for label in spans if label not in labels and label < labels[0]), *labels]
 
 
-_HIDDEN = "***"
-
-
-class Variable:
-    """A notebook variable in a form: its expression, which is also how it reads in code."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def with_variables(args: Any, parameters: Mapping[str, Any] | None = None) -> Any:
-    """The arguments with every `=name` as a Variable and every `==text` as its text."""
-    if isinstance(args, str):
-        return _text(args, parameters or {})
-    if isinstance(args, list):
-        items = (parameters or {}).get("items")
-        return [with_variables(each, items if isinstance(items, dict) else None) for each in args]
-    if isinstance(args, dict):
-        known = (parameters or {}).get("properties")
-        inner = known if isinstance(known, dict) else {}
-        return {key: with_variables(each, inner.get(key)) for key, each in args.items()}
-    return args
-
-
-def resolved(args: Any, namespace: Mapping[str, Any]) -> Any:
-    """The arguments with every Variable as the object it names. Raises UsageProblem where there is none."""
-    if isinstance(args, Variable):
-        return _look_up(args.text, namespace)
-    if isinstance(args, list):
-        return [resolved(each, namespace) for each in args]
-    if isinstance(args, dict):
-        return {key: resolved(each, namespace) for key, each in args.items()}
-    return args
-
-
-def as_code(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) -> Json:
-    """How the call is typed: as `%tool`, and as Python that runs in this notebook as it stands."""
-    return {"tool": _tool_line(spec.name, args), "python": _python(spec, args, namespace)}
-
-
-def as_curl(requests: Sequence[Mapping[str, Any]]) -> str:
-    """What an HTTP tool sends, as curl commands; each secret is a variable of the shell."""
-    return "\n".join(_curl(request, list(request.get("secrets") or ())) for request in requests)
-
-
-def _curl(request: Mapping[str, Any], secrets: list[str]) -> str:
-    """One command. A preview hides every secret the same way, so only a single one is known by its name."""
-    name = "" if not secrets else secrets[0] if len(secrets) == 1 else "SECRET"
-    method = [] if request["method"] == "GET" else ["-X", request["method"]]
-    words = ["curl", *method, _quoted(str(request["url"]), name)]
-    for header, value in request["headers"].items():
-        words += ["-H", _quoted(f"{header}: {value}", name)]
-    if request.get("body"):
-        words += ["--data-raw", _quoted(str(request["body"]), name)]
-    wanted = [f"# SECRET stands for: {', '.join(secrets)}"] if len(secrets) > 1 else []
-    return "\n".join([*wanted, " ".join(words)])
-
-
-def _quoted(text: str, secret: str) -> str:
-    """A word of a shell's line, in which what is hidden is a variable that the shell fills in."""
-    if not secret:
-        return shlex.quote(text)
-    parts = [shlex.quote(part) if part else "" for part in text.split(_HIDDEN)]
-    return f'"${secret}"'.join(parts) or "''"
-
-
-def _text(text: str, schema: Mapping[str, Any]) -> Any:
-    stripped = text.strip()
-    if stripped.startswith("=="):
-        return text.replace("==", "=", 1)
-    if stripped.startswith("=") and _is_path(stripped[1:]):
-        return Variable(stripped[1:].strip())
-    if schema.get("type") in ("integer", "number"):
-        try:
-            return json.loads(stripped)
-        except ValueError:
-            return text
-    return text
-
-
-def _is_path(text: str) -> bool:
-    try:
-        _parts(text)
-    except UsageProblem:
-        return False
-    return True
-
-
-def _parts(text: str) -> list[Callable[[Any], Any]]:
-    """How to get from the variable to what is meant: attributes and constant subscripts, nothing that runs."""
-    problem = UsageProblem(f"'={text[:40]}' is no variable.", hint="Write =name, =name.attribute or =name[0].")
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise problem from None
-    steps: list[Callable[[Any], Any]] = []
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            steps.append(lambda value, name=node.attr: getattr(value, name))  # type: ignore[misc]  # a default argument
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            steps.append(lambda value, key=node.slice.value: value[key])  # type: ignore[misc]  # a default argument
-        else:
-            raise problem
-        node = node.value
-    steps.append(lambda namespace, name=node.id: namespace[name])  # type: ignore[misc]  # a default argument
-    return steps[::-1]
-
-
-def _look_up(text: str, namespace: Mapping[str, Any]) -> Any:
-    value: Any = namespace
-    for step in _parts(text):
-        try:
-            value = step(value)
-        except Exception as exc:  # an attribute or subscript of the user's object may raise anything
-            raise UsageProblem(f"The notebook has no '{text}'.", hint="Run the cell that makes it.") from exc
-    return value
-
-
-def _tool_line(name: str, args: dict[str, Any]) -> str:
-    nested = [key for key, value in args.items() if _has_variable(value) and not isinstance(value, Variable)]
-    if nested or any(isinstance(v, Variable) and not key.isidentifier() for key, v in args.items()):
-        return f"%tool {name}({_arguments(args)})" if all(map(_is_name, args)) else f"%tool {name} {args!r}"
-    plain = {key: value for key, value in args.items() if not isinstance(value, Variable)}
-    variables = [f"{key}={{{value!r}}}" for key, value in args.items() if isinstance(value, Variable)]
-    return " ".join([format_call(name, plain), *variables])
-
-
-def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) -> str:
-    """`pack.tool(...)` where the notebook has the pack as a name and Python can spell the rest; else `ot.run`."""
-    pack, tool = spec.pack.replace("-", "_"), spec.short_name.replace("-", "_")
-    is_here = isinstance(namespace.get(pack), PackProxy) or pack == "ot"
-    spelled = {name: label for label, name in spec.spelled.items()}
-    given = {spelled.get(key, key): value for key, value in args.items()}
-    if is_here and _is_name(tool) and all(map(_is_name, given)):
-        return f"{pack}.{tool}({_arguments(given)})"
-    if all(map(_is_name, args)):
-        return f"ot.run({spec.name!r}{', ' if args else ''}{_arguments(args)})"
-    return f"ot.run({spec.name!r}, **{args!r})"
-
-
-def _arguments(args: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in args.items())
-
-
-def _has_variable(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(map(_has_variable, value))
-    if isinstance(value, dict):
-        return any(map(_has_variable, value.values()))
-    return isinstance(value, Variable)
-
-
-def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
-
-
 MOST_SENT = 2_000
 """Up to so many tools the module searches itself; beyond, it asks."""
 _MOST_NAMES = 200
 _EVERY_S = 0.1
 
 
-class Desk:
-    """Answers one view of a toolbox, which begins with `first`. `namespace` gives the notebook's variables."""
+class ScreenRequests:
+    """Answers the requests of one screen. `first` is its first state, `namespace` returns the notebook's variables."""
 
     def __init__(
         self,
@@ -324,16 +157,15 @@ class Desk:
         *,
         send: Callable[[Json], None],
         namespace: Callable[[], dict[str, Any]],
-        keep: Callable[[ToolResult], str],
         first: Json | None = None,
     ) -> None:
         self._box = box
         self._send = send
         self._namespace = namespace
-        self._viewing = Viewing(box, keep)
+        self._viewer = ResultViewer(box)
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
-        self._told: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
         self._typed: dict[str, str] = {}
         self._index: tuple[Any, Index] | None = None
         self._opening = first or {"view": "browser", "options": {}}
@@ -350,64 +182,64 @@ class Desk:
             "favourite": self._favourite,
             "assign": self._assign,
             "trust": self._trust,
+            "report": lambda _payload: report(self._box),
+            "saveTool": lambda p: save_tool(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
         self._slow: dict[str, Callable[[Json], Any]] = {
-            "open": lambda p: self._viewing.open(_text_desk(p, "handle")) if p.get("handle") else self._viewing_of(p),
-            "page": lambda p: self._viewing.page(**_whose(p), offset=int(p["offset"]), limit=int(p["limit"])),
-            "find": lambda p: self._viewing.find(
-                **_whose(p), pattern=_text_desk(p, "pattern"), is_fuzzy=bool(p.get("isFuzzy"))
+            "open": lambda p: self._viewer.open(_text(p, "handle")) if p.get("handle") else self._open_first(),
+            "page": lambda p: self._viewer.page(**_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])),
+            "find": lambda p: self._viewer.find(
+                **_result_id(p), pattern=_text(p, "pattern"), is_fuzzy=bool(p.get("isFuzzy"))
             ),
-            "table": lambda p: self._viewing.table(
-                **_whose(p),
+            "table": lambda p: self._viewer.table(
+                **_result_id(p),
                 offset=int(p["offset"]),
                 limit=int(p["limit"]),
                 sort=p.get("sort"),
                 filter_text=str(p.get("filter") or ""),
             ),
-            "tree": lambda p: self._viewing.tree(
-                **_whose(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
+            "tree": lambda p: self._viewer.tree(
+                **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
             ),
-            "image": lambda p: self._viewing.image(**_whose(p)),
+            "image": lambda p: self._viewer.image(**_result_id(p)),
             "history": self._history,
             "results": self._results,
-            "usage": self._usage,
+            "usage": lambda p: usage_shown(self._box, p),
         }
         self._first: ToolResult | None = None
         self._shown: Inventory | None = None
         self._unsubscribe = box.subscribe(changed=self._changed)
 
     def show_first(self, result: ToolResult) -> None:
-        """What a viewer that names no handle is to show."""
+        """Set the result that a viewer without a handle shows."""
         self._first = result
 
     def receive(self, message: Any) -> None:
-        """Take a message; its answer goes out now, or when it is ready."""
+        """Handle a message; its answer is sent now, or when it is ready."""
         if not isinstance(message, Mapping) or not isinstance(message.get("kind"), str):
             return
         asked, kind, payload = message.get("id"), message["kind"], message.get("payload")
         given = payload if isinstance(payload, dict) else {}
         if kind in self._slow:
-            self._box.background.submit(lambda: asyncio.to_thread(self.answer, asked, self._slow[kind], given))
+            self._box.background.submit(lambda: asyncio.to_thread(self._answer, asked, self._slow[kind], given))
         else:
-            self.answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
+            self._answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
 
     def close(self) -> None:
-        """Let go; jobs under way are given up. May be called twice."""
+        """Stop answering and cancel running jobs; may be called twice."""
         self._unsubscribe()
         for job in self._jobs.values():
             job.cancel()
         self._jobs.clear()
 
-    def answer(self, asked: Any, answer: Callable[[Json], Any], payload: Any) -> None:
-        """Send what `answer` gives to the question `asked`, or what it refuses."""
+    def _answer(self, asked: Any, answer: Callable[[Json], Any], payload: Json) -> None:
+        """Send the value or the error of `answer` as the reply to the message with the id `asked`."""
         try:
-            value = answer(payload if isinstance(payload, dict) else {})
+            value = answer(payload)
         except OneToolError as exc:
             said = self._box.mask(f"{exc.message} {exc.hint}".strip())
             self._send({"id": asked, "error": {"message": said}})
-        except (KeyError, TypeError, ValueError) as exc:
-            self._send({"id": asked, "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")}})
-        except Exception as exc:  # noqa: BLE001 - the boundary of this face: the page must get an answer
+        except Exception as exc:  # noqa: BLE001 - the boundary of this face: the screen must get an answer
             self._send({"id": asked, "error": {"message": self._box.mask(f"{type(exc).__name__}: {exc}")}})
         else:
             self._send({"id": asked, "value": value})
@@ -438,13 +270,13 @@ class Desk:
         }
 
     def _trust(self, payload: Json) -> Json:
-        """Take the person's yes to the project, or to one server of it; without one, tell how it stands."""
+        """Record the person's yes to the project or to one server; return the state of its trust."""
         if payload.get("isTrusted") is True:
             self._box.trust(str(payload.get("server") or ""), shown=self._shown)
         return self._standing()
 
     def _standing(self) -> Json:
-        """How the project stands, to be shown; a yes is to what was shown last."""
+        """The state of the project's trust, to be shown; a yes counts for what was shown last."""
         self._shown = self._box.would_run()
         return trust_of(self._box)
 
@@ -483,7 +315,7 @@ class Desk:
         return self._index[1]
 
     def _tool(self, payload: Json) -> Json:
-        spec = self._box.registry.require(_text_desk(payload, "name"))
+        spec = self._box.registry.require(_text(payload, "name"))
         row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
         found = {
             "name": spec.name,
@@ -520,14 +352,14 @@ class Desk:
         return {"errors": [], "code": code}
 
     def _asked(self, payload: Json) -> tuple[ToolSpec, Json]:
-        spec = self._box.registry.require(_text_desk(payload, "name"))
+        spec = self._box.registry.require(_text(payload, "name"))
         args = payload.get("args")
         if not isinstance(args, dict):
             raise UsageProblem("The arguments are an object.")
         return spec, with_variables(args, spec.parameters)
 
     def _variables(self, _payload: Json) -> Json:
-        """What a field can take as `=name`: the notebook's variables, the newest first."""
+        """The notebook's variables for `=name` in a field, newest first."""
         found = [
             {"name": name, "kind": type(value).__name__}
             for name, value in reversed(tuple(self._namespace().items()))
@@ -538,59 +370,59 @@ class Desk:
     def _run(self, payload: Json) -> Json:
         spec, args = self._asked(payload)
         given = resolved(args, self._namespace())
-        job = self._box.start(spec.name, given, source="widget", notify=self._heard)
+        job = self._box.start(spec.name, given, source="widget", notify=self._on_job)
         self._jobs[job.call.id] = job
         self._typed[job.call.id] = as_code(spec, args, self._namespace())["python"]
         if job.status not in ("queued", "running"):
-            self._heard(job)  # it was faster than we
+            self._on_job(job)  # it ended before we stored it
         return {"job": job.call.id}
 
-    def _heard(self, job: Job) -> None:
-        """Tell of progress ten times a second at most, and of the end."""
+    def _on_job(self, job: Job) -> None:
+        """Send progress at most ten times a second, and the end."""
         key = job.call.id
         status = job.status
         if status in ("queued", "running"):
             now = time.monotonic()
-            if now - self._told.get(key, 0.0) < _EVERY_S:
+            if now - self._sent_at.get(key, 0.0) < _EVERY_S:
                 return
-            self._told[key] = now
+            self._sent_at[key] = now
             done, total, text = job.progress
             said = {"done": done, "total": total, "text": self._box.mask(values.cut(text, 200))}
             self._send({"event": "job", "job": key, "status": status, "progress": said})
             return
         if self._jobs.pop(key, None) is None:
             return
-        self._told.pop(key, None)
+        self._sent_at.pop(key, None)
         self._box.background.submit(lambda: asyncio.to_thread(self._ended, job))
 
     def _ended(self, job: Job) -> None:
-        shown = self._viewing.show(job.result(0))
+        shown = self._viewer.show(job.result(0))
         self._send({"event": "job", "job": job.call.id, "status": job.status, "result": shown})
 
     def _cancel(self, payload: Json) -> Json:
-        job = self._jobs.get(_text_desk(payload, "job"))
+        job = self._jobs.get(_text(payload, "job"))
         if job is None:
             return {"isCancelled": False}
         return {"isCancelled": job.cancel()}
 
     def _favourite(self, payload: Json) -> Json:
-        return {"favourites": self._favourites.set(_text_desk(payload, "name"), is_on=bool(payload.get("isOn")))}
+        return {"favourites": self._favourites.set(_text(payload, "name"), is_on=bool(payload.get("isOn")))}
 
     def _assign(self, payload: Json) -> Json:
-        name = _text_desk(payload, "variable")
+        name = _text(payload, "variable")
         if not name.isidentifier():
-            raise UsageProblem(f"'{name[:40]}' is no name for a variable.", hint="Letters, digits and _.")
-        whose = _whose(payload)
-        self._namespace()[name] = self._viewing.value(**whose)
-        typed = self._typed.get(whose["call"] or "")
+            raise UsageProblem(f"'{name[:40]}' is not a valid variable name.", hint="Use letters, digits and _.")
+        result_id = _result_id(payload)
+        self._namespace()[name] = self._viewer.value(**result_id)
+        typed = self._typed.get(result_id["call"] or "")
         if typed is None:
-            return {"code": f"{name} = ot.result(handle={whose['handle']!r}, limit=1_000_000)['lines']"}
+            return {"code": f"{name} = ot.result(handle={result_id['handle']!r}, limit=1_000_000)['lines']"}
         return {"code": self._box.mask(f"{name} = {typed}{'.data' if typed.startswith('ot.run(') else ''}")}
 
-    def _viewing_of(self, _payload: Json) -> Json:
+    def _open_first(self) -> Json:
         if self._first is None:
             raise UsageProblem("There is no result to show.")
-        return self._viewing.show(self._first)
+        return self._viewer.show(self._first)
 
     def _history(self, _payload: Json) -> Json:
         rows = [row for row in self._box.log.history(limit=100) if not row.tool.startswith("ot.")]
@@ -616,8 +448,62 @@ class Desk:
             found.append({"handle": row["handle"], "tool": row["tool"], "when": when, "summary": size})
         return {"items": found}
 
-    def _usage(self, payload: Json) -> Json:
-        return usage_shown(self._box, payload)
+
+def report(box: Toolbox) -> Json:
+    """The state of the project, as far as it is known; no server is started for it."""
+    box.gate.refresh()
+    box.registry.refresh()
+    specs = box.registry.known()
+    listed = repr([(spec.name, bool(spec.disabled)) for spec in specs])
+    servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
+    return {
+        "version": __version__,
+        "project": str(box.config.paths.project),
+        "trust": trust_of(box),
+        "tools": len(specs),
+        "fingerprint": blake2b(listed.encode()).hexdigest()[:16],
+        "problems": [{"where": p.where, "message": p.message, "hint": p.hint} for p in box.problems()],
+        "servers": servers,
+    }
+
+
+_PACK_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def save_tool(box: Toolbox, name: str, source: str) -> Json:
+    """Write a cell as the pack file `name` of the project, and load it; a file that exists is never overwritten."""
+    if not _PACK_NAME.fullmatch(name):
+        raise UsageProblem(f"'{name[:40]}' is not a valid pack name.", hint="Use small letters, digits and _.")
+    public = _functions(source)
+    paths = box.config.paths
+    folder = (paths.onetool_dir or paths.project / ".onetool") / "tools"
+    file = folder / f"{name}.py"
+    if os.path.lexists(file) or box.registry.pack(name) is not None:
+        raise UsageProblem(f"There is a pack '{name}' already.", hint="Choose another name.")
+    make_folder(folder)
+    write_whole(file, (source.rstrip() + "\n").encode(), mode=0o644)
+    box.reload()
+    found = [spec.name for spec in box.registry.pack(name) or ()]
+    if not found:
+        problems = [each for each in box.problems() if Path(each.where).name.startswith(file.name)]
+        said = problems[0].message if problems else f"it has no tool; its functions: {', '.join(public)}"
+        raise UsageProblem(f"The file {file} was written, but {said}", hint="Edit the file, then: %tool reload")
+    return {"tools": found, "file": str(file)}
+
+
+def _functions(source: str) -> list[str]:
+    """The public functions of a cell, which must be plain Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) and exc.lineno else ""
+        said = f"The cell is not plain Python{line}: magics and ! cannot be saved."
+        raise UsageProblem(said, hint="Keep only imports and functions in it.") from None
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    if not found:
+        raise UsageProblem("The cell has no function that could be a tool.", hint="Write: def my_tool(text: str) ...")
+    return found
 
 
 def _is_datum(name: str, value: Any) -> bool:
@@ -626,17 +512,17 @@ def _is_datum(name: str, value: Any) -> bool:
 
 
 def _unknown(kind: str, _payload: Json) -> Json:
-    raise UsageProblem(f"Nobody knows what '{kind[:40]}' is.")
+    raise UsageProblem(f"Unknown request '{kind[:40]}'.")
 
 
-def _text_desk(payload: Mapping[str, Any], key: str) -> str:
+def _text(payload: Mapping[str, Any], key: str) -> str:
     value = payload.get(key)
     if not isinstance(value, str):
         raise UsageProblem(f"'{key}' is missing.")
     return value
 
 
-def _whose(payload: Json) -> dict[str, str | None]:
+def _result_id(payload: Json) -> dict[str, str | None]:
     handle, call = payload.get("handle"), payload.get("call")
     return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
 

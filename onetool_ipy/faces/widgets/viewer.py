@@ -1,7 +1,7 @@
-"""Results as the viewer looks at them: lines, table, tree, image. Only the window asked for leaves, masked.
+"""The result viewer's data: lines, table, tree and image of a result. Only the requested window is sent, masked.
 
-A result that was just made is looked at itself; one of which only the handle is known, through the result store. What
-was sorted and filtered last is kept, so that scrolling asks for slices.
+A new result is read from its object; a stored one, known only by its handle, through the result store. The last sorted
+and filtered table is kept, so that scrolling only takes slices.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.faces.notebook.display import store_result
 from onetool_ipy.stores.results.tables import pieces
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Viewing"]
+__all__ = ["ResultViewer"]
 
 _KEPT = 24
 _SMALL_LINES = 400
@@ -37,7 +38,7 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image
 
 
 class _Item:
-    """One result: its data (or a way to read it), its lines where they are few, its frame once it was asked for."""
+    """One result: how to read its data, its lines if they are few, and its frame once it was requested."""
 
     def __init__(self, read: Callable[[], Any], *, tool: str, handle: str | None) -> None:
         self.read = read
@@ -49,16 +50,15 @@ class _Item:
         self.arranged: tuple[Any, pd.DataFrame] | None = None
 
 
-class Viewing:
-    """What one viewer has been shown, the newest first."""
+class ResultViewer:
+    """The results that one screen has opened, the last used last."""
 
-    def __init__(self, box: Toolbox, keep: Callable[[ToolResult], str]) -> None:
+    def __init__(self, box: Toolbox) -> None:
         self._box = box
-        self._keep = keep
         self._items: OrderedDict[str, _Item] = OrderedDict()
 
     def show(self, result: ToolResult) -> Json:
-        """What the viewer is told of a result: how it can be looked at, and its first lines."""
+        """Describe a result: the ways to view it, and its first lines."""
         meta = result.meta
         call, tool = str(meta.get("call_id") or f"at-{id(result):x}"), str(meta.get("tool", ""))
         about: Json = {"ok": result.ok, "tool": tool, "call": call, "ms": meta.get("duration_ms", 0.0)}
@@ -70,16 +70,16 @@ class Viewing:
         item.lines = self._small(result.data)
         if item.lines is None:
             try:
-                item.handle = self._keep(result)
+                item.handle = store_result(self._box, result)
             except OneToolError as exc:
                 return {**about, "ok": False, "error": {"code": "execution_error", "message": exc.message}}
         about |= {"handle": item.handle, "kinds": _kinds(result.data), **self._size(item)}
         if "table" in about["kinds"]:
-            about["rows"] = _row_count(result.data)
+            about["rows"] = len(result.data)
         return about
 
     def open(self, handle: str) -> Json:
-        """What the viewer is told of a stored result."""
+        """Describe a stored result."""
         item = self._item(handle, None)
         page = self._box.results.query(handle, limit=_SMALL_LINES // 2)
         is_table = _is_record_line(page["lines"][0]) if page["lines"] else False
@@ -99,7 +99,7 @@ class Viewing:
         return about
 
     def page(self, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
-        """Some lines, `offset` from 1."""
+        """A page of lines; `offset` starts at 1."""
         item = self._item(handle, call)
         offset, limit = max(1, offset), max(1, min(limit, _PAGE))
         if item.lines is not None:
@@ -108,7 +108,7 @@ class Viewing:
         return {"lines": found["lines"], "total": found["total_lines"]}
 
     def find(self, *, handle: str | None, call: str | None, pattern: str, is_fuzzy: bool) -> Json:
-        """The numbers of the lines that fit: how many there are, and the first of them in order."""
+        """The numbers of the first matching lines, and how many match."""
         item = self._item(handle, call)
         if item.handle is None and item.lines is not None:
             item.handle = self._box.results.put("\n".join(item.lines), tool=item.tool)
@@ -127,11 +127,11 @@ class Viewing:
         sort: Mapping[str, Any] | None,
         filter_text: str,
     ) -> Json:
-        """Some rows of the table as it is sorted and filtered; every row is looked at for that."""
+        """A page of rows of the sorted and filtered table."""
         item = self._item(handle, call)
         if sort is None and not filter_text and item.frame is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
-            part = cells[max(0, offset) : max(0, offset) + max(1, min(limit, _PAGE))]
+            part = cells[_window(offset, limit)]
             rows = [[self._cell(cell) for cell in row] for row in part]
             return {"columns": list(map(self._cell, columns)), "rows": rows, "total": len(cells), "offset": offset}
         frame = self._frame(item)
@@ -139,23 +139,23 @@ class Viewing:
         if item.arranged is None or item.arranged[0] != wanted:
             item.arranged = (wanted, self._arranged(item, frame, wanted))
         arranged = item.arranged[1]
-        part = arranged.iloc[max(0, offset) : max(0, offset) + max(1, min(limit, _PAGE))]
+        part = arranged.iloc[_window(offset, limit)]
         rows = [[self._cell(cell) for cell in row] for row in part.itertuples(index=False, name=None)]
         columns = [self._cell(column) for column in frame.columns]
         return {"columns": columns, "rows": rows, "total": len(arranged), "offset": offset}
 
     def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
-        """What is inside at a path: some of its children."""
+        """A page of the children at a path."""
         at = _followed(self._item(handle, call).read(), path)
         keys = _keys(at)
-        part = keys[max(0, offset) : max(0, offset) + max(1, min(limit, _PAGE))]
-        return {"children": [self._child(key, _inside(at, key)) for key in part], "total": len(keys)}
+        part = keys[_window(offset, limit)]
+        return {"children": [self._child(key, at[key]) for key in part], "total": len(keys)}
 
     def image(self, *, handle: str | None, call: str | None) -> Json:
-        """The picture that a result is."""
+        """The image of a result."""
         found = _picture(self._item(handle, call).read())
         if found is None:
-            raise UsageProblem("This result is no image.")
+            raise UsageProblem("This result is not an image.")
         return {"mime": found[0], "base64": base64.b64encode(found[1]).decode("ascii")}
 
     def value(self, *, handle: str | None, call: str | None) -> Any:
@@ -173,7 +173,7 @@ class Viewing:
                 self._items.move_to_end(key)
                 return self._items[key]
         if not handle:
-            raise UsageProblem("That result is no longer kept.", hint="Run the tool again.")
+            raise UsageProblem("That result is no longer available.", hint="Run the tool again.")
         item = _Item(lambda: self._stored_rows(handle), tool="", handle=handle)
         self._remember(handle, item)
         return item
@@ -184,7 +184,7 @@ class Viewing:
         return item.handle
 
     def _stored_rows(self, handle: str) -> list[Any]:
-        """The lines of a stored result, read as what they are."""
+        """The lines of a stored result, parsed as JSON if they are JSON."""
         found: list[Any] = []
         while len(found) < _MOST_ROWS:
             page = self._box.results.query(handle, offset=len(found) + 1, limit=100_000)
@@ -194,7 +194,7 @@ class Viewing:
         return found
 
     def _small(self, data: Any) -> list[str] | None:
-        """All lines, where they are few; else None."""
+        """All lines if they are few, else None."""
         parts: list[str] = []
         size = 0
         for piece in pieces(data):
@@ -216,7 +216,7 @@ class Viewing:
         return {"lines": page["total_lines"], "preview": page["lines"], "bytes": size}
 
     def _frame(self, item: _Item) -> pd.DataFrame:
-        """The result as rows and columns, as it stands: what is nested stays in its cell."""
+        """The result as rows and columns; nested values stay in their cell."""
         if item.frame is None:
             import pandas as pd
 
@@ -256,6 +256,11 @@ class Viewing:
         return values.cut(self._box.mask(text), _LEAF)
 
 
+def _window(offset: int, limit: int) -> slice:
+    start = max(0, offset)
+    return slice(start, start + max(1, min(limit, _PAGE)))
+
+
 def _kinds(data: Any) -> list[str]:
     found = []
     if _picture(data) is not None:
@@ -274,7 +279,7 @@ def _is_table(data: Any) -> bool:
 
 
 def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
-    """Columns and cells of a few flat records, for which nobody should wait until pandas is loaded; else None."""
+    """Columns and cells of a few flat records, shown without waiting for pandas; else None."""
     if not isinstance(data, list) or len(data) > _SMALL_LINES:
         return None
     if not all(isinstance(row, dict) and all(map(_is_flat, row.values())) for row in data):
@@ -284,17 +289,13 @@ def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
 
 
 def _is_flat(cell: Any) -> bool:
-    """Whether a cell reads the same in a DataFrame: no record, no list, no date that is parsed there."""
+    """Whether a DataFrame shows the cell the same way: not a record, a list or a date."""
     is_date = isinstance(cell, str) and cell[:4].isdigit() and cell[4:5] == "-"
     return not is_date and (cell is None or type(cell) in (str, int, bool))
 
 
 def _is_pandas(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
-
-
-def _row_count(data: Any) -> int:
-    return len(data)
 
 
 def _is_record_line(line: str) -> bool:
@@ -309,7 +310,7 @@ def _read(line: str) -> Any:
 
 
 def _sorted(frame: pd.DataFrame, column: int, *, is_down: bool) -> pd.DataFrame:
-    """Rows by one column, equal ones in their order; kinds that do not compare are compared as text."""
+    """Sort rows by one column, stably; values that do not compare are sorted as text."""
     cells = frame.iloc[:, column]
     try:
         order = cells.reset_index(drop=True).sort_values(ascending=not is_down, kind="stable").index
@@ -332,10 +333,6 @@ def _keys(value: Any) -> list[Any]:
     return []
 
 
-def _inside(value: Any, key: Any) -> Any:
-    return value[key]
-
-
 def _followed(value: Any, path: Sequence[Any]) -> Any:
     for part in path:
         if isinstance(value, Mapping):
@@ -351,7 +348,7 @@ def _followed(value: Any, path: Sequence[Any]) -> Any:
 
 
 def _picture(data: Any) -> tuple[str, bytes] | None:
-    """The bytes of a picture of a kind that browsers show, and its type."""
+    """The type and bytes of an image that browsers can show."""
     if isinstance(data, (bytes, bytearray)):
         kind = next((mime for magic, mime in _MAGIC.items() if data[:12].startswith(magic)), None)
         return None if kind is None else (kind, bytes(data))

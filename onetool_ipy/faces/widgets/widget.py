@@ -1,19 +1,11 @@
-"""The files of `ui/src` as one ES module, for a widget that can only be given one.
+"""The screens as ipywidgets: `ot.browser()`, `result.view()`, `ot.usage()`.
 
-Each file becomes a function that gives what it exports; an import takes it from there. So nothing has to be built, and
-names of one file do not meet those of another. The files keep to what is read here: one import or export a line.
+The synced state of a `View` is the ES module and nothing else; data goes by messages, which no notebook saves. Before
+the view comes a picture: a static output of what the screen shows first, for saved notebooks, exported pages and
+terminals. The view hides its picture by id. Everything in a picture is escaped and masked.
 
-What a screen looks like where no kernel runs: in a saved notebook, as a page, on a terminal.
-
-Made from what the screen would show first, at the moment it is opened; everything is escaped and masked.
-
-A view of the `ui` module as an ipywidget: its few traits, its messages to a `Desk`, its picture for later.
-
-The synced state holds the module and nothing else: what is shown goes by messages, which no notebook keeps. The picture
-is an output of its own before the view, since a page without the kernel shows nothing of a view. The view hides it by
-its id, so that no front end's own class names count. What stands in for the view is shown where widgets are unknown.
-
-`ot.browser()`, `result.view()`, `ot.usage()`: a widget where the shell can show one, else its picture as text.
+`linked` joins the files of `ui/src` into one module: each file becomes a function that returns its exports. So nothing
+has to be built. The files keep to one import or export per line.
 """
 
 from __future__ import annotations
@@ -29,13 +21,21 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.faces.notebook.display import keep
-from onetool_ipy.faces.widgets.requests import Desk, usage_shown
+from onetool_ipy.faces.widgets.requests import ScreenRequests, usage_shown
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Picture", "Screens", "View", "browser_picture", "linked", "result_picture", "style", "usage_picture"]
+__all__ = [
+    "NotebookScreens",
+    "Picture",
+    "View",
+    "browser_picture",
+    "linked",
+    "result_picture",
+    "style",
+    "usage_picture",
+]
 
 _IMPORT = re.compile(r"^import \{([^}]+)\} from '\./(\w+)\.js';\n", re.MULTILINE)
 _EXPORTED = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
@@ -44,7 +44,7 @@ _DEFAULT = re.compile(r"^export default ([^;]+);\n", re.MULTILINE)
 
 
 def linked(entry: str = "index") -> str:
-    """The module `entry` with all that it imports, as one."""
+    """The module `entry` and everything that it imports, as one module."""
     done: dict[str, str] = {}
     _link(entry, done)
     wrapped = "\n".join(done.values())
@@ -52,7 +52,7 @@ def linked(entry: str = "index") -> str:
 
 
 def style() -> str:
-    """The style sheet that goes with it."""
+    """The style sheet of the screens."""
     return (files("onetool_ipy.ui") / "style.css").read_text(encoding="utf-8")
 
 
@@ -78,18 +78,18 @@ _ALONE = (
     "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets))"
     "{display:none}</style>"
 )
-"""The output after the picture is the view, of which JupyterLab only has an error to show where no kernel runs."""
+"""Hides the output after the picture: without a kernel JupyterLab shows an error there instead of the view."""
 
 
 class Picture(NamedTuple):
-    """A screen that does not move: as HTML, and as text."""
+    """A static screen, as HTML and as text."""
 
     html: str
     text: str
 
 
 def browser_picture(box: Toolbox) -> Picture:
-    """The tools by pack, the first few with what they do."""
+    """The first tools with their summaries."""
     specs = sorted(box.registry.known(), key=lambda spec: (spec.pack == "ot", spec.name))
     packs = box.registry.known_packs()
     title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
@@ -165,27 +165,26 @@ class View(anywidget.AnyWidget):
         self._picture = picture
         self._picture_id = f"otx-picture-{uuid.uuid4().hex[:12]}"
         self._shell = shell
-        self._desk = Desk(
+        self._requests = ScreenRequests(
             box,
             send=self.send,
             namespace=lambda: shell.user_ns,
-            keep=lambda made: keep(box, made),
             first={"view": view, "options": options, "picture": self._picture_id},
         )
         if result is not None:
-            self._desk.show_first(result)
+            self._requests.show_first(result)
         self.on_msg(self._received)
 
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        self._desk.receive(content)
+        self._requests.receive(content)
 
     def close(self) -> None:
-        """Let go of the view, on both sides."""
-        self._desk.close()
+        """Close the view in the kernel and on the page."""
+        self._requests.close()
         super().close()
 
     def _ipython_display_(self) -> None:
-        """Show the picture, and the view that takes its place."""
+        """Show the picture, then the view that replaces it."""
         publish = self._shell.display_pub.publish
         shown = f'<div id="{self._picture_id}">{self._picture.html}</div>'
         publish({"text/html": shown, "text/plain": self._picture.text})
@@ -195,7 +194,7 @@ class View(anywidget.AnyWidget):
 _PERIODS = ("day", "week", "month", "all")
 
 
-class Screens:
+class NotebookScreens:
     """The screens of one shell."""
 
     def __init__(self, box: Toolbox, shell: Any) -> None:
@@ -209,7 +208,7 @@ class Screens:
         return self._screen("browser", options, browser_picture(self._box))
 
     def result(self, shown: Any) -> Any:
-        """The viewer of a result, of the stored result with this handle, or of any other value."""
+        """The viewer of a result, of a stored result by its handle, or of any other value."""
         result = None if isinstance(shown, str) else shown if isinstance(shown, ToolResult) else ToolResult(True, shown)
         handle = shown if result is None else result.handle
         picture = result_picture(self._box, result, handle)
@@ -218,7 +217,7 @@ class Screens:
     def usage(self, period: str = "week", tool: str = "") -> Any:
         """The usage view."""
         if period not in _PERIODS:
-            raise UsageProblem(f"'{period}' is no period.", hint=f"One of: {', '.join(_PERIODS)}.")
+            raise UsageProblem(f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}.")
         return self._screen("usage", {"period": period, "tool": tool}, usage_picture(self._box, period, tool))
 
     def close(self) -> None:

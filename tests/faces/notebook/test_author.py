@@ -53,7 +53,7 @@ def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
     assert "('example', 'ok')" in rows
     assert "('example', 'ValueError: a radius is not negative')" in rows
     assert "('required only', 'ok')" in rows
-    assert "no words about: unit" in rows
+    assert "not described: unit" in rows
 
 
 WRITER = '''

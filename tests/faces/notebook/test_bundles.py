@@ -315,16 +315,16 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     [
         ("%tool new", "makes HTTP tools"),
         ("%tool new ftp a.b", "makes HTTP tools"),
-        ("%tool new http", "wants a name"),
-        ("%tool new http --url https://x.com", "wants a name"),
-        ("%tool new http noname --url https://x.com", "is no name of a tool"),
+        ("%tool new http", "needs a name"),
+        ("%tool new http --url https://x.com", "needs a name"),
+        ("%tool new http noname --url https://x.com", "is not a valid tool name"),
         ("%tool new http a_b.c --url https://x.com", "'_'"),
         ("%tool new http a.b@.. --url https://x.com", "is no version"),
         ("%tool new http a.b", "No address"),
         ("%tool new http a.b --url", "has no value"),
-        ("%tool new http a.b --arg", "wants a value"),
+        ("%tool new http a.b --arg", "needs a value"),
         ("%tool new http a.b --url https://x.com --arg id:integer", "no argument 'id'"),
-        ("%tool new http a.b --url https://x.com/{id} --arg id:number2", "is no type"),
+        ("%tool new http a.b --url https://x.com/{id} --arg id:number2", "is not a type"),
         ("%tool new http a.b --url ftp://x.com/", "http"),
         ("%tool new http a.b --url https://{host}/", "host cannot be a variable"),
         ("%tool new http a.b --curl 'wget https://x.com'", "curl"),
@@ -334,7 +334,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%tool new http a.b --curl {nothing}", "no text called 'nothing'"),
         ("%tool new http a.b --method BREW --url https://x.com", "BREW"),
         ("%tool bundle burn x", "does not know 'burn'"),
-        ("%tool bundle on", "wants one name"),
+        ("%tool bundle on", "needs one name"),
         ("%tool bundle on nothing", "No bundle 'nothing'"),
         ("%tool bundle on tim", "Did you mean 'time'"),
         ("%tool bundle on time.nwo", "has no tool 'nwo'"),
@@ -369,6 +369,6 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded:
 
     assert "my-api.get@1: stored." in said
     assert "Not in use yet: .onetool/onetool.yaml" in said
-    assert "Mend that, then run: %tool reload" in said
+    assert "Correct that, then run: %tool reload" in said
     assert loaded.evaluate("my_api.get") == "<tool my-api.get()>"
     assert _hosts(loaded) == [api.host]

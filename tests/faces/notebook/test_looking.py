@@ -123,9 +123,9 @@ def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[
     kernel.execute(
         "import queue\n"
         "from onetool_ipy.core import current\n"
-        "from onetool_ipy.faces.widgets.requests import Desk\n"
+        "from onetool_ipy.faces.widgets.requests import ScreenRequests\n"
         "said = queue.Queue()\n"
-        "desk = Desk(current.toolbox(), send=said.put, namespace=dict, keep=lambda result: result.data)"
+        "desk = ScreenRequests(current.toolbox(), send=said.put, namespace=dict)"
     )
 
     for kind, payload in (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.faces.notebook.commands.jobs import Mode, install
+from onetool_ipy.faces.notebook.commands.setup import Mode, install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile
@@ -140,7 +140,7 @@ def test_semicolon_hides_the_output(loaded: Kernel) -> None:
         ("%tool time now", "'time' is a pack, not a tool.", "%tool time"),
         ("%tool tools.echo message==5", "'=='", ""),
         ("%tool tools.echo --softt message=5", "No flag '--softt'. Did you mean '--soft'?", ""),
-        ("%tool --bg", "A flag wants a tool's name.", "%tool time.now --dry"),
+        ("%tool --bg", "A flag needs a tool's name.", "%tool time.now --dry"),
     ],
 )  # fmt: skip
 def test_errors_are_a_few_true_lines_and_stop_the_notebook(loaded: Kernel, line: str, first: str, hint: str) -> None:

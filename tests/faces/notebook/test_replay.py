@@ -54,8 +54,8 @@ def test_the_context_manager_does_the_same(shell: Kernel) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("%tool replay a.yaml b.yaml", "wants one file"),
-        ("%tool replay --refresh", "wants one file"),
+        ("%tool replay a.yaml b.yaml", "takes one file"),
+        ("%tool replay --refresh", "takes one file"),
         ("%tool replay a.yaml --only --refresh", "at most one of"),
         ("%tool replay a.yaml --onyl", "--onyl"),
         ("%tool replay nowhere.yaml --only", "There is no cassette"),

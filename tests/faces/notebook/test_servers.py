@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.notebook.commands.servers import Found, read_client_file, without_secrets
+from onetool_ipy.faces.notebook.commands.servers import FoundServer, read_client_file, without_secrets
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import real
@@ -55,7 +55,7 @@ def test_why_a_server_does_not_start(loaded: Kernel) -> None:
     loaded.execute(f"%tool server add db {real('sqlite')['command']}")
     said = loaded.execute("%tool server test db", timeout=HANG_S).text
     assert "does not work" in said
-    assert "what it said" in said
+    assert "its output" in said
     loaded.execute("%tool server add nowhere no-such-command-at-all")
     assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
 
@@ -82,9 +82,9 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
     ("line", "said"),
     [
         ("%tool server adn x y", "adn"),
-        ("%tool server add", "wants a name"),
-        ("%tool server add x", "wants a name"),
-        ("%tool server add x cmd --url http://127.0.0.1:1/mcp", "wants a name"),
+        ("%tool server add", "needs a name"),
+        ("%tool server add x", "needs a name"),
+        ("%tool server add x cmd --url http://127.0.0.1:1/mcp", "needs a name"),
         ("%tool server add x --url ftp://127.0.0.1/", "url"),
         ("%tool server add x --url http://example.com/mcp", "https"),
         ("%tool server add x cmd --env NOPE", "NAME=value"),
@@ -139,7 +139,7 @@ def test_files_that_are_none(tmp_path: Path, text: str) -> None:
 
 
 def test_what_looks_secret_is_told_apart() -> None:
-    found = Found(
+    found = FoundServer(
         "git-hub",
         {"headers": {"Authorization": "Bearer abc", "X-Mode": "fast"}, "env": {"GITHUB_TOKEN": TOKEN, "OTHER": "${X}"}},
     )

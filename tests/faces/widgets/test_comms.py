@@ -156,11 +156,11 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
 @pytest.mark.parametrize(
     ("name", "source", "said"),
     [
-        ("Bad Name", "def f(): pass", "no name for a pack"),
-        ("../up", "def f(): pass", "no name for a pack"),
+        ("Bad Name", "def f(): pass", "not a valid pack name"),
+        ("../up", "def f(): pass", "not a valid pack name"),
         ("good", "1 + 1", "no function"),
-        ("good", "%magic\ndef f(): pass", "no plain Python (line 1)"),
-        ("good", "def f(:", "no plain Python"),
+        ("good", "%magic\ndef f(): pass", "not plain Python (line 1)"),
+        ("good", "def f(:", "not plain Python"),
         ("time", "def f(): pass", "a pack 'time' already"),
         ("good", "def _hidden(): pass", "no function"),
     ],

@@ -1,58 +1,106 @@
-"""The sub-commands of `%tool`, in groups by theme. To add one: write a group, and list it in `_groups`.
+"""The sub-commands of `%tool`, in groups by subject; this file holds what the groups share.
 
-Each reads its own words and gives a value that shows itself; nothing here knows how a call runs.
+A group is a `CommandGroup`. Its `table()` maps each sub-command to the function that takes the rest of the line; `HELP`
+are its lines of `%tool help`. To add a group, list it in `faces.notebook.run`. A command returns a value that shows
+itself; commands do not know how a call runs.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from IPython.core.error import StdinNotImplementedError
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.notebook.commands.bundles import BundleCommands, NewHttp
-from onetool_ipy.faces.notebook.commands.catalog import Catalog, Look, Pages, Usage
-from onetool_ipy.faces.notebook.commands.group import Bench, CellCommand, Command, Group
-from onetool_ipy.faces.notebook.commands.jobs import Author, JobCommands, Replay
-from onetool_ipy.faces.notebook.commands.servers import Serve, ServerCommands
-from onetool_ipy.faces.notebook.commands.trust import TrustCommands
+from onetool_ipy.base.printable import printable
+from onetool_ipy.faces.line.grammar import read_options
+from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.faces.notebook.trust import is_yes
+from onetool_ipy.render.views import ErrorText
+from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Bench", "Commands"]
+__all__ = [
+    "CellCommand",
+    "Command",
+    "CommandContext",
+    "CommandGroup",
+    "ask_yes_no",
+    "checked",
+    "one_word",
+    "page",
+    "table_lines",
+]
 
-
-class Commands:
-    """What can be asked of a toolbox besides calling a tool."""
-
-    def __init__(self, bench: Bench) -> None:
-        help_lines: list[str] = []
-        self.pages = Pages(bench.box, help_lines)
-        self._table: dict[str, Command] = {}
-        self._cells: dict[str, CellCommand] = {}
-        for group in _groups(bench, self.pages):
-            self._table.update(group.table())
-            self._cells.update(getattr(group, "cells", dict)())
-            help_lines.extend(group.HELP)
-
-    def words(self) -> frozenset[str]:
-        return frozenset(self._table)
-
-    def run(self, word: str, rest: str, cell: str | None = None) -> Any:
-        if cell is None or not cell.strip():
-            return self._table[word](rest)
-        if word not in self._cells:
-            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
-        return self._cells[word](rest, cell)
+Command = Callable[[str], Any]
+CellCommand = Callable[[str, str | None], Any]
+"""A command that also takes the body of its cell."""
 
 
-def _groups(bench: Bench, pages: Pages) -> list[Group]:
-    return [
-        Catalog(bench, pages),
-        Usage(bench),
-        JobCommands(bench),
-        Author(bench),
-        NewHttp(bench),
-        BundleCommands(bench),
-        Replay(bench),
-        Look(bench),
-        Serve(bench),
-        ServerCommands(bench),
-        TrustCommands(bench),
-    ]
+class CommandContext(NamedTuple):
+    """What the sub-commands of one shell use."""
+
+    box: Toolbox
+    last: LastFailure
+    profile: Path
+    run_example: Callable[[str], Any]
+    shell: Any
+
+
+class CommandGroup:
+    """Some sub-commands of one subject."""
+
+    HELP: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, context: CommandContext) -> None:
+        self.context = context
+        self.box = context.box
+
+    def table(self) -> dict[str, Command]:
+        """The sub-commands by name."""
+        raise NotImplementedError
+
+    def cells(self) -> dict[str, CellCommand]:
+        """Those that also take the body of a cell."""
+        return {}
+
+    def page(self, *lines: str) -> Page:
+        """Lines as a page of plain text, without secrets."""
+        return page(self.box, lines)
+
+
+def page(box: Toolbox, lines: Sequence[str]) -> Page:
+    """Lines as a page of plain text, without secrets."""
+    return Page(box.mask("\n".join(lines)))
+
+
+def checked(value: Any) -> Any:
+    """Return a value of `ot`; raise UsageProblem if it is an error text."""
+    if isinstance(value, ErrorText):
+        raise UsageProblem(value.removeprefix("Error: "))
+    return value
+
+
+def one_word(rest: str, command: str, *, what: str = "name", hint: str = "") -> str:
+    """The only word that a sub-command takes."""
+    asked = read_options(rest, {})
+    if len(asked.words) != 1:
+        hint = hint or f"For example: %tool {command} time.now"
+        raise UsageProblem(f"%tool {command} needs one {what}.", hint=hint)
+    return asked.words[0]
+
+
+def table_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns as lines."""
+    width = max((len(left) for left, _ in rows), default=0)
+    return [f"{left:<{width}}  {right}".rstrip() for left, right in rows]
+
+
+def ask_yes_no(question: str) -> bool | None:
+    """Ask the person at the keyboard; None if nobody can answer."""
+    try:
+        return is_yes(input(printable(question)))
+    except (StdinNotImplementedError, EOFError, OSError):
+        return None

@@ -1,12 +1,8 @@
-"""What is done to a user's own files only after a yes: allow a host, keep a secret. A yes is a flag, or an answer.
+"""`%tool new http`, `%tool bundle` and `%tool import openapi`: HTTP tools and their bundles.
 
-Where nobody can be asked nothing is changed, and the line to add is told. No value of a secret is ever shown.
-
-`%tool new http NAME`: an HTTP tool from a pasted curl command, or from arguments that read like one.
-
-The command is read by `bundles.importing`; here is only which of its words are ours, and what is told of it.
-
-`%tool bundle list | on | off | show | delete` and `%tool import openapi`: bundles, and tools from a document.
+`new` takes a pasted curl command, or options that read like one; `bundles.importing` reads it. `Consent` edits the
+user's own files (an allowed host, a secret) only after a yes: a flag, or an answer. If nobody can answer, nothing is
+changed and the line to add is shown. The value of a secret is never shown.
 """
 
 from __future__ import annotations
@@ -15,17 +11,18 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, UsageProblem
-from onetool_ipy.base.printable import printable
+from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.bundles.ids import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
-from onetool_ipy.faces.notebook.commands.group import Bench, CellCommand, Command, page
+from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, ask_yes_no
 from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
@@ -34,17 +31,17 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.curl import CurlDraft
     from onetool_ipy.bundles.model import Bundle, Tool
 
-__all__ = ["BundleCommands", "Consent", "NewHttp", "answered"]
+__all__ = ["BundleCommands", "Consent", "NewHttpCommand"]
 
 
 class Consent:
-    """Asks, and edits the project's files; what was done or is left to do comes back as lines."""
+    """Asks, then edits the project's files; returns lines that say what was done or is left to do."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
 
     def hosts(self, hosts: Sequence[str], *, is_given: bool) -> list[str]:
-        """See to it that HTTP tools may reach hosts."""
+        """Allow HTTP tools to reach these hosts, after a yes."""
         lines = []
         for host in creation.unreached(self._box, hosts):
             if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
@@ -58,12 +55,10 @@ class Consent:
         return lines
 
     def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None, given: str) -> None:
-        """See to it that no secret goes to a new host without a yes; refuse the tools where there is none.
+        """Ask before a secret goes to a new host; raise UsageProblem without a yes.
 
         `given` is what `--secret-host` says: NAME=HOST, several separated by commas.
         """
-        from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
-
         left = unconfirmed(new_sendings(self._box, records, made_up=made_up), given.split(","))
         for one in left:
             if not _asked(f"{one.said} Send it there? [y/N] "):
@@ -71,7 +66,7 @@ class Consent:
                 raise UsageProblem(f"{one.said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
 
     def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
-        """See to it that the values of secrets are where tools find them."""
+        """Save the values of secrets, after a yes."""
         lines = []
         for name, value in secrets.items():
             known = self._box.config.secrets
@@ -91,34 +86,24 @@ class Consent:
         return lines
 
     def _read_again(self) -> list[str]:
-        """Read the files that were written. A mistake elsewhere in them is no reason to lose what was made."""
+        """Reload the configuration; a mistake elsewhere in it is reported, and nothing made is lost."""
         try:
             self._box.reload()
         except InvalidConfig as exc:
-            return [f"Not in use yet: {exc.message}", "  Mend that, then run: %tool reload"]
+            return [f"Not in use yet: {exc.message}", "  Correct that, then run: %tool reload"]
         return []
 
     def offer_name(self, slug: str) -> None:
-        """Give the cell the bundle as a name, as it gets that of a new tool."""
+        """Offer the bundle as a name in the notebook, as for a new tool."""
         specs = self._box.registry.pack(slug)
         if specs:
             self._box.host.adopted(specs[0])
 
 
-def answered(question: str) -> bool | None:
-    """Whether the person at the keyboard says yes; None where nobody can answer."""
-    from IPython.core.error import StdinNotImplementedError
-
-    try:
-        return input(printable(question)).strip().lower() in ("y", "yes")
-    except (StdinNotImplementedError, EOFError, OSError):
-        return None
-
-
 def _asked(question: str) -> bool:
-    """A yes of the person at the keyboard; no where nobody can answer."""
+    """Whether the person at the keyboard says yes; False if nobody can answer."""
     try:
-        return bool(answered(question))
+        return bool(ask_yes_no(question))
     except KeyboardInterrupt:
         raise UsageProblem("Stopped; what was stored before stays.") from None
 
@@ -130,18 +115,17 @@ _CURLS = {"--method": "--request", "--body": "--data-raw"}
 _USAGE = "%tool new http my-api.get-user --url https://api.example.com/users/{id} --arg id:integer"
 
 
-class NewHttp:
-    """Making HTTP tools."""
+class NewHttpCommand(CommandGroup):
+    """`%tool new http`: make an HTTP tool."""
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool new http BUNDLE.TOOL     an HTTP tool: --url, --method, --header, --body, --arg NAME:TYPE, --curl '...'",
         "%%tool new http BUNDLE.TOOL    the same of a curl command below; --allow-host, --save-secrets, --replace",
     )
 
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
-        self._consent = Consent(bench.box)
-        self._names: Mapping[str, Any] = bench.shell.user_ns
+    def __init__(self, context: CommandContext) -> None:
+        super().__init__(context)
+        self._consent = Consent(context.box)
 
     def table(self) -> dict[str, Command]:
         return {"new": lambda rest: self._new(rest, None)}
@@ -152,11 +136,11 @@ class NewHttp:
     def _new(self, rest: str, cell: str | None) -> Page:
         from onetool_ipy.bundles.importing.curl import import_curl
 
-        asked = _Asked(rest, cell)
-        asked.fill(self._names)
+        asked = _NewHttp(rest, cell)
+        asked.fill(self.context.shell.user_ns)
         draft = import_curl(asked.command(), slug=asked.slug)
         record = asked.applied(draft.tool)
-        known = self._box.config.secrets
+        known = self.box.config.secrets
         made_up = [name for name, value in draft.secrets.items() if known.get(name) != value]
         self._consent.sending([record], made_up=made_up, given=asked.given.get("--secret-host", ""))
         bundle, tool, is_new = self._store(asked, record)
@@ -164,14 +148,14 @@ class NewHttp:
         lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
         lines += self._consent.hosts(draft.hosts, is_given="--allow-host" in asked.given)
         self._consent.offer_name(bundle.slug)
-        return page(self._box, [*lines, *_example(bundle, tool)])
+        return self.page(*lines, *_example(bundle, tool))
 
-    def _store(self, asked: _Asked, record: dict[str, Any]) -> tuple[Bundle, Tool, bool]:
-        """Store the tool; the very same one once more is no mistake, so that a notebook can be run again."""
-        bundles = self._box.bundles
+    def _store(self, asked: _NewHttp, record: dict[str, Any]) -> tuple[Bundle, Tool, bool]:
+        """Store the tool. Storing the same one again is fine, so that a notebook can be run again."""
+        bundles = self.box.bundles
         bundle = bundles.named(asked.bundle)
         if bundle is None:
-            bundles.draft(record)  # what cannot be called leaves no empty bundle behind
+            bundles.draft(record)  # an invalid tool leaves no empty bundle behind
             bundle = bundles.put_bundle(bundles.new_id(), slug=asked.bundle, display_name=asked.bundle)
         place = (bundle.bundle_id, asked.slug, asked.version)
         known = self._known(*place)
@@ -188,23 +172,21 @@ class NewHttp:
         return bundle, bundles.put_tool(*place, record), True
 
     def _known(self, bundle_id: str, slug: str, version: str) -> Tool | None:
-        from onetool_ipy.base.errors import NotFound
-
         try:
-            return self._box.bundles.get_tool(bundle_id, slug, version)
+            return self.box.bundles.get_tool(bundle_id, slug, version)
         except NotFound:
             return None
 
 
-class _Asked:
-    """What the line and the cell ask for: a name, options of ours, and the words of a curl command."""
+class _NewHttp:
+    """A line of `%tool new http` with its cell: a name, our options, and the words of a curl command."""
 
     def __init__(self, rest: str, cell: str | None) -> None:
         words = [word.text for word in closed_words(rest)]
         if words[:1] != ["http"]:
             raise UsageProblem("%tool new makes HTTP tools.", hint=f"For example: {_USAGE}")
         if len(words) < 2 or words[1].startswith("-"):
-            raise UsageProblem("%tool new http wants a name: BUNDLE.TOOL.", hint=f"For example: {_USAGE}")
+            raise UsageProblem("%tool new http needs a name: BUNDLE.TOOL.", hint=f"For example: {_USAGE}")
         self.given: dict[str, str] = {}
         self._arguments: list[str] = []
         self._curl: list[str] = []
@@ -213,7 +195,7 @@ class _Asked:
         self._read(words[2:])
 
     def fill(self, names: Mapping[str, Any]) -> None:
-        """Take a command from the notebook's variable that `--curl {name}` names."""
+        """Read the command of `--curl {name}` from the notebook's variable."""
         given = self.given.get("--curl", "")
         name = given[1:-1].strip() if given[:1] == "{" and given[-1:] == "}" else ""
         if name.isidentifier():
@@ -222,20 +204,20 @@ class _Asked:
             self.given["--curl"] = names[name]
 
     def command(self) -> str:
-        """The curl command, wherever it was written."""
+        """The curl command, from `--curl`, the cell or the line."""
         pasted = self.given.get("--curl") or self._cell
         if pasted and self._curl:
             raise UsageProblem(
-                f"The command is pasted, and '{self._curl[0]}' stands beside it.", hint="Write it in one place."
+                f"The command is pasted, and '{self._curl[0]}' is given too.", hint="Write it in one place."
             )
         if self._cell and "--curl" in self.given:
             raise UsageProblem("There is a command in --curl and one in the cell.", hint="Keep one of them.")
         if not pasted and not self._curl:
-            raise UsageProblem("What is to be sent? No address is given.", hint=f"For example: {_USAGE}")
+            raise UsageProblem("No address is given.", hint=f"For example: {_USAGE}")
         return pasted or " ".join(["curl", *(_double(word) for word in self._curl)])
 
     def applied(self, tool: dict[str, Any]) -> dict[str, Any]:
-        """The tool with what our own options say of it."""
+        """The tool with our own options applied."""
         record = {key: value for key, value in tool.items() if key not in ("slug", "version")}
         if "--describe" in self.given:
             record["description"] = self.given["--describe"]
@@ -254,7 +236,7 @@ class _Asked:
                 self.given[name] = "yes"
             elif name in (*_TEXTS, "--arg", *_CURLS):
                 if not equals and not todo:
-                    raise UsageProblem(f"'{name}' wants a value.", hint=f"For example: {_USAGE}")
+                    raise UsageProblem(f"'{name}' needs a value.", hint=f"For example: {_USAGE}")
                 found = value if equals else todo.pop(0)
                 self._take(name, found)
             else:
@@ -272,12 +254,10 @@ class _Asked:
 
 
 def _name(text: str) -> tuple[str, str, str]:
-    from onetool_ipy.bundles.ids import require_slug, require_version
-
     bundle, dot, rest = text.partition(".")
     slug, _, version = rest.partition("@")
     if not dot or not bundle or not slug:
-        raise UsageProblem(f"'{text}' is no name of a tool.", hint="Write BUNDLE.TOOL, as in my-api.get-user.")
+        raise UsageProblem(f"'{text}' is not a valid tool name.", hint="Write BUNDLE.TOOL, as in my-api.get-user.")
     try:
         return require_slug(bundle), require_slug(slug), require_version(version or "1")
     except InvalidRequest as exc:
@@ -285,7 +265,7 @@ def _name(text: str) -> tuple[str, str, str]:
 
 
 def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
-    """The schema with what `NAME[:TYPE][=DEFAULT]` says of one argument."""
+    """The schema with `NAME[:TYPE][=DEFAULT]` applied to one argument."""
     head, equals, default = text.partition("=")
     name, colon, kind = head.partition(":")
     known = arguments.get("properties", {})
@@ -296,7 +276,7 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
             hint="Write {name} in the address, or ${name} in a header or body.",
         )
     if colon and kind not in _TYPES:
-        raise UsageProblem(f"--arg: '{kind}' is no type.", hint=f"One of: {', '.join(_TYPES)}.")
+        raise UsageProblem(f"--arg: '{kind}' is not a type.", hint=f"One of: {', '.join(_TYPES)}.")
     changed = {**known[name], **({"type": kind} if colon else {})}
     required = [each for each in arguments.get("required", []) if each != name or not equals]
     if equals:
@@ -335,7 +315,7 @@ def _essence(record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _double(word: str) -> str:
-    """A word in double quotes, in which a shell leaves `$name` a variable."""
+    """A word in double quotes, in which `$name` stays a variable of the shell."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
     return f'"{escaped}"'
 
@@ -343,7 +323,7 @@ def _double(word: str) -> str:
 _VERBS = "list, show, on, off, delete"
 
 
-class BundleCommands:
+class BundleCommands(CommandGroup):
     """The sub-commands about bundles."""
 
     HELP: ClassVar[tuple[str, ...]] = (
@@ -352,9 +332,9 @@ class BundleCommands:
         "%tool import openapi SOURCE    make a bundle of an OpenAPI file or address; --bundle SLUG, --allow-host",
     )
 
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
-        self._consent = Consent(bench.box)
+    def __init__(self, context: CommandContext) -> None:
+        super().__init__(context)
+        self._consent = Consent(context.box)
 
     def table(self) -> dict[str, Command]:
         return {"bundle": self._bundle, "import": self._import}
@@ -367,7 +347,7 @@ class BundleCommands:
         if verb not in ("list", "show", "on", "off", "delete"):
             raise UsageProblem(f"%tool bundle does not know '{verb}'.", hint=f"It knows: {_VERBS}.")
         if len(names) != 1:
-            raise UsageProblem(f"%tool bundle {verb} wants one name.", hint=f"For example: %tool bundle {verb} my-api")
+            raise UsageProblem(f"%tool bundle {verb} needs one name.", hint=f"For example: %tool bundle {verb} my-api")
         bundle, tools = self._meant(names[0])
         if verb in ("list", "show"):
             return self._shown(bundle, tools)
@@ -384,7 +364,7 @@ class BundleCommands:
                 "bundle": bundle.slug,
                 "enabled": bundle.is_enabled,
                 "tools": counts.get(bundle.bundle_id, 0),
-                "description": self._box.mask(bundle.description or bundle.display_name),
+                "description": self.box.mask(bundle.description or bundle.display_name),
                 "built_in": bundle.is_built_in,
             }
             for bundle in self._bundles()
@@ -393,7 +373,7 @@ class BundleCommands:
 
     def _shown(self, bundle: Bundle, tools: list[Tool] | None) -> Page:
         if tools is not None and len(tools) == 1:
-            return page(self._box, [json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2)])
+            return self.page(json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2))
         found = self._tools(bundle.bundle_id) if tools is None else tools
         lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
         for tool in found:
@@ -403,25 +383,25 @@ class BundleCommands:
             lines.append(f"  {bundle.slug}.{tool.slug}@{tool.version}  {facts}")
         if not found:
             lines.append(f"  no tools yet: %tool new http {bundle.slug}.NAME")
-        return page(self._box, lines)
+        return self.page(*lines)
 
     def _switch(self, bundle: Bundle, tools: list[Tool] | None, *, enabled: bool) -> Page:
         word = "on" if enabled else "off"
         if tools is None:
-            self._box.bundles.patch_bundle(bundle.bundle_id, enabled=enabled)
-            return page(self._box, [f"The bundle {bundle.slug} is {word}."])
+            self.box.bundles.patch_bundle(bundle.bundle_id, enabled=enabled)
+            return self.page(f"The bundle {bundle.slug} is {word}.")
         for tool in tools:
-            self._box.bundles.patch_tool(bundle.bundle_id, tool.slug, tool.version, enabled=enabled)
-        return page(self._box, [f"{bundle.slug}.{tool.slug}@{tool.version} is {word}." for tool in tools])
+            self.box.bundles.patch_tool(bundle.bundle_id, tool.slug, tool.version, enabled=enabled)
+        return self.page(*(f"{bundle.slug}.{tool.slug}@{tool.version} is {word}." for tool in tools))
 
     def _delete(self, bundle: Bundle, tools: list[Tool] | None, *, with_tools: bool) -> Page:
-        bundles = self._box.bundles
+        bundles = self.box.bundles
         if tools is not None:
             if len(tools) > 1:
                 listed = ", ".join(f"{bundle.slug}.{tool.slug}@{tool.version}" for tool in tools)
                 raise UsageProblem(f"'{tools[0].slug}' has {len(tools)} versions.", hint=f"Name one of: {listed}")
             bundles.delete_tool(bundle.bundle_id, tools[0].slug, tools[0].version)
-            return page(self._box, [f"{bundle.slug}.{tools[0].slug}@{tools[0].version} is deleted."])
+            return self.page(f"{bundle.slug}.{tools[0].slug}@{tools[0].version} is deleted.")
         held = self._tools(bundle.bundle_id)
         if held and not with_tools and not bundle.is_built_in:
             raise UsageProblem(
@@ -431,7 +411,7 @@ class BundleCommands:
         for tool in () if bundle.is_built_in else held:
             bundles.delete_tool(bundle.bundle_id, tool.slug, tool.version)
         bundles.delete_bundle(bundle.bundle_id)
-        return page(self._box, [f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}."])
+        return self.page(f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}.")
 
     def _import(self, rest: str) -> Page:
         from onetool_ipy.bundles.importing.openapi import import_openapi
@@ -441,24 +421,24 @@ class BundleCommands:
         )
         if asked.words[:1] != ["openapi"] or len(asked.words) != 2:
             raise UsageProblem(
-                "%tool import wants 'openapi' and a file or an address.",
+                "%tool import needs 'openapi' and a file or an address.",
                 hint="For example: %tool import openapi https://api.example.com/openapi.json --allow-host",
             )
         source, is_allowed = asked.words[1], "--allow-host" in asked.given
-        data, base_url = creation.read_source(self._box, source, also=creation.own_host(source) if is_allowed else ())
+        data, base_url = creation.read_source(self.box, source, also=creation.own_host(source) if is_allowed else ())
         server = asked.given.get("--server", base_url)
-        known = self._box.config.secrets.names()
+        known = self.box.config.secrets.names()
         draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
-        made = creation.store_draft(self._box, draft)
+        made = creation.store_draft(self.box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
         self._consent.offer_name(made.bundle.slug)
-        return page(self._box, [*creation.told(made, draft, self._box), *said, *creation.examples(made)])
+        return self.page(*creation.told(made, draft, self.box), *said, *creation.examples(made))
 
     def _meant(self, name: str) -> tuple[Bundle, list[Tool] | None]:
-        """The bundle that a name means, and the versions of its tool, where one is named."""
+        """The bundle of a name, and the versions of its tool if the name has one."""
         slug, dot, rest = name.partition(".")
-        bundle = self._box.bundles.named(slug)
+        bundle = self.box.bundles.named(slug)
         if bundle is None:
             near = did_you_mean(slug, [each.slug for each in self._bundles()])
             raise UsageProblem(f"No bundle '{slug}'. {near}".strip(), hint="See them with: %tool bundle list")
@@ -475,11 +455,11 @@ class BundleCommands:
         return bundle, found
 
     def _bundles(self) -> list[Bundle]:
-        return creation.all_pages(lambda token: self._box.bundles.list_bundles(**_everything(token)))
+        return creation.all_pages(lambda token: self.box.bundles.list_bundles(**_everything(token)))
 
     def _tools(self, bundle_id: str | None) -> list[Tool]:
         ids = None if bundle_id is None else [bundle_id]
-        return creation.all_pages(lambda token: self._box.bundles.list_tools(bundle_ids=ids, **_everything(token)))
+        return creation.all_pages(lambda token: self.box.bundles.list_tools(bundle_ids=ids, **_everything(token)))
 
 
 def _everything(token: str | None) -> dict[str, Any]:

@@ -1,10 +1,6 @@
-"""The pages of `%tool`: what there is, a pack, a tool, how to type, and what a call would send.
+"""The sub-commands that look: at tools and packs, at past calls and results, and at the screens.
 
-`%tool list | info | help | search | health | why | reload`: what there is, how it is, what went wrong.
-
-`%tool stats | history | results`: what was called, how it went, what is kept.
-
-`%tool browse | view | usage`: the screens.
+`Pages` makes the text pages (overview, pack, tool, help, `--dry`) that other lines of `%tool` show too.
 """
 
 from __future__ import annotations
@@ -15,27 +11,36 @@ from typing import Any, ClassVar
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.tool import Dep, ToolSpec
 from onetool_ipy.faces.line.grammar import format_call, read_options
-from onetool_ipy.faces.notebook.commands.bundles import answered
-from onetool_ipy.faces.notebook.commands.group import Bench, Command, one_name, page, shown, table_lines
+from onetool_ipy.faces.notebook.commands import (
+    Command,
+    CommandContext,
+    CommandGroup,
+    ask_yes_no,
+    checked,
+    one_word,
+    page,
+    table_lines,
+)
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.render.views import counted
 from onetool_ipy.schema.read import Param, type_text
 from onetool_ipy.schema.read import params as schema_params
+from onetool_ipy.sdk.deps import is_there
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Catalog", "Look", "Pages", "Usage"]
+__all__ = ["CatalogCommands", "Pages"]
 
 
 class Pages:
-    """Text pages about the tools of one toolbox. `help_lines` are those of the sub-commands."""
+    """Text pages about the tools of one toolbox. `help_lines` are the lines of the sub-commands."""
 
     def __init__(self, box: Toolbox, help_lines: Sequence[str]) -> None:
         self._box = box
         self._help = help_lines
 
     def overview(self) -> Page:
-        """What there is, and what to type next."""
+        """The packs, and what to type next."""
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
         width = max(len(name) for name in packs)
@@ -48,9 +53,9 @@ class Pages:
         return page(self._box, lines)
 
     def pack_page(self, name: str) -> Page:
-        """A pack's tools with what they do."""
+        """A pack: its tools with their summaries."""
         specs = self._box.registry.packs().get(name)
-        if specs is None:  # a server that tells nothing
+        if specs is None:  # a server that lists no tools
             servers = self._box.servers
             raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
         lines = [f"{name} ({specs[0].source.partition(':')[0]}, {counted(len(specs), 'tool')})"]
@@ -74,7 +79,7 @@ class Pages:
         return self.tool_page(self._box.registry.require(name))
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
-        """What a call would send: the arguments as they were read and checked. Nothing runs."""
+        """What a call would send: its arguments, read and checked. Nothing runs."""
         sent = spec.checker.check(args, spec.name) if check else args
         shown = spec.checker.complete(args, spec.name) if check else args
         lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in shown.items())]
@@ -96,7 +101,7 @@ class Pages:
         if spec.example:
             lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
         lines += [line for dep in spec.deps for line in ("", _need(dep))]
-        if spec.origin == "builtin" and spec.pack != "ot":  # the packs that no notebook has as names
+        if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
             lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
         facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
@@ -127,8 +132,6 @@ def _names(specs: Sequence[ToolSpec]) -> str:
 
 
 def _need(dep: Dep) -> str:
-    from onetool_ipy.sdk.deps import is_there
-
     how = f" ({dep.install})" if dep.install else ""
     return f"Needs the {dep.kind} {dep.name}: {'ok' if is_there(dep) else 'missing'}{how}"
 
@@ -141,8 +144,8 @@ def _argument_text(param: Param, spec: ToolSpec) -> str:
     return f"{kind}, {state}" + (f": {param.description}" if param.description else "")
 
 
-class Catalog:
-    """The sub-commands that look."""
+class CatalogCommands(CommandGroup):
+    """The sub-commands that show what there is and what was."""
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool list [TEXT]              tools, or those with TEXT in their name",
@@ -151,77 +154,64 @@ class Catalog:
         "%tool health                   what is wrong now, and what to do",
         "%tool why                      the whole story of the last failure",
         "%tool reload                   read configuration and pack files again",
+        "%tool history [N] [--failed]   the newest calls; %tool history rerun [N or id] calls again",
+        "%tool stats [day|week|month]   how the tools are used; --tool NAME, --output FILE.html",
+        "%tool results [TEXT]           stored results; ot.result(handle=...) pages through one",
+        "%tool browse [NAME]            the tool browser: search, forms, results",
+        "%tool view HANDLE              page, search and sort a stored result",
+        "%tool usage [day|week|month]   the usage view; --tool NAME",
     )
 
-    def __init__(self, bench: Bench, pages: Pages) -> None:
-        self._box = bench.box
-        self._last = bench.last
+    def __init__(self, context: CommandContext, pages: Pages) -> None:
+        super().__init__(context)
         self._pages = pages
 
     def table(self) -> dict[str, Command]:
         return {
             "list": self._list,
-            "info": self._info,
-            "help": self._help,
-            "search": self._search,
+            "info": lambda rest: self._pages.usage(one_word(rest, "info")),
+            "help": lambda rest: self._pages.usage(rest.strip()),
+            "search": lambda rest: checked(self.box.ot.help(query=rest.strip())),
             "health": self._health,
             "why": self._why,
             "reload": self._reload,
+            "stats": self._stats,
+            "history": self._history,
+            "results": self._results,
+            "browse": self._browse,
+            "view": lambda rest: self.box.ot.view(
+                one_word(rest, "view", what="handle", hint="See them with: %tool results")
+            ),
+            "usage": self._usage,
         }
 
     def _list(self, rest: str) -> Page:
         asked = read_options(rest, {})
         pattern = " ".join(asked.words).lower()
-        specs = sorted(self._box.registry.list(), key=lambda spec: spec.name)
+        specs = sorted(self.box.registry.list(), key=lambda spec: spec.name)
         found = [s for s in specs if pattern in s.name.lower()]
         if not found:
             raise UsageProblem(f"No tool's name holds '{pattern}'.", hint="See all with: %tool list")
-        return page(self._box, table_lines([(s.name, s.summary) for s in found]))
-
-    def _info(self, rest: str) -> Page:
-        return self._pages.usage(one_name(rest, "info"))
-
-    def _help(self, rest: str) -> Page:
-        return self._pages.usage(rest.strip())
+        return self.page(*table_lines([(s.name, s.summary) for s in found]))
 
     def _why(self, rest: str) -> Page:
         read_options(rest, {})
-        return Page(self._last.why())
+        return Page(self.context.last.why())
 
     def _reload(self, rest: str) -> Page:
         read_options(rest, {})
-        self._box.reload()
+        self.box.reload()
         return Page("OK: Configuration reloaded")
-
-    def _search(self, rest: str) -> Any:
-        return shown(self._box.ot.help(query=rest.strip()))
 
     def _health(self, rest: str) -> Any:
         read_options(rest, {})
-        return self._box.ot.health()
-
-
-class Usage:
-    """The sub-commands that look back."""
-
-    HELP: ClassVar[tuple[str, ...]] = (
-        "%tool history [N] [--failed]   the newest calls; %tool history rerun [N or id] calls again",
-        "%tool stats [day|week|month]   how the tools are used; --tool NAME, --output FILE.html",
-        "%tool results [TEXT]           stored results; ot.result(handle=...) pages through one",
-    )
-
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
-        self._last = bench.last
-
-    def table(self) -> dict[str, Command]:
-        return {"stats": self._stats, "history": self._history, "results": self._results}
+        return self.box.ot.health()
 
     def _stats(self, rest: str) -> Any:
         asked = read_options(rest, {"--tool": "text", "--output": "text"})
         period = asked.words[0] if asked.words else "all"
         given = {name[2:]: value for name, value in asked.given.items()}
-        return shown(self._box.ot.stats(period=period, **given))
+        return checked(self.box.ot.stats(period=period, **given))
 
     def _history(self, rest: str) -> Any:
         asked = read_options(rest, {"--tool": "text", "--failed": "switch"})
@@ -230,12 +220,12 @@ class Usage:
         given = {name[2:]: value for name, value in asked.given.items()}
         if asked.words:
             given["limit"] = _count(asked.words[0])
-        return shown(self._box.ot.history(**given))
+        return checked(self.box.ot.history(**given))
 
     def _rerun(self, words: list[str]) -> Any:
-        """Call again what was called: by the id of a call, or how many calls ago (1 is the last)."""
+        """Repeat a call, given by its id or by how many calls ago it was (1 is the last)."""
         wanted = words[0] if words else "1"
-        rows = [row for row in self._box.log.history(limit=1000) if not row.tool.startswith("ot.")]
+        rows = [row for row in self.box.log.history(limit=1000) if not row.tool.startswith("ot.")]
         if wanted.isdecimal() and len(wanted) < 5:
             found = rows[int(wanted) - 1] if 0 < int(wanted) <= len(rows) else None
         else:
@@ -248,18 +238,18 @@ class Usage:
                 hint="Type the call again.",
             )
         self._require_yes(found.tool, found.arguments)
-        result = self._box.call(found.tool, found.arguments, source="magic")
+        result = self.box.call(found.tool, found.arguments, source="magic")
         if not result.ok:
-            raise_result(result, self._last)
+            raise_result(result, self.context.last)
         return result
 
     def _require_yes(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Ask before a call is repeated that may change something."""
-        spec = self._box.registry.find(tool)
+        """Ask before repeating a call that may change something."""
+        spec = self.box.registry.find(tool)
         if spec is None or spec.read_only:
             return
-        line = self._box.mask(format_call(tool, arguments))
-        reply = answered(f"'{tool}' may change something. Call it again?\n  {line}\n[y/N] ")
+        line = self.box.mask(format_call(tool, arguments))
+        reply = ask_yes_no(f"'{tool}' may change something. Call it again?\n  {line}\n[y/N] ")
         if reply is None:
             raise UsageProblem(
                 f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
@@ -270,45 +260,23 @@ class Usage:
 
     def _results(self, rest: str) -> Any:
         asked = read_options(rest, {})
-        return shown(self._box.ot.results(pattern=" ".join(asked.words)))
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 10**6):
-        raise UsageProblem(f"'{text[:40]}' is no number of calls.", hint="For example: %tool history 20")
-    return int(text)
-
-
-class Look:
-    """The sub-commands that open a screen."""
-
-    HELP: ClassVar[tuple[str, ...]] = (
-        "%tool browse [NAME]            the tool browser: search, forms, results",
-        "%tool view HANDLE              page, search and sort a stored result",
-        "%tool usage [day|week|month]   the usage view; --tool NAME",
-    )
-
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
-
-    def table(self) -> dict[str, Command]:
-        return {"browse": self._browse, "view": self._view, "usage": self._usage}
+        return checked(self.box.ot.results(pattern=" ".join(asked.words)))
 
     def _browse(self, rest: str) -> Any:
         words = read_options(rest, {}).words
         if len(words) > 1:
-            raise UsageProblem("%tool browse wants at most one name.", hint="For example: %tool browse time.now")
-        return self._box.ot.browser(words[0] if words else "")
-
-    def _view(self, rest: str) -> Any:
-        words = read_options(rest, {}).words
-        if len(words) != 1:
-            raise UsageProblem("%tool view wants one handle.", hint="See them with: %tool results")
-        return self._box.ot.view(words[0])
+            raise UsageProblem("%tool browse takes at most one name.", hint="For example: %tool browse time.now")
+        return self.box.ot.browser(words[0] if words else "")
 
     def _usage(self, rest: str) -> Any:
         asked = read_options(rest, {"--tool": "text"})
         if len(asked.words) > 1:
-            raise UsageProblem("%tool usage wants at most one period.", hint="One of: day, week, month, all.")
+            raise UsageProblem("%tool usage takes at most one period.", hint="One of: day, week, month, all.")
         period = asked.words[0] if asked.words else "week"
-        return self._box.ot.usage(period, asked.given.get("--tool", ""))
+        return self.box.ot.usage(period, asked.given.get("--tool", ""))
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 10**6):
+        raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
+    return int(text)

@@ -1,16 +1,8 @@
-"""The MCP servers in another client's configuration file: JSON with `mcpServers` (or `servers`). Read only.
+"""`%tool server` and `%tool serve`: MCP servers that we use, and our tools for other MCP clients.
 
-Comments and trailing commas, which some clients allow, are taken. What of an entry looks secret is told apart, so that
-it can go into `secrets.yaml` and not into a file that one commits.
-
-`%tool server list | add | import | start | stop | restart | logs | test | remove`: the MCP servers of the project.
-
-A server that is added belongs to this session; with `--save` it goes into `onetool.yaml`, and what in it is secret
-into `secrets.yaml`.
-
-`%tool serve`: give the tools of this notebook to any MCP client, from the live kernel.
-
-The token is written to a file that only its owner reads, never into the notebook.
+A server that is added belongs to this session; with `--save` it goes into `onetool.yaml`, and its secrets into
+`secrets.yaml`. `import` reads the `mcpServers` (or `servers`) of another client's JSON file, with comments and trailing
+commas. `serve` writes its token to a file that only its owner can read, never into the notebook.
 """
 
 from __future__ import annotations
@@ -27,14 +19,15 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, save_secret
 from onetool_ipy.faces.line.grammar import OptionKind, read_options
-from onetool_ipy.faces.notebook.commands.group import Bench, Command, page
+from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.mcp.definition import read_server
 from onetool_ipy.render.views import Listing, counted
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.mcp.http import Serving
 
-__all__ = ["Found", "Serve", "ServerCommands", "read_client_file", "without_secrets"]
+__all__ = ["FoundServer", "ServeCommands", "ServerCommands", "read_client_file", "without_secrets"]
 
 _SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie|\bpat\b", re.IGNORECASE)
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
@@ -44,15 +37,15 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_BYTES = 5_000_000
 
 
-class Found(NamedTuple):
-    """A server as it was found: its name, and its entry in our words."""
+class FoundServer(NamedTuple):
+    """A server of another client: its name, and its entry in our terms."""
 
     name: str
     data: dict[str, Any]
 
 
-def read_client_file(path: Path) -> list[Found]:
-    """The servers of a file. Raises UsageProblem where it cannot be read or holds none."""
+def read_client_file(path: Path) -> list[FoundServer]:
+    """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise UsageProblem(f"'{path}' is too large for a configuration.")
@@ -68,11 +61,11 @@ def read_client_file(path: Path) -> list[Found]:
     servers = _servers(document)
     if not servers:
         raise UsageProblem(f"'{path}' has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
-    return [Found(name, _entry(data)) for name, data in servers.items()]
+    return [FoundServer(name, _entry(data)) for name, data in servers.items()]
 
 
-def without_secrets(found: Found) -> tuple[dict[str, Any], dict[str, str]]:
-    """The entry with `${NAME}` for what looks secret, and those secrets by name."""
+def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]:
+    """The entry with `${NAME}` in place of likely secrets, and those secrets by name."""
     data = dict(found.data)
     secrets: dict[str, str] = {}
     for section in ("env", "headers"):
@@ -101,7 +94,7 @@ def _servers(document: Any) -> dict[str, Any]:
 
 
 def _entry(data: Any) -> dict[str, Any]:
-    """An entry in our words: other clients name the type differently, or not at all."""
+    """An entry in our terms: other clients name the type differently, or not at all."""
     if not isinstance(data, dict):
         return {"type": "stdio", "command": data}
     url = data.get("url") or data.get("serverUrl") or data.get("httpUrl")
@@ -114,7 +107,7 @@ def _entry(data: Any) -> dict[str, Any]:
 
 
 def _filled(value: Any) -> Any:
-    """Other clients write `${env:NAME}` for what is `${NAME}` here."""
+    """Replace `${env:NAME}`, as other clients write it, by `${NAME}`."""
     if isinstance(value, str):
         return _VARIABLE.sub(r"${\1}", value)
     if isinstance(value, dict):
@@ -137,8 +130,8 @@ _ADD: Mapping[str, OptionKind] = {
 _HOW = "%tool server add NAME COMMAND ARGUMENT ...   or   %tool server add NAME --url http://127.0.0.1:8000/mcp"
 
 
-class ServerCommands:
-    """What can be done with MCP servers."""
+class ServerCommands(CommandGroup):
+    """The sub-commands about MCP servers."""
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool server [list]            the MCP servers and how they are",
@@ -147,8 +140,8 @@ class ServerCommands:
         "%tool server start|stop|restart|test|logs|remove NAME",
     )
 
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
+    def __init__(self, context: CommandContext) -> None:
+        super().__init__(context)
         self._verbs: dict[str, Callable[[list[str], Mapping[str, Any]], Any]] = {
             "list": self._list,
             "add": self._add,
@@ -179,17 +172,17 @@ class ServerCommands:
     def _list(self, words: list[str], _given: Mapping[str, Any]) -> Any:
         if words:
             raise UsageProblem(f"%tool server list takes no '{words[0]}'.")
-        servers = self._box.servers
+        servers = self.box.servers
         if not servers:
-            return page(self._box, ["There are no MCP servers.", f"Add one with: {_HOW}"])
-        packs = self._box.registry.known_packs()
+            return self.page("There are no MCP servers.", f"Add one with: {_HOW}")
+        packs = self.box.registry.known_packs()
         rows = [
             {
                 "server": name,
                 "type": servers.definition(name).type,
                 "state": state,
                 "tools": sum(spec.server == name for spec in packs.get(name, ())),
-                "why": self._box.mask(servers.reason(name)),
+                "why": self.box.mask(servers.reason(name)),
             }
             for name, state in sorted(servers.items())
         ]
@@ -197,7 +190,7 @@ class ServerCommands:
 
     def _add(self, words: list[str], given: Mapping[str, Any]) -> Page:
         if not words or (len(words) < 2 and "--url" not in given) or (len(words) > 1 and "--url" in given):
-            raise UsageProblem("%tool server add wants a name, and a command or --url.", hint=_HOW)
+            raise UsageProblem("%tool server add needs a name, and a command or --url.", hint=_HOW)
         name, *command = words
         data: dict[str, Any] = {"type": "http", "url": given["--url"]} if "--url" in given else {"type": "stdio"}
         if command:
@@ -209,15 +202,15 @@ class ServerCommands:
             data["cwd"] = given["--cwd"]
         if "--trusted" in given:
             data["trusted"] = True
-        return self._keep([Found(name, data)], is_saved="--save" in given)
+        return self._add_all([FoundServer(name, data)], is_saved="--save" in given)
 
     def _import(self, words: list[str], given: Mapping[str, Any]) -> Page:
         if len(words) != 1:
-            raise UsageProblem("%tool server import wants one file.", hint="For example: %tool server import mcp.json")
-        return self._keep(read_client_file(Path(words[0])), is_saved="--save" in given)
+            raise UsageProblem("%tool server import needs one file.", hint="For example: %tool server import mcp.json")
+        return self._add_all(read_client_file(Path(words[0])), is_saved="--save" in given)
 
-    def _keep(self, found: list[Found], *, is_saved: bool) -> Page:
-        """Take servers in, each for itself: one that is not right stops no other."""
+    def _add_all(self, found: list[FoundServer], *, is_saved: bool) -> Page:
+        """Add servers; a bad one does not stop the others."""
         lines: list[str] = []
         added = 0
         for each in found:
@@ -229,39 +222,37 @@ class ServerCommands:
         if not added:
             raise UsageProblem("\n".join(lines) or "There are no servers in it.")
         if is_saved:
-            self._box.reload()
-            self._say_yes(each.name for each in found)
+            self.box.reload()
+            self._pin(each.name for each in found)
         names = ", ".join(each.name for each in found)
-        return page(self._box, [*lines, f"Try: %tool server test {found[0].name}   ({names})"])
+        return self.page(*lines, f"Try: %tool server test {found[0].name}   ({names})")
 
-    def _say_yes(self, names: Iterable[str]) -> None:
-        """A server that a person typed needs no question, where the project is trusted."""
+    def _pin(self, names: Iterable[str]) -> None:
+        """Trust servers that a person typed, if the project is trusted."""
         for name in names:
-            if self._box.config.trust.is_pinned and name in self._box.config.settings.servers:
-                self._box.trust(name)
+            if self.box.config.trust.is_pinned and name in self.box.config.settings.servers:
+                self.box.trust(name)
 
-    def _for_session(self, found: Found) -> str:
-        from onetool_ipy.mcp.definition import read_server
-
+    def _for_session(self, found: FoundServer) -> str:
         _, secrets = without_secrets(found)
         if secrets:
             raise UsageProblem(
                 f"It holds a secret ({', '.join(secrets)}).",
                 hint="Use --save, which keeps it in secrets.yaml; or put it there yourself and write ${NAME}.",
             )
-        config = self._box.config
+        config = self.box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self._require_free(found.name)
         where, limit = "this session", config.settings.timeouts.mcp_s
-        self._box.servers.add(read_server(found.name, checked, where, folder=config.paths.project, timeout_s=limit))
+        self.box.servers.add(read_server(found.name, checked, where, folder=config.paths.project, timeout_s=limit))
         return f"{found.name}: added for this session."
 
-    def _save(self, found: Found) -> str:
+    def _save(self, found: FoundServer) -> str:
         data, secrets = without_secrets(found)
-        check_server(found.name, found.data, self._box.config.secrets.get)
+        check_server(found.name, found.data, self.box.config.secrets.get)
         self._require_free(found.name)
-        paths = self._box.config.paths
-        with self._box.gate.saving():
+        paths = self.box.config.paths
+        with self.box.gate.saving():
             for name, value in secrets.items():
                 save_secret(paths, name, value)
             file = add_server(paths, found.name, data)
@@ -269,44 +260,44 @@ class ServerCommands:
         return f"{found.name}: saved to {file}.{kept}"
 
     def _require_free(self, name: str) -> None:
-        if name in self._box.servers:
+        if name in self.box.servers:
             raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
 
     def _state(self, words: list[str], verb: str) -> Page:
         name = self._one(words, verb)
         if verb != "stop":
-            self._box.gate.require_server(name)
-        state = getattr(self._box.servers, verb)(name)
-        tools = sum(spec.server == name for spec in self._box.registry.known())
+            self.box.gate.require_server(name)
+        state = getattr(self.box.servers, verb)(name)
+        tools = sum(spec.server == name for spec in self.box.registry.known())
         said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
-        return page(self._box, [said])
+        return self.page(said)
 
     def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "test")
-        self._box.gate.require_server(name)
-        found = self._box.servers.test(name)
+        self.box.gate.require_server(name)
+        found = self.box.servers.test(name)
         lines = [f"{name}: {'works' if found.get('ok') else 'does not work'}"]
         shown = [(key, value) for key, value in found.items() if key not in ("server", "ok", "stderr") and value]
         lines += [f"  {key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in shown]
         if found.get("stderr"):
-            lines += ["  what it said:", *(f"    {line}" for line in str(found["stderr"]).splitlines()[-12:])]
-        return page(self._box, lines)
+            lines += ["  its output:", *(f"    {line}" for line in str(found["stderr"]).splitlines()[-12:])]
+        return self.page(*lines)
 
     def _logs(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "logs")
-        said = self._box.servers.logs(name)
-        return page(self._box, said.splitlines() or [f"{name} has said nothing on stderr."])
+        said = self.box.servers.logs(name)
+        return self.page(*(said.splitlines() or [f"{name} has written nothing to stderr."]))
 
     def _remove(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "remove")
-        self._box.servers.remove(name)
-        return page(self._box, [f"{name} is removed."])
+        self.box.servers.remove(name)
+        return self.page(f"{name} is removed.")
 
     def _one(self, words: list[str], verb: str) -> str:
         if len(words) != 1:
-            raise UsageProblem(f"%tool server {verb} wants one name.", hint="See them with: %tool server")
-        if words[0] not in self._box.servers:
-            near = did_you_mean(words[0], self._box.servers)
+            raise UsageProblem(f"%tool server {verb} needs one name.", hint="See them with: %tool server")
+        if words[0] not in self.box.servers:
+            near = did_you_mean(words[0], self.box.servers)
             raise UsageProblem(f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server")
         return words[0]
 
@@ -324,15 +315,15 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
 _OPTIONS: dict[str, OptionKind] = {"--port": "text", "--host": "text", "--allow": "text", "--no-token": "switch"}
 
 
-class Serve:
-    """Serving, and what is being served now."""
+class ServeCommands(CommandGroup):
+    """Serve our tools to other MCP clients."""
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool serve [--port N]         give what only reads to other MCP clients; --allow CSV; %tool serve stop",
     )
 
-    def __init__(self, bench: Bench) -> None:
-        self._box = bench.box
+    def __init__(self, context: CommandContext) -> None:
+        super().__init__(context)
         self._serving: Serving | None = None
 
     def table(self) -> dict[str, Command]:
@@ -352,20 +343,20 @@ class Serve:
         return self._status()
 
     def _start(self, given: dict[str, Any]) -> None:
-        from onetool_ipy.faces.mcp.http import serve_http
-
         allow = given.get("--allow")
+        from onetool_ipy.faces.mcp.http import serve_http  # late: it loads the MCP SDK
+
         serving = serve_http(
-            self._box,
+            self.box,
             host=given.get("--host", "127.0.0.1"),
             port=_port(given.get("--port", "0")),
             allow=None if allow is None else [name.strip() for name in allow.split(",") if name.strip()],
             is_open="--no-token" in given,
         )
-        self._end_with_box = self._box.subscribe(closing=serving.stop)
+        self._end_with_box = self.box.subscribe(closing=serving.stop)
         self._serving = serving
         port = serving.url.rpartition(":")[2].partition("/")[0]
-        file = serving.file = self._box.config.paths.state / "serving" / f"{port}.json"
+        file = serving.file = self.box.config.paths.state / "serving" / f"{port}.json"
         serving.at_stop(lambda: file.unlink(missing_ok=True))
         write_whole(file, json.dumps(serving.client(), indent=2).encode())
 
@@ -375,11 +366,11 @@ class Serve:
         serving, self._serving = self._serving, None
         self._end_with_box()
         serving.stop()
-        return page(self._box, [f"No longer serving on {serving.url}"])
+        return self.page(f"No longer serving on {serving.url}")
 
     def _status(self) -> Serving | Page:
         if not self._is_up() or self._serving is None:
-            return page(self._box, ["Nothing is being served. Begin with: %tool serve"])
+            return self.page("Nothing is being served. Begin with: %tool serve")
         return self._serving
 
     def _is_up(self) -> bool:
@@ -388,5 +379,5 @@ class Serve:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text[:6]) < 65536):
-        raise UsageProblem(f"'{text[:20]}' is no port.", hint="0 takes a free one.")
+        raise UsageProblem(f"'{text[:20]}' is not a port.", hint="0 takes a free one.")
     return int(text)

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.faces.widgets.widget import Screens
+from onetool_ipy.faces.widgets.widget import NotebookScreens
 from onetool_ipy.toolbox import Toolbox
 
 SECRET = "s3cr3t-in-a-picture"
@@ -34,7 +34,7 @@ def box(tmp_path: Path) -> Toolbox:
 
 
 def test_a_terminal_shows_text(box: Toolbox) -> None:
-    screens = Screens(box, Terminal())
+    screens = NotebookScreens(box, Terminal())
     box.call("tools.echo", {"message": f"<b>{SECRET}</b>"})
     result = box.call("tools.echo", {"message": f"<b>{SECRET}</b>"})
 
@@ -48,7 +48,7 @@ def test_a_terminal_shows_text(box: Toolbox) -> None:
 
 
 def test_any_value_is_viewed_and_an_unknown_handle_is_said(box: Toolbox) -> None:
-    screens = Screens(box, Terminal())
+    screens = NotebookScreens(box, Terminal())
     assert "3" in str(screens.result([1, 2, 3]))
     assert "0 lines" not in str(screens.result({"a": None}))
     with pytest.raises(OneToolError, match="nosuch"):
@@ -58,13 +58,13 @@ def test_any_value_is_viewed_and_an_unknown_handle_is_said(box: Toolbox) -> None
 
 
 def test_to_look_at_the_usage_is_no_call(box: Toolbox) -> None:
-    Screens(box, Terminal()).usage("day")
+    NotebookScreens(box, Terminal()).usage("day")
     assert box.log.usage(period="day").total_calls == 0
 
 
 def test_a_wrong_period_is_said(box: Toolbox) -> None:
-    with pytest.raises(UsageProblem, match="'decade' is no period"):
-        Screens(box, Terminal()).usage("decade")
+    with pytest.raises(UsageProblem, match="'decade' is not a period"):
+        NotebookScreens(box, Terminal()).usage("decade")
 
 
 def test_a_run_without_a_browser_keeps_picture_and_view(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.notebook.display import keep
-from onetool_ipy.faces.widgets.requests import MOST_SENT, Desk
+from onetool_ipy.faces.widgets.requests import MOST_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S
 
@@ -46,8 +45,10 @@ class Side:
         self.sent: queue.Queue[dict[str, Any]] = queue.Queue()
         self.unread: list[dict[str, Any]] = []
         self.everything: list[str] = []
-        self.desk = Desk(
-            self.box, send=self._sent, namespace=lambda: self.names, keep=lambda result: keep(self.box, result)
+        self.desk = ScreenRequests(
+            self.box,
+            send=self._sent,
+            namespace=lambda: self.names,
         )
 
     def _sent(self, message: dict[str, Any]) -> None:
@@ -267,7 +268,9 @@ def test_assign_gives_the_value_and_the_code_that_does_the_same(side: Side) -> N
     answer = side.ask("assign", handle=shown["handle"], call=shown["call"], variable="x")
     assert side.names["x"] == [1, 2]
     assert answer["code"] == "x = ot.run('tools.echo', message=[1, 2]).data"
-    assert "no name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
+    assert (
+        "not a valid variable name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
+    )
 
 
 def test_stored_results_history_and_favourites(side: Side) -> None:
@@ -313,11 +316,10 @@ def test_an_http_tool_reads_as_curl_with_its_secret_by_name(side: Side) -> None:
 
 
 def test_what_a_screen_begins_with_is_masked(side: Side) -> None:
-    desk = Desk(
+    desk = ScreenRequests(
         side.box,
         send=side._sent,
         namespace=dict,
-        keep=lambda result: keep(side.box, result),
         first={"view": "browser", "options": {"tool": "tools.echo", "args": {"message": SECRET}}},
     )
     desk.receive({"id": 77, "kind": "view"})

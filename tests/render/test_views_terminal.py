@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from onetool_ipy.render.terminal import listing_text, record_text
-from onetool_ipy.render.views import Listing
+from onetool_ipy.render.views import Listing, listing_text, record_text
 from tests.harness.patience import HANG_S
 
 
