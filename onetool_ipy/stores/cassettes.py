@@ -116,7 +116,7 @@ def read_entries(path: Path) -> list[Entry]:
     except UnicodeDecodeError as exc:
         raise _damaged(path, f"it is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
     except OSError as exc:
-        raise StoreError.of(path, exc, doing="read_entries") from exc
+        raise StoreError.of(path, exc, doing="read") from exc
     _require_known(path, text)
     found: list[Entry] = []
     line, lines = 1, text.split("\n")
