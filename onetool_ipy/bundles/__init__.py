@@ -1,1 +1,1 @@
-"""Bundles of tools: kept in flat files, called over HTTP, made from an OpenAPI document or a curl command."""
+"""Bundles: tools kept as files, called over HTTP or as local functions, imported from OpenAPI or curl."""

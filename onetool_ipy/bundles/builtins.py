@@ -85,9 +85,9 @@ class _Read(NamedTuple):
 
 
 class BuiltInSwitches:
-    """Which built-in bundles and tools are switched off, by id; seen by the next call in every process.
+    """Which built-in bundles and tools are off, by id. The next call in every process sees a change.
 
-    A damaged file switches nothing off, and is a problem; it is replaced by the next switch.
+    A damaged file turns nothing off and is a problem; the next switch replaces it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -107,7 +107,7 @@ class BuiltInSwitches:
         return fresh.off
 
     def reason(self, func: str) -> str:
-        """Why a built-in tool cannot be called now, and how to change that; empty where it can."""
+        """Say why a built-in tool cannot be called now, and how to change that; empty if it can."""
         self.off()
         return self.reasons.get(func, "")
 
@@ -116,7 +116,7 @@ class BuiltInSwitches:
         return [] if self._read.problem is None else [self._read.problem]
 
     def switch(self, wanted: str, *, enabled: bool) -> None:
-        """Turn one on or off; only while the store is being written."""
+        """Turn a bundle or tool on or off. Needs the store's lock."""
         off = self.off()
         problem = self._read.problem
         if problem is not None and self._read.is_newer:
@@ -149,7 +149,7 @@ class BuiltInSwitches:
 
 
 def _reasons(off: frozenset[str]) -> dict[str, str]:
-    """Registry name -> which switch is off, and how to turn it on."""
+    """Names of tools that are off -> which switch it is, and how to turn it on."""
     found = {}
     for bundle in BUILTINS:
         for tool in bundle.tools:
@@ -161,12 +161,12 @@ def _reasons(off: frozenset[str]) -> dict[str, str]:
 
 
 def bundle_off(slug: str) -> str:
-    """What to say of a tool whose bundle is off."""
+    """The reason why a tool cannot be called while its bundle is off."""
     return f"its bundle '{slug}' is off. Turn it on with: %tool bundle on {slug}"
 
 
 def tool_off(bundle: str, slug: str, version: str) -> str:
-    """What to say of a tool that is off itself."""
+    """The reason why a tool that is off cannot be called."""
     return f"version '{version}' is off. Turn it on with: %tool bundle on {bundle}.{slug}@{version}"
 
 
@@ -189,7 +189,7 @@ def bundle_record(builtin: BuiltIn, off: frozenset[str]) -> Bundle:
 def tool_record(
     builtin: BuiltIn, tool: BuiltInTool, off: frozenset[str], find: Callable[[str], ToolSpec | None]
 ) -> Tool:
-    """The record of a built-in tool, with the words and the schema of the real one."""
+    """The record of a built-in tool, with the description and the schema of the real one."""
     from onetool_ipy.bundles.model import NO_ARGUMENTS, GoTool, Tool
 
     spec = find(tool.func)

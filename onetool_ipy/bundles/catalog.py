@@ -33,13 +33,13 @@ _MAC_BYTES = 16
 _AGAIN = "Ask for the first page again, without a token."
 
 Key = tuple[Any, ...]
-"""What rows are sorted by: numbers and texts, different for every row."""
+"""The sort key of a row: numbers and texts, different for every row."""
 
 Row = TypeVar("Row")
 
 
 def require_size(size: Any) -> int:
-    """The number of rows to give: at least 1, at most 256 whatever is asked for."""
+    """The number of rows on a page: at least 1, at most 256."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         shown = values.safe_repr(size, 40)
         raise InvalidRequest(f"pageSize: {shown} is not a number from 1 to {MAX_SIZE}.")
@@ -49,7 +49,7 @@ def require_size(size: Any) -> int:
 def page_of(
     rows: Sequence[Row], key: Callable[[Row], Key], *, size: Any, token: Any, query: Sequence[Any], store: str
 ) -> tuple[list[Row], str | None]:
-    """The rows behind the token's, and the token for what comes after; `rows` are sorted by `key`."""
+    """Return the rows after the token's row, and the token of the next page. `rows` are sorted by `key`."""
     wanted = require_size(size)
     start = 0
     if token is not None:
@@ -95,7 +95,7 @@ _TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
 
 
 class CatalogRow(NamedTuple):
-    """A tool with its bundle. `name` is what calls of this very version are named in the registry and the log.
+    """A tool with its bundle. `name` is the name of this version in the registry and the call log.
 
     `is_chosen` says that the slug alone, `plain_name`, stands for this version now.
     """
@@ -112,7 +112,7 @@ class CatalogRow(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What was made for one state of the files."""
+    """Rows made for one state of the files."""
 
     snapshot: BundleSnapshot
     off: frozenset[str]
@@ -122,7 +122,7 @@ class _State(NamedTuple):
 
 
 class BundleCatalog:
-    """Every live bundle and tool. `find` gives the real tool behind a built-in."""
+    """Every live bundle and tool. `find` returns the real tool behind a built-in."""
 
     def __init__(self, store: BundleStore, switches: BuiltInSwitches, find: Callable[[str], ToolSpec | None]) -> None:
         self._store = store
@@ -145,7 +145,7 @@ class BundleCatalog:
         return self._now().by_place.get((bundle_id, *pair))
 
     def search(self, text: str) -> list[tuple[Key, CatalogRow]]:
-        """The rows that fit, best first, each with what it is ranked by; without any text all, the newest first."""
+        """The rows that match, best first, each with its sort key; without any text all rows, the newest first."""
         state = self._now()
         known = self._found
         if known is not None and known[0] is state and known[1] == text:
@@ -206,7 +206,7 @@ def _rows(held: StoredBundle) -> list[CatalogRow]:
 
 
 def by_age(created: float, own_id: str) -> Key:
-    """What lists are sorted by: neither of it ever changes."""
+    """The sort key of lists; it never changes."""
     return (created, own_id)
 
 

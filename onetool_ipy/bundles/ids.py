@@ -1,6 +1,6 @@
-"""What may name a bundle, a tool and a version: UUIDv7, slug, version label. Pure.
+"""Ids of bundles and tools (UUIDv7), slugs and version labels. Pure.
 
-Slugs and versions are compared in Unicode's NFC form, case-sensitive; a version is an opaque label without any order.
+Slugs and versions are compared in Unicode's NFC form, case-sensitive. A version is an opaque label without any order.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-
 
 
 def new_id() -> str:
-    """A new UUIDv7, larger than all that this process made before."""
+    """Return a new UUIDv7, larger than all that this process made before."""
     import uuid_utils
 
     return str(uuid_utils.uuid7())
 
 
 def is_id(text: str) -> bool:
-    """Whether this is a UUIDv7 as we write it: 36 characters, small letters."""
+    """Whether a text is a UUIDv7 in canonical form: 36 characters, lower case."""
     return _ID.fullmatch(text) is not None
 
 
 def require_id(value: Any, field: str = "bundleID") -> str:
-    """The id as we write it, or InvalidRequest."""
+    """Return the id in canonical form, or raise InvalidRequest."""
     text = str(value).lower() if isinstance(value, str) or type(value).__name__ == "UUID" else ""
     if is_id(text):
         return text
@@ -46,15 +46,15 @@ def require_id(value: Any, field: str = "bundleID") -> str:
 
 
 def require_slug(value: Any, field: str = "slug") -> str:
-    """The slug in NFC, or InvalidRequest."""
+    """Return the slug in NFC, or raise InvalidRequest."""
     return _label(value, field, "")
 
 
 def require_version(value: Any, field: str = "version") -> str:
-    """The version in NFC, or InvalidRequest."""
+    """Return the version in NFC, or raise InvalidRequest."""
     text = _label(value, field, ".")
     if text in (".", ".."):
-        raise _refusal(field, f"'{text}' is no version.", "Give it a label such as '1.0.0'.")
+        raise _refusal(field, f"'{text}' is not a valid version.", "Give it a label such as '1.0.0'.")
     return text
 
 

@@ -1,12 +1,8 @@
-"""What may name a bundle, a tool and a version: UUIDv7, slug, version label. Pure.
+"""Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
 
-Slugs and versions are compared in Unicode's NFC form, case-sensitive; a version is an opaque label without any order.
-
-Bundles and their tools as records: the same model on disk and on the wire, JSON in camelCase (contract 15).
-
-Owns which fields there are and what each may hold. A record is frozen; its fields are reached as attributes and by
-their wire names (`tool.is_enabled`, `tool["isEnabled"]`). What is wrong with data becomes one InvalidRequest that names
-every field. Whether a schema compiles, a slug is free or a function is there is not judged here.
+Owns which fields there are and what each may hold. A record is frozen; its fields are attributes and wire names
+(`tool.is_enabled`, `tool["isEnabled"]`). Invalid data raises one InvalidRequest that names every field. Whether a
+schema compiles, a slug is free or a function exists is not checked here.
 """
 
 from __future__ import annotations
@@ -51,10 +47,12 @@ __all__ = [
 
 
 ToolType = Literal["go", "python", "http"]
-"""`go` is 002's word for a local function, `python` means the same."""
+"""`go` is the word of 002 for a local function; `python` means the same."""
 
 SchemaOrigin = Literal["author", "document"]
-"""Who wrote an outputSchema: whoever made the tool, whose word holds, or an imported document, which is a hint."""
+"""Who wrote an outputSchema: the tool's author, whose schema is binding, or an imported document, whose schema is a
+hint.
+"""
 
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -67,7 +65,7 @@ _READ_ONLY = frozenset(
     ("toolID", "bundleID", "isBuiltIn", "available", "reason", "createdAt", "modifiedAt", "callCount", "lastCalledAt")
 )
 _FIRST = ("toolID", "bundleID", "slug", "version")
-"""What a record begins with, for those who read the files."""
+"""The first fields of a record, for people who read the files."""
 
 Kind = TypeVar("Kind", bound="WireModel")
 
@@ -99,7 +97,7 @@ def _arguments(schema: Schema) -> Schema:
 
 
 def _said(check: Any) -> AfterValidator:
-    """A check that raises one of our errors, as pydantic wants it."""
+    """Make a pydantic validator of a check that raises one of our errors."""
 
     def run(value: Any) -> Any:
         try:
@@ -125,7 +123,7 @@ Schema = dict[str, Any]
 
 
 class WireModel(BaseModel):
-    """A record of ours: frozen, camelCase outside, refuses unknown keys."""
+    """Base of all records: frozen, camelCase outside, unknown keys refused."""
 
     model_config = ConfigDict(
         alias_generator=_alias, populate_by_name=True, extra="forbid", frozen=True, strict=True, allow_inf_nan=False
@@ -133,7 +131,7 @@ class WireModel(BaseModel):
     _optional: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON has it; fields that may be missing are left out where there is nothing in them."""
+        """The record as JSON. Optional fields are left out if they are empty."""
         dumped = self.model_dump(mode="json", by_alias=True)
         return {key: value for key, value in dumped.items() if value is not None or key not in self._optional}
 
@@ -165,14 +163,14 @@ class Bundle(WireModel):
 
     @property
     def was_created(self) -> bool:
-        """Whether the PUT that gave this record made the bundle, or replaced it."""
+        """Whether the PUT that returned this record created the bundle."""
         return self._was_created
 
     def __repr__(self) -> str:
         return f"<bundle {self.slug} ({_state(self)}) {self.bundle_id}>"
 
     def created(self) -> Self:
-        """The same record, as the answer to the PUT that made it."""
+        """The same record, as the result of the PUT that created it."""
         fresh = self.model_copy()
         fresh._was_created = True
         return fresh
@@ -185,7 +183,7 @@ class GoTool(WireModel):
 
 
 class _ToolFields(WireModel):
-    """What whoever PUTs a tool decides, and what follows from it."""
+    """The fields that a PUT of a tool sets."""
 
     display_name: Name = ""
     description: Text = ""
@@ -202,9 +200,9 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether an answer that breaks outputSchema is a failure; where a document wrote it, that is only said.
+        """Whether a value that does not fit outputSchema is a failure. With the schema of a document it is only noted.
 
-        Records from before the word was written tell it by their form, which is that of an imported tool.
+        Records from before `outputSchemaFrom` was stored have the form of an imported tool if they are one.
         """
         if self.output_schema_from is not None or self.http is None:
             return self.output_schema_from != "document"
@@ -227,7 +225,7 @@ class _ToolFields(WireModel):
         return copied
 
     def shared(self) -> dict[str, Any]:
-        """`to_dict` with the record's own schemas in it: to be read or written, not to be given out."""
+        """`to_dict` that shares the record's own schemas: to be read or written, never returned to a caller."""
         apart = {"arg_schema", "output_schema", "http", "limits"}
         dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
         limits = self.limits and self.limits.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -277,7 +275,7 @@ class Tool(_ToolFields):
         return {key: found[key] for key in sorted(found, key=_place)}
 
     def stored(self) -> dict[str, Any]:
-        """What of the record is kept on disk, to be written; the rest is found out when it is asked for."""
+        """The part of the record that is stored; the rest is computed when it is needed."""
         kept = {key: value for key, value in self.shared().items() if key not in self._computed}
         if self.output_schema_from is not None:
             kept["outputSchemaFrom"] = self.output_schema_from
@@ -285,7 +283,7 @@ class Tool(_ToolFields):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a call changes nothing: as the record says, else where it sends only GET and HEAD."""
+        """Whether a call changes nothing: as the record says, else if it sends only GET and HEAD."""
         if self.read_only is not None:
             return self.read_only
         return self.http is not None and all(step.request.method in _READING for _, step in self.http.plan())
@@ -305,13 +303,13 @@ class ToolBody(_ToolFields):
 
 
 class Switch(WireModel):
-    """The body of PATCH: nothing else can be changed by it."""
+    """The body of PATCH; it changes nothing else."""
 
     is_enabled: bool
 
 
 class Page(WireModel):
-    """Some of a list: iterate over it; `next_page_token` fetches what comes after."""
+    """A page of a list: iterate over it; `next_page_token` fetches the next one."""
 
     _optional: ClassVar[frozenset[str]] = frozenset(("nextPageToken",))
 
@@ -345,10 +343,10 @@ def _place(key: str) -> int:
 
 
 def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> Kind:
-    """Make a record of data from outside, or raise InvalidRequest naming every field that is wrong.
+    """Make a record of foreign data, or raise InvalidRequest naming every field that is wrong.
 
-    With `own`, the slug and version that a tool is PUT under, fields that only the store decides are ignored, so that
-    what was read can be sent back.
+    With `own`, the slug and version that a tool is PUT under, fields that only the store sets are ignored, so that a
+    record that was read can be sent back.
     """
     if isinstance(data, WireModel):
         data = data.to_dict()
@@ -376,7 +374,7 @@ def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[st
 
 
 def _own_copy(data: Mapping[str, Any]) -> Any:
-    """The same JSON, shared with nobody. Refuses halves of characters, which no file of JSON can hold."""
+    """A deep copy of JSON. Refuses lone surrogates, which no JSON file can hold."""
     import json
 
     import orjson

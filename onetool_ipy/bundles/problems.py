@@ -1,8 +1,8 @@
-"""What is wrong with a request, fault by fault: one message for a person, and for a form the JSON pointer of each.
+"""What is wrong with a request: one message for a person, and a JSON pointer per fault for a form. Pure.
 
-A fault is `{pointer, message}`, as the violations of arguments are; the pointer leads into the body that was sent, and
-is empty where all of it is meant. `slug` and `version`, which may stand in a body too, have theirs also when they come
-from the path. Pure.
+A fault is `{pointer, message}`, like the violations of arguments. The pointer leads into the body that was sent and is
+empty for the whole body. `slug` and `version`, which may be part of a body, have their pointers also if they come from
+the path.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _WORDS = {
 
 
 def fault(pointer: str, *said: str) -> Fault:
-    """What is wrong with one place, in whole sentences."""
+    """Make a fault: its pointer, and its message in whole sentences."""
     return {"pointer": pointer, "message": " ".join(_sentence(text) for text in said if text)}
 
 
 def whole(said: str) -> InvalidRequest:
-    """The refusal of all that was sent."""
+    """The refusal of a whole body."""
     return InvalidRequest(said, details=[fault("", said)])
 
 
 def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> InvalidRequest:
-    """The refusal of data that does not fit a model: its message names every field."""
+    """The refusal of data that does not fit a model. The message names every field."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     known = [str(field.alias) for field in kind.model_fields.values()]
     named = [_named(error, known) for error in errors]
@@ -52,7 +52,7 @@ def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> Inv
 
 
 def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
-    """Several refusals of one request as one."""
+    """Join several refusals of one request."""
     refusals = list({exc.message: exc for exc in refusals}.values())
     if len(refusals) == 1:
         return refusals[0]
@@ -63,7 +63,7 @@ def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
 
 
 def with_others(first: InvalidRequest, checks: Iterable[Callable[[], Any]]) -> InvalidRequest:
-    """A refusal, and what every check refuses besides: one fault must not hide the others."""
+    """Join a refusal with those of further checks, so that one fault does not hide the others."""
     refusals = [first]
     for check in checks:
         try:
@@ -74,7 +74,7 @@ def with_others(first: InvalidRequest, checks: Iterable[Callable[[], Any]]) -> I
 
 
 def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
-    """The same refusal where what it is about is a part of what was sent."""
+    """The same refusal, with pointers into a larger body that holds this one at `place`."""
     details = [{**each, "pointer": place + each["pointer"]} for each in exc.details]
     return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
 
@@ -100,7 +100,7 @@ def _said(error: Any, known: list[str]) -> str:
 
 
 def _pointer(error: Any, data: Any) -> str:
-    """Where in the data an error is. Names of a union's branches, which pydantic puts between, are no place in it."""
+    """The pointer of an error. The names that pydantic adds for branches of a union are not part of it."""
     from onetool_ipy.schema.check import pointer
 
     path: list[Any] = []

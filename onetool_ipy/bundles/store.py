@@ -1,17 +1,12 @@
-"""The slugs of the stored bundles at a glance, for the names that a notebook gets when it loads us. Loads nothing.
-
-Snapshot: what the files of a store hold at one moment, as a value. Pure but for pydantic's import.
-
-Owns how a file becomes a record, and which of two records that claim one place is served: the older one, so that
-nothing that worked stops working when a branch with its twin is merged. The other is a Problem.
-
-Bundles on disk: flat JSON files under `.onetool/bundles/`, named by ids; written whole, under one lock per store.
+"""Bundles on disk: flat JSON files under `.onetool/bundles/`, named by ids; written whole, under one lock per store.
 
     bundles/<bundleID>/bundle.json, bundles/<bundleID>/<toolID>.json, bundles/builtins.json
 
-What the files hold is read into a Snapshot, a value that is replaced as a whole; only changed files are read again.
-A file that is damaged, misplaced or of a newer format costs only itself: it is a Problem, and is never written to.
-Whether anything changed is asked of the file system each time, so that what another process wrote is seen at once.
+The files are read into a `BundleSnapshot`, a value that is replaced as a whole; only changed files are read again. The
+file system is asked for changes each time, so that writes of another process are seen at once. A file that is damaged,
+misplaced or of a newer format costs only itself: it becomes a Problem and is never written to. Of two records that
+claim one slug, or one version of a tool, the older one is served, so that nothing stops working when branches are
+merged. Importing this module loads no pydantic.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ _MAX_BYTES = 200_000
 
 
 def stored_slugs(root: Path) -> list[str]:
-    """The slugs of the bundles that are on, sorted; what cannot be read is told by others."""
+    """The slugs of the enabled bundles, sorted, for the names in a notebook. Skips files that it cannot read."""
     try:
         folders = sorted(os.listdir(root))[:_MOST]
     except OSError:
@@ -70,7 +65,7 @@ def stored_slugs(root: Path) -> list[str]:
 
 
 FORMAT = 1
-"""The format of the files; one with a larger number was written by a later version of ours."""
+"""The format of the files. A larger number was written by a later version of ours."""
 
 _FIX = "Mend it, or delete it; the others are not touched."
 _UPDATE = "Update onetool-ipy to use it; it is left as it is."
@@ -79,7 +74,7 @@ _UPDATE = "Update onetool-ipy to use it; it is left as it is."
 class RecordFile(NamedTuple):
     """One file: its stamp, its text (or why it cannot be read), its record or its fault.
 
-    `claims` is the slug and version of a record that is not ours to read but that takes up its place.
+    `claims` is the slug and version of a record in a newer format, which stay taken.
     """
 
     stamp: Stamp
@@ -91,7 +86,7 @@ class RecordFile(NamedTuple):
 
 
 class StoredBundle:
-    """A bundle with its tools by slug and version. `claimed` are pairs that files of a newer format take up."""
+    """A bundle with its tools by slug and version. `claimed` are pairs taken by files of a newer format."""
 
     __slots__ = ("bundle", "claimed", "slugs", "tools", "twin")
 
@@ -113,13 +108,13 @@ class StoredBundle:
         return self.slugs.get(slug, [])
 
     def chosen(self, slug: str) -> Tool | None:
-        """What a slug without a version stands for: the enabled version changed last, else the one changed last."""
+        """The version that a slug alone stands for: the enabled one changed last, else the one changed last."""
         versions = self.versions(slug)
         return next((tool for tool in versions if tool.is_enabled), versions[0] if versions else None)
 
 
 class BundleSnapshot(NamedTuple):
-    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug. `outside`: no record's faults."""
+    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug; faults outside of records."""
 
     bundles: dict[str, StoredBundle]
     slugs: dict[str, str]
@@ -140,7 +135,7 @@ EMPTY = BundleSnapshot({}, {}, ())
 
 
 def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> RecordFile:
-    """Make a record of a file's text, or say what is wrong with it."""
+    """Make a record of a file's text, or a fault."""
     file = RecordFile(stamp, is_young, text)
     if isinstance(text, str):
         return file._replace(fault=Problem(path, text))
@@ -151,7 +146,7 @@ def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> Reco
     except ValueError as exc:
         return file._replace(fault=Problem(path, f"is damaged: {exc}.", _FIX))
     if not isinstance(data, dict):
-        return file._replace(fault=Problem(path, "is damaged: it holds no object.", _FIX))
+        return file._replace(fault=Problem(path, "is damaged: it does not hold an object.", _FIX))
     number = data.pop("format", None)
     if isinstance(number, int) and number > FORMAT:
         fault = Problem(path, f"has format {number}, which is newer than this version knows.", _UPDATE)
@@ -162,7 +157,7 @@ def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> Reco
 
 
 def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -> BundleSnapshot:
-    """Put the records together; of two that claim one place, the older one is served."""
+    """Put the records together. Of two that claim one place, the older one is served."""
     problems = [*outside, *(file.fault for file in files.values() if file.fault is not None)]
     folders: dict[str, list[tuple[str, RecordFile]]] = {}
     for path, file in files.items():
@@ -245,22 +240,22 @@ _LOCK_WAIT_S = 30.0
 _AT_ONCE = 200
 """How many files are open at most while many are written."""
 _NEVER: Stamp = (0, 0, 0, 0)
-"""No file has it."""
+"""A stamp that no file has."""
 
 Item = TypeVar("Item")
 
 
 class _Listed(NamedTuple):
-    """The files in a folder that are records, and what else is wrong in it."""
+    """The record files in a folder, and the faults of the others."""
 
     paths: list[str]
     faults: list[Problem]
 
 
 class _Seen(NamedTuple):
-    """What was found at one look: every folder and file with its stamp, and what they say.
+    """The result of one look: every folder and file with its stamp, and their content.
 
-    `listed` are the files in a folder, and what is wrong in it; it holds while the folder has the same stamp.
+    `listed` are the record files of a folder; they are valid while the folder has the same stamp.
     """
 
     stamps: dict[str, Stamp | None]
@@ -271,10 +266,10 @@ class _Seen(NamedTuple):
 
 
 class BundleStore:
-    """The bundles of one project. Threads and processes may share it; nothing is made before something is written.
+    """The bundles of one project. Threads and processes may share it; the first write creates the folder.
 
-    `is_found` says that the project's `.onetool` was there and is ours when the configuration was read. One that
-    appears later must be owned by this user. `on_made` hears of a `.onetool` that the first write makes.
+    `is_found` says that the project's `.onetool` was there, and ours, when the configuration was read. One that appears
+    later must be owned by this user. `on_made` is called when the first write creates a `.onetool`.
     """
 
     def __init__(self, root: Path, *, is_found: bool = True, on_made: Callable[[], None] = lambda: None) -> None:
@@ -285,11 +280,11 @@ class BundleStore:
         self._written: dict[str, RecordFile] = {}
 
     def is_empty(self) -> bool:
-        """Whether there certainly is no bundle; says so without reading any."""
+        """Whether there certainly is no bundle; reads no file."""
         return not self._seen.files and not os.path.isdir(self.root)
 
     def look(self) -> BundleSnapshot:
-        """What the files hold now."""
+        """Return what the files hold now."""
         before = self._seen
         stamps, listed, faults = self._listed(before)
         if stamps == before.stamps and not before.is_young:
@@ -305,7 +300,7 @@ class BundleStore:
         return snapshot
 
     def glance(self, bundle: str, slug: str) -> BundleSnapshot:
-        """What the files hold now, as far as one slug goes; a few system calls, however many tools there are."""
+        """`look` at the files that one slug depends on: a few system calls, however many tools there are."""
         seen = self._seen
         if not seen.is_young:
             places = self._places(seen.snapshot.of_slug(bundle), slug)
@@ -319,7 +314,7 @@ class BundleStore:
 
     @contextmanager
     def writing(self) -> Iterator[BundleSnapshot]:
-        """Hold the store's lock: nobody else writes, and what is seen inside stays true until the end."""
+        """Hold the store's lock: nobody else writes, and the snapshot stays true until the end."""
         self._require_own()
         is_new = not os.path.lexists(self.root.parent)
         make_folder(self.root)
@@ -329,24 +324,24 @@ class BundleStore:
             yield self.look()
 
     def save_bundle(self, bundle: Bundle) -> None:
-        """Write a bundle; only while `writing`."""
+        """Write a bundle. Needs the lock."""
         folder = self.root / bundle.bundle_id
         make_folder(folder)
         sweep(folder)
         self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
 
     def save_tools(self, bundle_id: str, tools: Iterable[Tool]) -> None:
-        """Write tools of a bundle; only while `writing`."""
+        """Write tools of a bundle. Needs the lock."""
         folder = self.root / bundle_id
         sweep(folder)
         self._write({folder / f"{tool.tool_id}.json": (tool, tool.stored()) for tool in tools})
 
     def remove_tool(self, tool: Tool) -> None:
-        """Delete a tool's file; only while `writing`."""
+        """Delete a tool's file. Needs the lock."""
         _unlink(self.root / tool.bundle_id / f"{tool.tool_id}.json")
 
     def require_sound(self, bundle_id: str) -> None:
-        """Refuse where there is a bundle of that id whose own file cannot be read."""
+        """Raise Conflict if the file of that bundle exists and cannot be read."""
         self.require_readable(self.root / bundle_id / BUNDLE_FILE)
 
     def is_bare(self, bundle_id: str) -> bool:
@@ -359,7 +354,7 @@ class BundleStore:
             return False
 
     def remove_bundle(self, bundle_id: str) -> None:
-        """Delete a bundle that has no tools, with its folder; only while `writing`."""
+        """Delete a bundle without tools, with its folder. Needs the lock."""
         folder = self.root / bundle_id
         _unlink(folder / BUNDLE_FILE)
         try:
@@ -368,13 +363,13 @@ class BundleStore:
             raise StoreError.of(folder, exc, doing="delete") from exc
 
     def require_readable(self, path: Path) -> None:
-        """Refuse to go on with a file that could not be read: what is in it would be lost."""
+        """Raise Conflict for a file that could not be read: its content would be lost."""
         held = self._seen.files.get(str(path))
         if held is not None and held.fault is not None:
             raise Conflict(f"'{path}' {held.fault.message}", hint=held.fault.hint)
 
     def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Mapping[str, Any]]]) -> None:
-        """Write files of one folder: all, or where one cannot be written none of the new ones."""
+        """Write files of one folder: all, or if one cannot be written none of the new ones."""
         for path in records:
             self.require_readable(path)
         texts = {path: (record, _text(data)) for path, (record, data) in records.items()}
@@ -391,7 +386,7 @@ class BundleStore:
         self._written = {str(path): RecordFile(_NEVER, True, text, record) for path, (record, text) in texts.items()}
 
     def _require_own(self) -> None:
-        """A `.onetool` that another user made is not ours to use."""
+        """Refuse a `.onetool` that another user made."""
         if self._is_found or not hasattr(os, "geteuid"):
             return
         try:
@@ -402,7 +397,7 @@ class BundleStore:
             raise StoreError(self.root.parent, "another user owns it", doing="use")
 
     def _listed(self, before: _Seen) -> tuple[dict[str, Stamp | None], dict[str, _Listed], tuple[Problem, ...]]:
-        """Every folder and file with its stamp; the folders' lists; and what is wrong outside the records."""
+        """Every folder and file with its stamp, the record files of each folder, and the faults outside of records."""
         root = str(self.root)
         stamps: dict[str, Stamp | None] = {root: stamp_of(root)}
         listed: dict[str, _Listed] = {}
@@ -436,7 +431,7 @@ class BundleStore:
         return parse(path, text, stamp, is_young=is_young(stamp))
 
     def _places(self, held: StoredBundle | None, slug: str) -> list[str] | None:
-        """The folders and files that decide what a slug of a bundle stands for."""
+        """The folders and files that a slug of a bundle depends on."""
         if held is None:
             return None
         root = str(self.root)
@@ -446,7 +441,7 @@ class BundleStore:
 
 
 def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
-    """Write files of one folder. All are on their way before the first is waited for, which is far quicker."""
+    """Write files of one folder. All are written before the first is synced, which is far quicker."""
     drafts: list[Draft] = []
     try:
         for path, text in texts:
@@ -490,7 +485,7 @@ def _folders(root: str, faults: list[Problem]) -> list[str]:
         for entry in entries:
             if not is_id(entry.name):
                 if not entry.name.startswith(".") and entry.is_dir():
-                    faults.append(Problem(entry.path, "is no bundle's folder.", "Those are named by UUIDv7 ids."))
+                    faults.append(Problem(entry.path, "is not a bundle's folder.", "Those are named by UUIDv7 ids."))
             elif entry.is_dir(follow_symlinks=False):
                 found.append(entry.path)
             else:
@@ -499,7 +494,7 @@ def _folders(root: str, faults: list[Problem]) -> list[str]:
 
 
 def _records(folder: str) -> _Listed | None:
-    """The records in a bundle's folder: plain files that are named as such. None where it was removed meanwhile."""
+    """The record files of a bundle's folder, or None if it was removed meanwhile."""
     found = _Listed([], [])
     try:
         inside = os.scandir(folder)
@@ -511,7 +506,7 @@ def _records(folder: str) -> _Listed | None:
             if name.startswith(".") or not name.endswith(".json"):
                 continue
             if name != BUNDLE_FILE and not is_id(name.removesuffix(".json")):
-                found.faults.append(Problem(entry.path, "is no bundle's file.", "Those are named by UUIDv7 ids."))
+                found.faults.append(Problem(entry.path, "is not a bundle's file.", "Those are named by UUIDv7 ids."))
             elif not entry.is_file(follow_symlinks=False):
                 found.faults.append(Problem(entry.path, "is not a plain file, and is not read."))
             else:
@@ -528,7 +523,7 @@ def _plain_stamp(path: str) -> Stamp | None:
 
 
 def _read(path: str, stamp: Stamp) -> bytes | str:
-    """The content, or why there is none."""
+    """Return the content of a file, or why it cannot be read."""
     if stamp[2] > _MAX_BYTES_STORE:
         return f"It has {stamp[2]:,} bytes; a record has at most {_MAX_BYTES_STORE:,}."
     try:

@@ -1,7 +1,7 @@
-"""Make bundles and tools of what others wrote, for every face: fetch or read a document, store what was made of it.
+"""Imports for every face: fetch or read a document, store the bundle and tools made from it.
 
-A bundle that could not be filled is taken back. A host is reached by the rules of `http`, like any tool's; one that a
-person names with a yes may be reached for this one document.
+A bundle that could not be filled is deleted again. A document is fetched under the rules of `http`, like any tool's
+request; a host that the user confirmed may be reached for this one document.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _SHOWN_NOTES = 8
 
 
 class Imported(NamedTuple):
-    """What an import made."""
+    """The result of an import."""
 
     bundle: Bundle
     tools: list[Tool]
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is an address, and not a file's name or a document."""
+    """Whether a text is a URL, and not a file name or a document."""
     return text[:8].lower().startswith(("http://", "https://")) and not any(sign in text for sign in "\n{ ")
 
 
 def own_host(source: str) -> list[str]:
-    """The host of an address as `allowed_hosts` names it; none for a file."""
+    """The host of a URL as a pattern of `allowed_hosts`; none for a file."""
     if not is_url(source):
         return []
     try:
@@ -68,14 +68,14 @@ def own_host(source: str) -> list[str]:
     except ValueError:
         host, port = "", None
     if not host:
-        raise UsageProblem(f"'{source[:200]}' is no address.", hint="Write it as https://host/path.")
+        raise UsageProblem(f"'{source[:200]}' is not an address.", hint="Write it as https://host/path.")
     from onetool_ipy.net.hosts import pattern_of
 
     return [pattern_of(parts.scheme.lower(), host, port)]
 
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
-    """Those of the hosts that HTTP tools may not reach by the configuration as it is."""
+    """The hosts that HTTP tools may not reach with the present configuration."""
     from onetool_ipy.net.hosts import Hosts, is_private
 
     http = box.config.settings.http
@@ -89,7 +89,7 @@ def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
 
 
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
-    """An import in a few lines."""
+    """Describe an import in a few lines."""
     lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools: {made.bundle.display_name}"]
     known = set(box.config.secrets.names())
     missing = [each for each in draft.secrets if each["name"] not in known]
@@ -111,7 +111,7 @@ def examples(made: Imported) -> list[str]:
 
 
 def all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
-    """The rows of all pages of a list."""
+    """Collect the rows of all pages of a list."""
     found: list[Any] = []
     token: str | None = None
     while True:
@@ -123,7 +123,7 @@ def all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
 
 
 def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple[bytes, str | None]:
-    """The document at an address or in a file, and the address it came from."""
+    """Read a document from a URL or a file; returns it with the URL it came from."""
     if not is_url(source):
         return _read_file(Path(source).expanduser()), None
     try:
@@ -134,12 +134,12 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
 
 
 async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
-    """The document at an address, without blocking the event loop."""
+    """Fetch a document without blocking the event loop."""
     return _body(await box.http_client.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
 
 
 def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = "") -> Imported:
-    """Store a bundle with all its tools, or nothing; a tool that could not be called is left out, and that is noted."""
+    """Store a bundle with all its tools, or nothing. A tool that could not be called is left out with a note."""
     bundles = box.bundles
     bundle = bundles.put_bundle(
         bundles.new_id(),
@@ -166,7 +166,7 @@ _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 
 def _place(host: str) -> Origin:
-    """Where `name`, `name:port` or `[ipv6]:port` leads."""
+    """The origin that `name`, `name:port` or `[ipv6]:port` means."""
     from onetool_ipy.net.hosts import Origin
 
     name, colon, port = host.rpartition(":")
@@ -176,7 +176,7 @@ def _place(host: str) -> Origin:
 
 
 def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
-    """Whether a tool could be stored; the notes get the reason why not."""
+    """Whether a tool could be stored; adds the reason to the notes if not."""
     try:
         box.bundles.draft(entry[2], name=entry[0])
     except OneToolError as exc:

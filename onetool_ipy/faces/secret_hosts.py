@@ -1,7 +1,8 @@
-"""Which secrets a new tool would send to a host that did not get them before; asked about before the tool is made.
+"""Finds the secrets that a new tool would send to a host that did not receive them before.
 
-A document or a pasted command comes from somebody else, and names secrets. A secret that a tool, a model, a server or a
-pack uses already must not go to another host and port by such a name alone. Nothing is sent or stored here.
+A document or a pasted command comes from somebody else and names secrets. A secret that a tool, a model, a server or a
+pack uses already must not go to another host and port by its name alone: the user confirms it before the tool is
+stored. Nothing is sent or stored here.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _SHORTEST = 6
 
 
 class SecretHost(Conflict):
-    """A tool would send a secret to a host that did not get it before, and nobody said yes."""
+    """A tool would send a secret to a host that did not receive it before, without confirmation."""
 
     reason = "secret_host"
 
 
 class Sending(NamedTuple):
-    """A secret that would go to a new host. `used_with` is empty where it is not used at all yet."""
+    """A secret that would go to a new host. `used_with` is empty if nothing uses it yet."""
 
     secret: str
     host: str
@@ -36,7 +37,7 @@ class Sending(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What confirms it."""
+        """The word that confirms it."""
         return f"{self.secret}={self.host}"
 
     @property
@@ -55,10 +56,10 @@ class Sending(NamedTuple):
 def new_sendings(
     box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None = ()
 ) -> list[Sending]:
-    """What tools with these records would send to hosts that did not get it before.
+    """Find what tools with these records would send to hosts that did not receive it before.
 
-    `made_up` are names of secrets that nobody typed: those are asked about where such a secret is there already. None
-    means that all are, as in a document.
+    `made_up` are names of secrets that the user did not type; those need confirmation if the secret exists. None means
+    all, as in a document.
     """
     wanted = {pair for record in records for pair in _sent(record)}
     if not wanted:
@@ -80,7 +81,7 @@ def unconfirmed(found: Iterable[Sending], words: Iterable[str]) -> list[Sending]
 
 
 def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
-    """Raise SecretHost for what is not confirmed."""
+    """Raise SecretHost for those that are not confirmed."""
     left = unconfirmed(found, words)
     if left:
         said = " ".join(one.said for one in left)
@@ -89,7 +90,7 @@ def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
 
 
 def _sent(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(secret, host and port) for all that an HTTP tool sends; a record that is not sound sends nothing."""
+    """Pairs of secret, and host and port, for all that an HTTP tool sends. An invalid record sends nothing."""
     http = record.get("http")
     if not isinstance(http, Mapping):
         return
@@ -104,7 +105,7 @@ def _sent(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    """The parts of a request, each with the host and port that gets it."""
+    """The parts of a request, each with the host and port that receives it."""
     place = _place(request.get("urlTemplate"))
     auth = request.get("auth")
     yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
@@ -137,7 +138,7 @@ def _place(url: Any) -> str:
 
 
 def _used(box: Toolbox) -> dict[str, set[str]]:
-    """The hosts that each secret goes to now, and the servers and packs that get it."""
+    """The hosts that receive each secret now, and the servers and packs that use it."""
     from onetool_ipy.faces.creation import all_pages
 
     found: dict[str, set[str]] = {}
@@ -160,7 +161,7 @@ def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:
 
 
 def _of_servers(box: Toolbox) -> Iterator[tuple[str, str]]:
-    """Servers and packs have their values filled in already, and are searched for them."""
+    """Servers and packs have their secrets filled in already, so their values are searched for."""
     settings, secrets = box.config.settings, box.config.secrets
     values = {name: secrets.get(name) or "" for name in secrets.names()}
     for name, server in settings.servers.items():

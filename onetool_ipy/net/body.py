@@ -1,13 +1,9 @@
-"""Reply: what came back, whole, within its limits.
+"""A response: `HttpResponse` is whole, `ResponseStream` is read as it arrives, sync or async, from any thread.
 
-The body of a response, counted as it is unpacked: no more than allowed is ever held in memory.
-
-Decompression is bounded: 400 KB may well stand for 800 MB. gzip and deflate are what we ask for and what we read.
-
-Stream: a reply that is read as it comes, sync or async, from any thread.
-
-One task on the background loop owns the connection and hands pieces over through a short pipe; whoever reads waits for
-the next one. The deadline and the size hold for the whole; leaving the `with` block, Stop and cancelling close it.
+`BodyDecoder` counts a body while it decompresses it, so that no more than the limit is ever in memory: 400 KB of gzip
+may hold 800 MB. We ask for gzip and deflate, and read only those. Of a stream, one task on the background loop owns the
+connection and passes pieces on through a short pipe. Deadline and size limit hold for the whole body; leaving the
+`with` block, Stop and cancelling close the connection.
 """
 
 from __future__ import annotations
@@ -34,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "ResponseStream", "charset_of", "mime_of"]
 
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
-"""Python's codecs for names and tests: they take minutes for a few megabytes, or fail whatever they are given."""
+"""Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
 
 
 class HttpResponse(Value):
-    """What came back. Header names are in lower case; `url` is where the last redirect led."""
+    """A whole response. Header names are in lower case; `url` is that of the last redirect."""
 
     status: int
     headers: Mapping[str, str]
@@ -57,14 +53,14 @@ class HttpResponse(Value):
 
     @property
     def text(self) -> str:
-        """The body as text, in the charset it names, else UTF-8; what is no text becomes U+FFFD."""
+        """The body as text, in the charset it names, else UTF-8; bytes that cannot be decoded become U+FFFD."""
         return self.body.decode(charset_of(self.headers), "replace").removeprefix("\ufeff")
 
     def json(self) -> Any:
-        """The body as JSON; InvalidOutput where it is none."""
+        """The body as JSON; raises InvalidOutput if it is not JSON."""
         try:
             charset = charset_of(self.headers)
-            source = self.body if charset == "utf-8" else self.text  # of bytes json finds UTF-16 by itself
+            source = self.body if charset == "utf-8" else self.text  # json detects UTF-16 in bytes
             return json.loads(source, parse_constant=_no_number)
         except RecursionError:
             raise InvalidOutput("The response says it is JSON, but is nested too deep.") from None
@@ -82,8 +78,6 @@ def mime_of(headers: Mapping[str, str]) -> str:
 
 def charset_of(headers: Mapping[str, str]) -> str:
     """The charset that a response names, if Python knows it; else UTF-8."""
-    import codecs
-
     for part in headers.get("content-type", "").split(";")[1:]:
         name, _, value = part.partition("=")
         if name.strip().lower() == "charset":
@@ -101,7 +95,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 ACCEPTED = "gzip, deflate"
-"""What to say in Accept-Encoding."""
+"""The value of Accept-Encoding."""
 
 _PLAIN = ("", "identity")
 _GZIP = 31
@@ -111,7 +105,7 @@ _HEAD = 2
 
 
 class BodyDecoder:
-    """Takes a body in as it arrives and gives it on unpacked; raises TooLarge past `limit` bytes."""
+    """Decompresses a body as it arrives; raises TooLarge past `limit` bytes."""
 
     __slots__ = ("_limit", "_total", "_unpack")
 
@@ -124,17 +118,17 @@ class BodyDecoder:
             raise self._too_large(f"has {int(said):,} bytes")
 
     def feed(self, chunk: bytes) -> bytes:
-        """The next piece, unpacked."""
+        """Return the next chunk, decompressed."""
         out: list[bytes] = []
         for piece in self._pieces(chunk):
             out.append(piece)
             self._total += len(piece)
             if self._total > self._limit:
-                raise self._too_large("has no end in sight")
+                raise self._too_large("is larger than allowed")
         return b"".join(out)
 
-    def sip(self, chunk: bytes) -> bytes:
-        """The next piece, cut where the limit is reached; empty from then on."""
+    def feed_some(self, chunk: bytes) -> bytes:
+        """Return the next chunk, decompressed and cut at the limit; empty from then on."""
         out: list[bytes] = []
         for piece in () if self.is_full() else self._pieces(chunk):
             out.append(piece[: self._limit - self._total])
@@ -144,11 +138,11 @@ class BodyDecoder:
         return b"".join(out)
 
     def is_full(self) -> bool:
-        """Whether there is room for nothing more."""
+        """Whether the limit is reached."""
         return self._total >= self._limit
 
     def finish(self) -> None:
-        """Say that there is no more; raises where the packed data is cut off."""
+        """End the body; raises ConnectionFailed if the compressed data is cut off."""
         if self._unpack is not None and not self._unpack.is_whole():
             raise ConnectionFailed("The response is cut off in the middle of its compressed data.")
 
@@ -166,7 +160,7 @@ class BodyDecoder:
 
 
 class _Unpack:
-    """Undoes gzip, also of several members, or deflate in both of its readings; never more than `room` at a time."""
+    """Decompresses gzip, also of several members, and deflate with or without a zlib header."""
 
     __slots__ = ("_bits", "_head", "_zlib")
 
@@ -184,7 +178,7 @@ class _Unpack:
         while chunk:
             if self._zlib.eof:
                 if self._bits != _GZIP:
-                    return  # nothing belongs behind it
+                    return  # trailing data is ignored
                 self._zlib = zlib.decompressobj(self._bits)
             try:
                 out = self._zlib.decompress(chunk, room())
@@ -198,7 +192,7 @@ class _Unpack:
         return not self._head if self._zlib is None else bool(self._zlib.eof)
 
     def _begin(self) -> bytes:
-        """Tell from the first bytes which deflate is meant: some servers leave out its head."""
+        """Detect from the first bytes which deflate it is: some servers leave out the zlib header."""
         first, second = self._head[:_HEAD]
         if self._bits == _ZLIB and (first & 0x0F != 8 or (first * 256 + second) % 31):
             self._bits = _RAW
@@ -221,11 +215,11 @@ _AHEAD = 8
 _GRACE_S = 0.5
 
 Send = Callable[[Any], Awaitable[None]]
-"""Sends the request and gives the open response to the function it is called with."""
+"""Sends the request and passes the open response to its argument."""
 
 
 class ResponseStream:
-    """An open reply. `status` and `headers` are there once it was entered."""
+    """An open response. `status` and `headers` are set once the `with` block is entered."""
 
     status: int
     headers: Mapping[str, str]
@@ -255,19 +249,19 @@ class ResponseStream:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The body in pieces, unpacked."""
+        """The body in decompressed pieces."""
         while (piece := self._background.run(self._pipe.get, self._left_s())) is not None:
             yield piece
 
     def lines(self) -> Iterator[str]:
-        """The body in lines, without their ends."""
+        """The body in lines, without line ends."""
         splitter = _Lines(self.headers)
         for piece in self:
             yield from splitter.feed(piece)
         yield from splitter.finish()
 
     def read(self) -> HttpResponse:
-        """The rest of the body, whole."""
+        """Read the rest of the body."""
         return self._reply(b"".join(self))
 
     async def __aenter__(self) -> Self:
@@ -300,7 +294,7 @@ class ResponseStream:
         return self._reply(b"".join([piece async for piece in self]))
 
     def close(self) -> None:
-        """End it, wherever it is; may be called twice."""
+        """Close the connection. May be called twice."""
         running, self._running = self._running, None
         if running is not None and not running.future.done():
             self._background.abandon(running)
@@ -353,7 +347,7 @@ class ResponseStream:
 
 
 class _Pipe:
-    """A few pieces between the task that reads the network and whoever wants them; lives on one loop."""
+    """A few pieces between the task that reads the network and the reader of the stream; lives on one loop."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()

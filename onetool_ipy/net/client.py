@@ -52,11 +52,11 @@ __all__ = [
 
 
 class Rules(Value):
-    """What holds for one request; `hosts` None lets any host through that is not private.
+    """The limits of one request. With `hosts` None any host that is not private may be reached.
 
-    `timeout_s` is for all of it: look-up, connecting, redirects, tries and the body. `max_bytes` counts the body as it
-    is after decompression. `tries` counts the first one too, and holds for idempotent methods only. With
-    `max_redirects` 0 a redirect is a reply like any other.
+    `timeout_s` covers everything: look-up, connecting, redirects, retries and the body. `max_bytes` counts the body
+    after decompression. `tries` includes the first one and holds for idempotent methods only. With `max_redirects` 0 a
+    redirect is returned like any other response.
     """
 
     hosts: Hosts | None = None
@@ -66,13 +66,13 @@ class Rules(Value):
     tries: int = 3
     max_redirects: int = 10
 
-    def may_be_private(self, place: Origin) -> bool:
-        """Whether the address of a place may be a private one."""
-        return self.allow_private or (self.hosts is not None and self.hosts.allow_private(place))
+    def may_be_private(self, origin: Origin) -> bool:
+        """Whether the address of an origin may be private."""
+        return self.allow_private or (self.hosts is not None and self.hosts.allow_private(origin))
 
     @classmethod
     def of(cls, http: HttpSettings) -> Rules:
-        """The rules that the section `http` of the settings sets."""
+        """The rules of the section `http` of the settings."""
         return cls(
             hosts=Hosts(http.allowed_hosts),
             allow_private=http.allow_private,
@@ -97,26 +97,26 @@ def _utc_now() -> datetime.datetime:
 
 
 class Retry(Value):
-    """What a retry needs of the outside world; tests hand in their own."""
+    """Sleep, chance and clock of retries; tests pass their own."""
 
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     chance: Callable[[], float] = random.random
     now: Callable[[], datetime.datetime] = _utc_now
 
     def wait_s(self, attempt: int, headers: Mapping[str, str] | None = None) -> float:
-        """Seconds to wait after the attempt of that number, counted from 1."""
+        """Seconds to wait after an attempt, counted from 1."""
         said = after_s((headers or {}).get("retry-after", ""), self.now())
         backoff = min(_FIRST_S * 2.0 ** (attempt - 1), _LONGEST_S)
         return said if said is not None else backoff * (0.5 + self.chance() / 2)
 
 
 def is_passing(status: int) -> bool:
-    """Whether a status says that it may be another one soon."""
+    """Whether a status is a passing failure, worth a retry."""
     return status in _PASSING
 
 
 def after_s(text: str, now: datetime.datetime) -> float | None:
-    """Seconds until the moment that a Retry-After names; None where it names none."""
+    """Seconds until the moment that a Retry-After header names, or None."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return float(text[:_LONGEST_DIGITS]) if len(text) <= _LONGEST_DIGITS else float("inf")
@@ -148,7 +148,7 @@ def new_request(
     content: bytes | str | None = None,
     json: Any = None,
 ) -> httpx.Request:
-    """A request as plain values tell it; raises InvalidArgs or ExecutionFailed for what is none."""
+    """Make a request of plain values; raises InvalidArgs or ExecutionFailed if they cannot be sent."""
     method = method.upper()
     if not _METHOD.fullmatch(method):
         raise InvalidArgs("The method of a request is a word such as GET.")
@@ -168,25 +168,25 @@ def new_request(
 
 
 def require_allowed(request: httpx.Request, rules: Rules) -> Origin:
-    """Where a request leads, if the rules let it; an address in the URL itself is checked here already."""
+    """Return the origin of a request, or raise HostNotAllowed. An address in the URL itself is checked here."""
 
-    place = origin_of(request.url)
+    origin = origin_of(request.url)
     if rules.hosts is not None:
-        rules.hosts.require(place)
-    if (address := literal_address(place.host)) is not None:
-        require_public(place.host, [address], allow_private=rules.may_be_private(place))
-    return place
+        rules.hosts.require(origin)
+    if (address := literal_address(origin.host)) is not None:
+        require_public(origin.host, [address], allow_private=rules.may_be_private(origin))
+    return origin
 
 
 def redirected(request: httpx.Request, status: int, headers: Mapping[str, str]) -> httpx.Request | None:
-    """The request that a redirect asks for, or None where the response is none."""
+    """Return the request that a redirect asks for, or None if the response is not a redirect."""
     location = headers.get("location", "")
     if status not in _REDIRECTS or not location:
         return None
     try:
         target = request.url.join(location).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError):
-        raise ExecutionFailed("The response redirects to something that is no URL.") from None
+        raise ExecutionFailed("The response redirects to something that is not a URL.") from None
     here, there = origin_of(request.url), origin_of(target)
     is_same = here == there or here.upgrades_to(there)
     turns_get = (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST")
@@ -261,11 +261,11 @@ class _Body(httpx.AsyncByteStream):
 
 _T = TypeVar("_T")
 Use = Callable[["httpx.Response", Mapping[str, str], "httpx.Request", int], Awaitable[_T]]
-"""(response, headers, request, attempt) -> what is made of it, while the connection is open."""
+"""(response, headers, request, attempt) -> a value made of it while the connection is open."""
 
 
 class HttpClient:
-    """Sends requests. `transport`, where it is given, stands for the network; `resolve` and `dial` for parts of it."""
+    """Sends requests. `transport` replaces the network, `resolve` and `dial` replace parts of it."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class HttpClient:
         content: bytes | str | None = None,
         json: Any = None,
     ) -> HttpResponse:
-        """Send, and wait for the whole reply, whatever its status. Raises a CallFailure where there is none."""
+        """Send, and return the whole response whatever its status. Raises a CallFailure if there is no response."""
         request = self._request(method, url, headers, params, content, json)
         if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
             limit_s = rules.timeout_s + 1
@@ -322,7 +322,7 @@ class HttpClient:
         content: bytes | str | None = None,
         json: Any = None,
     ) -> HttpResponse:
-        """`request` without blocking the event loop, whichever it is."""
+        """`request` without blocking the event loop."""
         request = self._request(method, url, headers, params, content, json)
         if self._background.is_here():
             return await self._shared(request, rules, _reader(rules))
@@ -341,10 +341,11 @@ class HttpClient:
         content: bytes | str | None = None,
         json: Any = None,
     ) -> ResponseStream:
-        """A reply that is read as it comes: `with client.stream(...) as reply: for line in reply.lines(): ...`.
+        """Open a response to read as it arrives: `with client.stream(...) as response: for line in response.lines():
+        ...`.
 
-        `async with` and `reply.alines()` are the same for async code. Deadline and size hold for all of it; there is
-        one try, since part of it may have been read.
+        Async code uses `async with` and `response.alines()`. Deadline and size limit hold for all of it. There is one
+        attempt, since a part may have been read.
         """
         from onetool_ipy.net.body import ResponseStream
 
@@ -366,14 +367,14 @@ class HttpClient:
         raise fault
 
     async def _shared(self, request: httpx.Request, rules: Rules, use: Use[_T]) -> _T:
-        """On the background loop, with the connections that are kept there."""
+        """Send on the background loop, with its shared connections."""
         loop = asyncio.get_running_loop()
         if self._pools is None or self._pools.loop is not loop:
             self._pools = _Pools(loop, self._new_transport)
         return await self._in_time(request, rules, use, self._pools)
 
     async def _alone(self, request: httpx.Request, rules: Rules) -> HttpResponse:
-        """On a loop of its own, with connections of its own."""
+        """Send on a loop and with connections of its own."""
         pools = _Pools(asyncio.get_running_loop(), self._new_transport)
         try:
             return await self._in_time(request, rules, _reader(rules), pools)
@@ -381,14 +382,14 @@ class HttpClient:
             await pools.aclose()
 
     async def _in_time(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
-        """The one deadline, and the one place where foreign exceptions become ours."""
-        place = request.url.netloc.decode("ascii", "replace")
+        """Hold the one deadline; mask every failure."""
+        origin = request.url.netloc.decode("ascii", "replace")
         fault: CallFailure
         try:
             async with asyncio.timeout(rules.timeout_s):
                 return await self._tries(request, rules, use, pools)
         except TimeoutError:
-            fault = masked(timeout_error(place, rules.timeout_s), self.mask)
+            fault = masked(timeout_error(origin, rules.timeout_s), self.mask)
         except CallFailure as exc:
             fault = masked(exc, self.mask)
         raise fault
@@ -420,11 +421,11 @@ class HttpClient:
         tries: int,
         until: float,
     ) -> _T:
-        """One try, along its redirects; every hop is checked before anything is looked up or sent."""
+        """One attempt, along its redirects. Every hop is checked before its host is looked up or anything is sent."""
         hops = 0
         while True:
-            place = require_allowed(request, rules)
-            response = await self._send(request, rules, pools.get(place.scheme, rules.may_be_private(place)), place)
+            origin = require_allowed(request, rules)
+            response = await self._send(request, rules, pools.get(origin.scheme, rules.may_be_private(origin)), origin)
             try:
                 headers = headers_of(response)
                 following = redirected(request, response.status_code, headers) if rules.max_redirects else None
@@ -433,24 +434,24 @@ class HttpClient:
                         wait_s = self._retry.wait_s(attempt, headers)
                         if self._fits(wait_s, until):
                             raise _Again(wait_s)
-                    return await self._guarded(use(response, headers, request, attempt), place, rules)
+                    return await self._guarded(use(response, headers, request, attempt), origin, rules)
             finally:
                 await response.aclose()
             hops += 1
             if hops > rules.max_redirects:
-                raise ExecutionFailed(f"More than {rules.max_redirects} redirects, the last one from '{place}'.")
+                raise ExecutionFailed(f"More than {rules.max_redirects} redirects, the last one from '{origin}'.")
             request = following
 
-    async def _send(self, request: httpx.Request, rules: Rules, transport: Any, place: object) -> httpx.Response:
-        return await self._guarded(transport.handle_async_request(request), place, rules)
+    async def _send(self, request: httpx.Request, rules: Rules, transport: Any, origin: object) -> httpx.Response:
+        return await self._guarded(transport.handle_async_request(request), origin, rules)
 
-    async def _guarded(self, work: Awaitable[_T], place: object, rules: Rules) -> _T:
+    async def _guarded(self, work: Awaitable[_T], origin: object, rules: Rules) -> _T:
         try:
             return await work
         except (CallFailure, asyncio.CancelledError):
             raise
         except Exception as exc:  # noqa: BLE001 - the one place where a foreign exception is translated
-            fault = translated(exc, place, rules.timeout_s, self.mask)
+            fault = translated(exc, origin, rules.timeout_s, self.mask)
         raise fault
 
     def _fits(self, wait_s: float, until: float) -> bool:
@@ -471,14 +472,14 @@ class HttpClient:
         return await self._in_worker(lambda: list(self._resolve(host, port)))
 
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
-        """Wait for blocking work; when that is over, the work is left to end by itself."""
+        """Await blocking work in a worker. If the wait ends first, the work is left to finish by itself."""
         task = self._workers.submit(work, "own")
         found: _T = await asyncio.wrap_future(task.future)
         return found
 
 
 class _Again(Exception):
-    """Another try is due, after so many seconds."""
+    """Another attempt is due, after `wait_s` seconds."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__()
@@ -486,7 +487,7 @@ class _Again(Exception):
 
 
 class _Pools:
-    """The transports of one event loop, by scheme and by what their connections may reach."""
+    """The transports of one event loop, by scheme and by whether private addresses are allowed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[str, bool], Any]) -> None:
         self.loop = loop
@@ -512,7 +513,7 @@ class _Pools:
 
 
 def _reader(rules: Rules) -> Use[HttpResponse]:
-    """How a reply is read whole."""
+    """Return the function that reads a whole response."""
 
     async def read(
         response: httpx.Response, headers: Mapping[str, str], request: httpx.Request, attempt: int

@@ -1,8 +1,8 @@
-"""Send with a pack author's own `httpx.Client`: its headers, auth, cookies and transport, under our limits.
+"""Sends with a pack author's own `httpx.Client`: its headers, auth, cookies and transport, under our limits.
 
-The client is sync and its connections are its own, so the work is done in a worker thread that is given up past the
-limit. Redirects are followed here, one by one, where the client or the call wants them followed; a header that holds
-a secret is not handed on to another host.
+The client is sync and has its own connections, so the work is done in a worker thread that is abandoned past the limit.
+Redirects are followed here, one by one, if the client or the call wants them followed. A header that holds a secret is
+not sent to another host.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def send(
     max_bytes: int,
     **options: Any,
 ) -> HttpResponse:
-    """Send and read the reply, within the limits; of a failed one the first 64 KB. Raises a CallFailure.
+    """Send and return the response, within the limits; of an error's body the first 64 KB. Raises a CallFailure.
 
     `options` are those of `httpx.Client.request`, without `timeout`.
     """
@@ -60,7 +60,7 @@ def send(
 
 
 def limit_of(client: httpx.Client, timeout: Any, default_s: float) -> float:
-    """Seconds for a whole request: those of the call, else the larger one of the client's own and the default."""
+    """Seconds for a whole request: those of the call, else the larger one of the client's and the default."""
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
         return float(timeout)
     chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
@@ -68,7 +68,7 @@ def limit_of(client: httpx.Client, timeout: Any, default_s: float) -> float:
 
 
 def with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> httpx.Client:
-    """The same client over another transport."""
+    """Return the same client with another transport."""
     return httpx.Client(
         transport=transport,
         trust_env=False,
@@ -128,11 +128,11 @@ class _Sending:
         return body
 
     def _some(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
-        """The beginning of an error's body, as far as it can be read."""
+        """Read the beginning of an error's body, as far as possible."""
         parts: list[bytes] = []
         with suppress(ExecutionFailed, httpx.TransportError):  # the status is what counts
             intake = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
-            for piece in self._pieces(response, intake.sip):
+            for piece in self._pieces(response, intake.feed_some):
                 parts.append(piece)
                 if intake.is_full():
                     break

@@ -29,12 +29,15 @@ class ConnectionFailed(ExecutionFailed):
 
 
 def timeout_error(place: object, limit_s: float) -> CallTimeout:
-    """The failure of a request that ran past its limit."""
-    return CallTimeout(f"No whole answer from '{place}' within {round(limit_s, 3):g} s.", hint="Give it more time.")
+    """The error of a request that ran past its limit."""
+    return CallTimeout(
+        f"'{place}' did not respond completely within {round(limit_s, 3):g} s.",
+        hint="Raise http.timeout_s, or the tool's timeoutMs.",
+    )
 
 
 def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) -> CallFailure:
-    """What a foreign exception is called here."""
+    """Translate a foreign exception into one of ours."""
     if isinstance(exc, CallFailure):
         return masked(exc, mask)
     kinds = {kind.__name__ for kind in type(exc).__mro__}
@@ -51,7 +54,7 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
 
 
 def masked(exc: CallFailure, mask: Mask) -> CallFailure:
-    """The same error with its secrets hidden."""
+    """Mask the secrets in an error."""
     exc.message, exc.hint = mask(exc.message), mask(exc.hint)
     exc.args = (exc.message,)
     exc.__cause__ = exc.__context__ = None
@@ -75,7 +78,7 @@ def _plain(arg: object, mask: Mask) -> object:
 
 
 def _reason(exc: BaseException, mask: Mask) -> str:
-    """Why, in the system's words where it has some; without what stands behind `?` in a URL."""
+    """The reason in the system's words if it has some, without the query of any URL."""
     for link in _causes(exc):
         if isinstance(link, OSError) and link.strerror:
             is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place

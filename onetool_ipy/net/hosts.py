@@ -1,20 +1,14 @@
-"""Which IP addresses are public, whatever form they come in. Pure, but for the look-up of a name.
+"""Hosts and addresses that may be reached: the allow-list, public addresses, and connections pinned to checked
+addresses.
 
-An IPv6 address may hold an IPv4 one that a gateway or the kernel unwraps; then that one counts. `is_global` alone is
-True for the NAT64 and 6to4 forms of 127.0.0.1.
+A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional port; without one, every
+port is allowed. A literal address or `localhost` with its port is allowed even if it is private. A URL with
+credentials, or with a host in an odd spelling, is refused: programs read those differently, and the check and the
+connection must mean the same host. An IPv6 address may hold an IPv4 one that a gateway unwraps; then that one is
+checked.
 
-Which hosts may be reached: the allow-list, and what a URL must be before its host is even looked up. Pure.
-
-A pattern is `name`, `*.domain` (its subdomains, not itself) or `[ipv6]`, each with an optional port; without one every
-port is meant. A literal address or `localhost` with a port is meant as it stands, also where it is private. A URL with
-credentials in it, or with a host in an odd spelling, is refused: programs read those differently, and the check and the
-connection must mean the same host.
-
-Connections to checked addresses: a name is looked up once, every address is checked, and one of those is dialled.
-
-So a name that changes its address between check and connection gains nothing. Host header, SNI and certificate stay
-on the name: httpcore takes them from the URL, and only the socket is ours. A connection is kept for reuse in a pool
-whose connections were all checked by the same rule.
+`PinnedTransport` looks a name up once, checks every address, and dials one of those, so a name that changes its address
+between check and connection gains nothing. Host header, SNI and certificate stay on the name.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import httpcore
 import httpx
@@ -39,7 +33,6 @@ __all__ = [
     "Origin",
     "PinnedTransport",
     "Resolve",
-    "Url",
     "is_odd_address",
     "is_private",
     "is_public",
@@ -52,7 +45,7 @@ __all__ = [
 ]
 
 Resolve = Callable[[str, int], Iterable[str]]
-"""(name, port) -> its addresses; raises OSError where there are none."""
+"""(name, port) -> its addresses; raises OSError if there are none."""
 
 _MAPPED = (ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("::ffff:0:0:0/96"))
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -64,7 +57,7 @@ _LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 
 
 def literal_address(host: str) -> str | None:
-    """The address that a host is by itself, in its one spelling; None for a name."""
+    """Return the address in its canonical spelling if the host is a literal address, or None for a name."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -77,7 +70,7 @@ def is_odd_address(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the open internet."""
+    """Whether an address belongs to the public internet."""
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv4Address):
         return _is_public_v4(found)
@@ -97,14 +90,14 @@ def look_up(host: str, port: int) -> list[str]:
 
 
 def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) -> list[str]:
-    """The addresses, each once, if every one may be connected to; one that may not spoils them all."""
+    """Return the addresses, each once; raises HostNotAllowed if any of them may not be connected to."""
     checked = list(dict.fromkeys(addresses))
     if not allow_private:
         for address in checked:
             if not is_public(address):
-                place = f"The host '{host}' is at '{address}', which" if host != address else f"'{address}'"
+                subject = f"The host '{host}' is at '{address}', which" if host != address else f"'{address}'"
                 raise HostNotAllowed(
-                    f"{place} is not a public address.",
+                    f"{subject} is not a public address.",
                     hint="Name address and port in http.allowed_hosts, or set http.allow_private: true."
                     if literal_address(host) or host == "localhost"
                     else "Set http.allow_private: true to reach private networks.",
@@ -125,21 +118,8 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
 _PORTS = {"http": 80, "https": 443}
 
 
-class Url(Protocol):
-    """What is asked of a URL; `httpx.URL` is one."""
-
-    @property
-    def scheme(self) -> str: ...
-    @property
-    def raw_host(self) -> bytes: ...
-    @property
-    def port(self) -> int | None: ...
-    @property
-    def userinfo(self) -> bytes: ...
-
-
 class Origin(NamedTuple):
-    """Where a URL leads: two with the same place may see each other's headers."""
+    """Scheme, host and port of a URL. Headers may be shared only within one origin."""
 
     scheme: str
     host: str
@@ -150,7 +130,7 @@ class Origin(NamedTuple):
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def upgrades_to(self, other: Origin) -> bool:
-        """Whether the other is this very host, only now over TLS."""
+        """Whether the other origin is this host over TLS, on the default ports."""
         plain = self == ("http", self.host, 80)
         return plain and other == ("https", self.host, 443)
 
@@ -168,26 +148,26 @@ class Hosts:
             host, port = _parse(pattern)
             (self._within if host.startswith("*.") else self._exact).add((host.removeprefix("*."), port))
 
-    def allow(self, place: Origin) -> bool:
-        """Whether a place is on the list."""
-        if {(place.host, None), (place.host, place.port)} & self._exact:
+    def allow(self, origin: Origin) -> bool:
+        """Whether an origin is on the list."""
+        if {(origin.host, None), (origin.host, origin.port)} & self._exact:
             return True
-        if literal_address(place.host) is not None:
+        if literal_address(origin.host) is not None:
             return False
-        _, *parents = _parents(place.host)
-        return any((parent, port) in self._within for parent in parents for port in (None, place.port))
+        _, *parents = _parents(origin.host)
+        return any((parent, port) in self._within for parent in parents for port in (None, origin.port))
 
-    def allow_private(self, place: Origin) -> bool:
-        """Whether a place is a private address, or `localhost`, that the list names with its very port."""
-        return (place.host, place.port) in self._exact and is_private(place.host)
+    def allow_private(self, origin: Origin) -> bool:
+        """Whether the list names a private address, or `localhost`, with exactly this port."""
+        return (origin.host, origin.port) in self._exact and is_private(origin.host)
 
-    def require(self, place: Origin) -> None:
-        """Raise HostNotAllowed for a place that is not on the list."""
-        if self.allow(place):
+    def require(self, origin: Origin) -> None:
+        """Raise HostNotAllowed for an origin that is not on the list."""
+        if self.allow(origin):
             return
         listed = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
-            f"The host '{place}' is not allowed.", hint=f"Add it to http.allowed_hosts; now there: {listed}."
+            f"The host '{origin}' is not allowed.", hint=f"Add it to http.allowed_hosts; now there: {listed}."
         )
 
     def __repr__(self) -> str:
@@ -195,21 +175,21 @@ class Hosts:
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is `localhost`, or an address that is not a public one; a name says nothing of where it leads."""
+    """Whether a host is `localhost` or a literal address that is not public. Names are not looked up."""
     address = literal_address(host)
     return host == "localhost" if address is None else not is_public(address)
 
 
 def pattern_of(scheme: str, host: str, port: int | None) -> str:
-    """How an allow-list names the host of a URL: a private one with its port, which alone is meant."""
+    """The pattern that allows the host of a URL; a private host is named with its port."""
     shown = f"[{host}]" if ":" in host else host
     if port is None and is_private(host):
         port = _PORTS[scheme]
     return shown if port is None else f"{shown}:{port}"
 
 
-def origin_of(url: Url) -> Origin:
-    """Where a URL leads, if that can be said without doubt."""
+def origin_of(url: httpx.URL) -> Origin:
+    """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled host."""
     if url.scheme not in _PORTS:
         raise ExecutionFailed(
             f"'{url.scheme or 'no scheme'}' cannot be fetched.", hint="A URL starts with http:// or https://."
@@ -224,7 +204,7 @@ def origin_of(url: Url) -> Origin:
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
-        raise ExecutionFailed(f"The port {port} is none.")
+        raise ExecutionFailed(f"Port {port} is not valid.")
     return Origin(url.scheme, spelled, port)
 
 
@@ -245,9 +225,7 @@ def _parse(pattern: Any) -> tuple[str, int | None]:
 
 
 def _in_ascii(host: str) -> str:
-    """An international name as it travels."""
-    import httpx
-
+    """Encode an international name as IDNA."""
     star = "*." if host.startswith("*.") else ""
     try:
         return star + httpx.URL(f"http://{host.removeprefix('*.')}/").raw_host.decode("ascii")
@@ -270,7 +248,7 @@ _CONNECT_S = 30.0
 
 
 def tls_context() -> ssl.SSLContext:
-    """How certificates are checked; takes some 20 ms to make, so it is shared."""
+    """The TLS settings. They take 20 ms to make, so they are shared."""
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -309,7 +287,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """The raw body; closing it gives the connection back, or ends it where something is left unread."""
+    """The raw body. Closing it returns the connection to the pool, or ends it if something is left unread."""
 
     def __init__(self, response: httpcore.Response) -> None:
         self._response = response
@@ -323,7 +301,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    """Looks a host up, checks what it finds, and dials one address after another."""
+    """Looks a host up, checks every address, and dials them one after another."""
 
     def __init__(self, look_up: AsyncResolve, allow_private: bool, dial: Dial) -> None:
         self._look_up = look_up
@@ -352,7 +330,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
         raise fault
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; httpcore asks for it between its own tries, of which there are none."""
+        """Wait. Required by httpcore's interface."""
         await httpcore.AnyIOBackend().sleep(seconds)
 
 

@@ -13,12 +13,11 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.schema.read import NO_DEFAULT as _NOTHING
-from onetool_ipy.schema.read import default_of, params, resolve, signature_text, type_text
+from onetool_ipy.schema.read import at_ref, default_of, params, resolve, signature_text, type_text
 
 __all__ = [
     "MOST",
@@ -107,18 +106,7 @@ class _Count:
             return None
         if ref in self._named:
             return self._named[ref]
-        if not ref.startswith("#"):
-            return None
-        node: Any = self._root
-        for part in ref[1:].split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(node, Mapping):
-                node = node.get(key)
-            elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
-                node = node[int(key)]
-            else:
-                return None
-        return node
+        return at_ref(ref, self._root)
 
 
 def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from onetool_ipy.base import values
 
@@ -21,6 +22,7 @@ __all__ = [
     "NO_DEFAULT",
     "Param",
     "argument_lines",
+    "at_ref",
     "default_of",
     "identifier",
     "params",
@@ -89,8 +91,28 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(ref, str) or ref in seen or not ref.startswith("#"):
             return merged
         seen.add(ref)
-        schema = _follow(ref, root)
+        schema = at_ref(ref, root)
     return merged
+
+
+def at_ref(ref: str, root: Mapping[str, Any]) -> Any:
+    """Return what a local `$ref` leads to (the root, a JSON pointer, an anchor among the definitions), or None."""
+    if ref == "#":
+        return root
+    if not ref.startswith("#/"):
+        defs = root.get("$defs") if ref.startswith("#") else None
+        named = defs.values() if isinstance(defs, Mapping) else ()
+        return next((d for d in named if isinstance(d, Mapping) and d.get("$anchor") == ref[1:]), None)
+    node: Any = root
+    for part in unquote(ref[2:]).split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping) and key in node:
+            node = node[key]
+        elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return None
+    return node
 
 
 def type_text(schema: Any, root: Any) -> str:
@@ -210,30 +232,6 @@ def _param(name: str, sub: Any, root: Mapping[str, Any], required: bool) -> Para
     if not text and title.lower().replace(" ", "_") != name.lower():
         text = title
     return Param(name, schema, required and "default" not in schema, " ".join(str(text).split()))
-
-
-def _follow(ref: str, root: Mapping[str, Any]) -> Any:
-    """What a local reference leads to: the root, a JSON pointer, or an anchor among the definitions."""
-    if ref == "#":
-        return root
-    if not ref.startswith("#/"):
-        defs = root.get("$defs")
-        named = defs.values() if isinstance(defs, Mapping) else ()
-        return next((d for d in named if isinstance(d, Mapping) and d.get("$anchor") == ref[1:]), {})
-    if "%" in ref:
-        from urllib.parse import unquote
-
-        ref = unquote(ref)
-    node: Any = root
-    for part in ref[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, Mapping) and key in node:
-            node = node[key]
-        elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
-            node = node[int(key)]
-        else:
-            return {}
-    return node
 
 
 def _literal(options: list[Any]) -> str:

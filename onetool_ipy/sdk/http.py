@@ -1,8 +1,7 @@
-"""Clients that are made when first needed, and the headers that carry a secret.
+"""HTTP for pack authors: clients made when first needed, headers that carry a secret, and `safe_request`.
 
-`safe_request`: one HTTP request with a pack author's own client, that tells how it went and never raises for it.
-
-The words of its failures are made here; limits, redirects and masking are the work of `net.borrowed`.
+`safe_request` sends one request with a pack author's own client and returns how it went instead of raising. Limits,
+redirects and masking are the work of `net.custom_client`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _T = TypeVar("_T")
 
 
 def api_headers(secret_name: str, *, header_name: str = "Authorization", prefix: str = "Bearer ") -> dict[str, str]:
-    """The header that authenticates with a secret; empty where there is no such secret."""
+    """The header that authenticates with a secret; empty if there is no such secret."""
     secret = get_secret(secret_name)
     return {} if secret is None else {header_name: f"{prefix}{secret}"}
 
@@ -115,7 +114,7 @@ def safe_request(
 
 
 def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None) -> httpx.Client:
-    """The client itself; with our client as its transport if hosts are limited, or with the transport of the tests."""
+    """Choose the transport: our HTTP client if hosts are limited, the transport of the tests if there is one."""
     from onetool_ipy.net import custom_client
     from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Hosts
@@ -130,7 +129,7 @@ def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None
 
 
 def _problem(reply: HttpResponse) -> str | None:
-    """What to say of a reply that is none to work with."""
+    """Return what is wrong with a response, or None."""
     if reply.status >= 400:
         return reply.text or _phrase(reply.status)
     if 300 <= reply.status < 400 and "location" in reply.headers:

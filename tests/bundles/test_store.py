@@ -138,10 +138,10 @@ def test_copies_and_strangers_are_problems(pair: tuple[Shelf, Path, Path]) -> No
     (folder / "README.md").write_text("fine")
 
     assert "A copy needs ids of its own" in says(shelf, copy)
-    assert "is no bundle's file" in says(shelf, odd)
+    assert "is not a bundle's file" in says(shelf, odd)
     assert "not a plain file" in says(shelf, link)
     assert "not a plain file" in says(shelf, fifo)
-    assert "is no bundle's folder" in says(shelf, stranger)
+    assert "is not a bundle's folder" in says(shelf, stranger)
     assert "no 'bundle.json'" in says(shelf, orphan)
     assert not says(shelf, folder / "README.md")
     assert len(shelf.bundles.list_tools(bundle_ids=[folder.name])) == 2

@@ -98,7 +98,7 @@ def test_a_sip_is_cut_where_the_limit_is() -> None:
     intake = BodyDecoder({"content-encoding": "gzip"}, 10)
     packed = pack(b"0123456789ABCDEF", 31)
 
-    sipped = [intake.sip(packed[:4]), intake.sip(packed[4:]), intake.sip(b"more")]
+    sipped = [intake.feed_some(packed[:4]), intake.feed_some(packed[4:]), intake.feed_some(b"more")]
 
     assert b"".join(sipped) == b"0123456789"
     assert intake.is_full()

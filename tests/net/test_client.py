@@ -104,7 +104,7 @@ def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClien
 
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
 def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, client: HttpClient, path: str) -> None:
-    with pytest.raises(CallTimeout, match=r"^No whole answer from .* within 0\.4 s"):
+    with pytest.raises(CallTimeout, match=r"did not respond completely within 0\.4 s"):
         client.request("GET", server.url(path), rules=HERE.replace(timeout_s=0.4))
 
 

@@ -109,7 +109,7 @@ def test_an_empty_body_is_no_broken_json(box: Toolbox, server: Loopback, client:
 def test_one_deadline_holds_for_everything(box: Toolbox, server: Loopback, client: httpx.Client, path: str) -> None:
     found = safe_request(client, "GET", server.url(path), timeout=0.4)
 
-    assert found == (False, f"Request failed: No whole answer from '127.0.0.1:{server.port}' within 0.4 s.")
+    assert found == (False, f"Request failed: '127.0.0.1:{server.port}' did not respond completely within 0.4 s.")
     assert path == "/drip-headers" or until(lambda: box.workers.abandoned() == 0), "nothing else needs force"
 
 

@@ -1,7 +1,7 @@
-"""Who is asking: the headers and query pairs of each kind of auth, and the tokens of OAuth2 client credentials.
+"""Authentication of a request: the headers and query pairs of each kind of auth, and OAuth2 client credentials.
 
-A token is kept until it ends, in `Tokens`, by the credentials that it was got with; it is fetched by the same client,
-by the same rules. Its request is made here and sent by the runner.
+`Tokens` keeps a token until it expires, by the grant that it was fetched with. The runner sends the request for a token
+with the same client and rules as any other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Toke
 Clock = Callable[[], datetime.datetime]
 
 _EARLY = datetime.timedelta(seconds=30)
-"""A token that ends so soon is fetched anew."""
+"""A token that expires so soon is fetched again."""
 
 _LONGEST_S = 10 * 365 * 86_400
 _MAX_TOKENS = 16
 
 
 class AuthParts(NamedTuple):
-    """What auth adds to a request; `secrets` are texts made here that must not be shown."""
+    """What auth adds to a request. `secrets` are texts that must be masked."""
 
     headers: dict[str, str]
     query: list[tuple[str, str]]
@@ -43,7 +43,7 @@ NO_AUTH = AuthParts({}, [])
 
 
 class Credentials:
-    """The auth of one request, other than OAuth2; made ready once."""
+    """The auth of one request, other than OAuth2, prepared once."""
 
     def __init__(self, auth: Bearer | Basic | ApiKey, arguments: Set[str], steps: Set[str]) -> None:
         self._auth = auth
@@ -51,7 +51,7 @@ class Credentials:
         self._parts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
 
     def sign(self, scope: ValueSource) -> AuthParts:
-        """What is added to a request that is sent."""
+        """Make the parts of a request that is sent."""
         values = [writing_text(parts, scope, "auth") for parts in self._parts]
         try:
             return self._signed(values)
@@ -71,7 +71,7 @@ class Credentials:
         return _in_header(self._auth.name, values[0], (values[0],))
 
     def shown(self) -> AuthParts:
-        """The same for a request that is shown."""
+        """Make the parts of a request that is shown."""
         if isinstance(self._auth, Bearer):
             return AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         if isinstance(self._auth, Basic):
@@ -86,7 +86,7 @@ class Credentials:
 
 
 class Grant(NamedTuple):
-    """What a token is asked with."""
+    """What a token is requested with."""
 
     url: str
     client: str
@@ -94,11 +94,11 @@ class Grant(NamedTuple):
     scope: str
 
     def key(self) -> str:
-        """Tells grants apart without keeping what they hold."""
+        """A hash that tells grants apart without keeping their secrets."""
         return hashlib.sha256("\0".join(self).encode("utf-8", "surrogatepass")).hexdigest()
 
     def request(self, *, in_body: bool) -> OutgoingRequest:
-        """The request for a token: the client named in a header, as RFC 6749 prefers, or in the form."""
+        """The request for a token. The client is named in a header, as RFC 6749 prefers, or in the form."""
         form = [("grant_type", "client_credentials"), *([("scope", self.scope)] if self.scope else ())]
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if in_body:
@@ -109,7 +109,7 @@ class Grant(NamedTuple):
 
 
 class TokenRequest:
-    """How the tokens of one request are asked for."""
+    """How the tokens of one request are requested."""
 
     def __init__(self, auth: OAuth2, arguments: Set[str], steps: Set[str]) -> None:
         self._url = UrlWriter(auth.token_url, {}, arguments, steps)
@@ -127,14 +127,14 @@ class TokenRequest:
 
 
 class Tokens:
-    """Tokens that still hold, by their grant."""
+    """Valid tokens, by their grant."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: dict[str, tuple[str, datetime.datetime | None]] = {}
 
     def get(self, grant: Grant) -> str | None:
-        """A token that holds a while yet."""
+        """Return a token that is valid for a while yet, or None."""
         token, ends = self._kept.get(grant.key(), (None, None))
         return None if ends is not None and ends - _EARLY <= self._clock() else token
 
@@ -143,7 +143,7 @@ class Tokens:
         self._kept.pop(grant.key(), None)
 
     def take(self, grant: Grant, reply: HttpResponse) -> str:
-        """The token of a reply, kept from now on; raises for a reply without one."""
+        """Keep and return the token of a response; raises if it has none."""
         if not 200 <= reply.status < 300:
             raise ExecutionFailed(
                 f"No token: '{_place(grant.url)}' answers {reply.status}.",
@@ -153,7 +153,7 @@ class Tokens:
         said = reply.json()
         token = said.get("access_token") if isinstance(said, dict) else None
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise InvalidOutput(f"The answer of '{_place(grant.url)}' holds no access_token.")
+            raise InvalidOutput(f"The response of '{_place(grant.url)}' has no access_token.")
         while len(self._kept) >= _MAX_TOKENS:
             self._kept.pop(next(iter(self._kept)), None)
         self._kept[grant.key()] = (token, self._ends(said.get("expires_in")))
@@ -170,14 +170,14 @@ class Tokens:
 
 
 def bearer(token: str) -> AuthParts:
-    """A token as the Authorization header has it."""
+    """The Authorization header of a token."""
     return _in_header("Authorization", f"Bearer {token}", (token,))
 
 
 def basic(user: str, password: str) -> AuthParts:
-    """A name and a password as the Authorization header has them."""
+    """The Authorization header of a user name and password."""
     if ":" in user:
-        raise ExecutionFailed("A user name for basic auth holds no ':'.")
+        raise ExecutionFailed("A user name for basic auth must not contain ':'.")
     made = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
     return AuthParts({"Authorization": f"Basic {made}"}, [], (made,))
 

@@ -1,7 +1,7 @@
-"""HttpDefinition: what an HTTP tool is, as it is written in a record; checked as far as it can be without its schema.
+"""The definition of an HTTP tool as a record holds it, checked as far as possible without its argSchema.
 
-JSON in camelCase; an unknown key is refused. Scheme, host and port are fixed here: no `${var}` in them, no user name,
-no fragment. `plan()` gives one request or many in one shape; `wire()` gives back what was written.
+JSON in camelCase; unknown keys are refused. Scheme, host and port are fixed: they hold no `${name}`, no user name and
+no fragment. `plan()` returns one request or several steps in one shape; `wire()` returns the definition as written.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = [
 ]
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
-"""How a body is written; without it Content-Type tells, and without that JSON for all but text that is not JSON.
+"""How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a text that is not JSON.
 
 In `multipart` and `binary` a file is `{base64, filename?, mime?}`.
 """
 
 Encoding = Literal["auto", "json", "text", "binary"]
-"""How a response's body is read; `auto` goes by its Content-Type."""
+"""How a response's body is decoded; `auto` follows its Content-Type."""
 
 MAX_STEPS = 20
 _MAX_URL = 8192
@@ -71,7 +71,7 @@ _CODES = re.compile(r"[1-5]xx")
 OWN_HEADERS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade")
 )
-"""Headers that say how a message is sent, or to whom; they are not the tool's to set."""
+"""Headers that belong to the connection. A tool cannot set them."""
 
 _SCALARS = (str, int, float, bool)
 
@@ -101,7 +101,7 @@ def _url(text: str) -> str:
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
     if not _HOST.fullmatch(host) or not _is_place(host):
-        raise ValueError(f"'{host}' is no host")
+        raise ValueError(f"'{host}' is not a host")
     if "#" in match["rest"]:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
     literal = _INSIDE.sub("", match["rest"])
@@ -111,7 +111,7 @@ def _url(text: str) -> str:
 
 
 def _is_place(host: str) -> bool:
-    """Whether this can be a host, with or without a port; a name is looked at again when it is sent to."""
+    """Whether this can be a host, with or without a port. The HTTP client checks names again before it sends."""
     match = _PLACE.fullmatch(host)
     if match is None or (match["port"] and int(match["port"][:9]) not in range(1, 65536)):
         return False
@@ -158,7 +158,7 @@ class Basic(_Record):
     @classmethod
     def _check_username(cls, username: str) -> str:
         if ":" in _INSIDE.sub("", username):
-            raise ValueError("a user name for basic auth holds no ':'")
+            raise ValueError("a user name for basic auth must not contain ':'")
         return username
 
 
@@ -181,7 +181,7 @@ class ApiKey(_Record):
 
 
 class OAuth2(_Record):
-    """A token for the client itself (client credentials), fetched at need."""
+    """A token for the client itself (client credentials), fetched when needed."""
 
     type: Literal["oauth2"]
     token_url: UrlTemplate
@@ -194,7 +194,7 @@ Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="type")]
 
 
 class RequestTemplate(_Record):
-    """One request, with holes."""
+    """One request, with placeholders."""
 
     method: Method = "GET"
     url_template: UrlTemplate
@@ -246,10 +246,10 @@ class RequestTemplate(_Record):
 
 
 class Selector(_Record):
-    """What of a response is taken: by JMESPath of its data, or by an RE2 pattern of its text.
+    """The part of a response to return: by JMESPath of its data, or by an RE2 pattern of its text.
 
-    A pattern gives its first match, with `all` every match as a list: the text of its one group, an object of its
-    named groups, a list of its groups, or the whole where it has none.
+    A pattern returns its first match, with `all` every match as a list: the text of its one group, an object of its
+    named groups, a list of its groups, or the whole match.
     """
 
     type: Literal["jmespath", "regex"] = "jmespath"
@@ -265,7 +265,7 @@ class Selector(_Record):
 
 
 class ResponseOptions(_Record):
-    """How a response is read. Without `successCodes` 200 to 299 are a success."""
+    """How to read a response. Without `successCodes` 200 to 299 are a success."""
 
     success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100)] | None = None
     error_mode: Literal["fail", "empty"] = "fail"
@@ -277,10 +277,10 @@ class ResponseOptions(_Record):
         ]
         | None
     ) = None
-    """A text alone is JMESPath."""
+    """A plain text is JMESPath."""
 
     def chosen(self) -> Selector | None:
-        """The selector in its one shape."""
+        """The selector as an object."""
         return Selector(expr=self.selector) if isinstance(self.selector, str) else self.selector
 
     @field_validator("selector")
@@ -296,12 +296,12 @@ class ResponseOptions(_Record):
         for code in codes or ():
             good = 100 <= code <= 599 if isinstance(code, int) else _CODES.fullmatch(code.lower())
             if not good:
-                raise ValueError(f"'{code}' is no status; write 200 or '2xx'")
+                raise ValueError(f"'{code}' is not a status; write 200 or '2xx'")
         return codes
 
 
 class HttpStep(_Record):
-    """One request of several; a later one takes from its response as `${name.path}`."""
+    """One request of several. A later step refers to its response as `${name.path}`."""
 
     name: str | None = None
     request: RequestTemplate
@@ -311,7 +311,7 @@ class HttpStep(_Record):
     @classmethod
     def _check_name(cls, name: str | None) -> str | None:
         if name is not None and not _STEP_NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is no name of a step: letters, digits and underscores")
+            raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
         return name
 
 
@@ -334,7 +334,7 @@ class HttpDefinition(_Record):
         return self
 
     def plan(self) -> list[tuple[str, HttpStep]]:
-        """The steps by name, in order; one request is the only step."""
+        """The steps by name, in order. A single request is one step."""
         if self.request is not None:
             return [("step1", HttpStep(request=self.request, response=self.response or ResponseOptions()))]
         return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
@@ -345,7 +345,7 @@ class HttpDefinition(_Record):
 
 
 class ToolLimits(_Record):
-    """What one tool may do. Bytes of a response are counted after decompression; the settings' own limit holds too."""
+    """The limits of one tool. Response bytes are counted after decompression; the limit of the settings holds too."""
 
     max_calls_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
     max_request_bytes: Annotated[int, Field(ge=1)] | None = None
@@ -354,7 +354,7 @@ class ToolLimits(_Record):
 
 def _header_name(name: str) -> None:
     if not HEADER_NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is no name of a header")
+        raise ValueError(f"'{name}' is not a valid header name")
     if name.lower() in OWN_HEADERS:
         raise ValueError(f"the header '{name}' is set by the connection itself")
 

@@ -1,16 +1,11 @@
-"""Files in a request: the fields of a multipart form, and a body of bytes. Pure.
+"""Fills the placeholders of a request template and encodes the result. Pure.
 
-A file is `{base64, filename?, mime?}`, which is also what Python's bytes are as JSON; text stands for itself.
+A template is prepared once: each name is bound to an argument, a secret or a step, so that a call only looks values up.
+A value never leaves its place: whatever would end a path segment, a query value or a header is encoded or refused, and
+scheme, host and port are never touched. A missing value, and null in a URL or header, drops its key; if there is no key
+to drop, the call is refused.
 
-How values are written where they stand: in a path, a query, a header, a JSON body, a form. Pure.
-
-A value never leaves its place: what would end a path segment, a query value or a header is encoded, or refused.
-A missing value, and null in a URL or header, drops its key; where there is no key to drop, it is refused.
-
-A request with holes, made ready once; then filled for each call into an `OutgoingRequest`. Pure.
-
-Which names are arguments, secrets or steps is settled here, so that a call only looks values up. Scheme, host and port
-stand in `origin` and are never touched again.
+A file among the values is `{base64, filename?, mime?}`, which is also the JSON form of Python's bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ _MIME = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
 class FilePart(NamedTuple):
-    """Bytes, with what they are called and what they are."""
+    """The content of a file, with its name and media type."""
 
     content: bytes
     filename: str
@@ -57,21 +52,21 @@ class FilePart(NamedTuple):
 
 
 def as_file(name: str, value: Any) -> FilePart | None:
-    """The file that a value is; None for one that is none. `name` is what the value belongs to, in errors."""
+    """Return the uploaded file in `value`, or None if it is not a file. `name` names the value in errors."""
     if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
         return None
     try:
         content = base64.b64decode(value["base64"], validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidArgs(f"What '{name}' has in base64 is no base64.") from None
+        raise InvalidArgs(f"The base64 of '{name}' is not valid base64.") from None
     mime = value.get("mime") or "application/octet-stream"
     if not isinstance(mime, str) or not _MIME.fullmatch(mime):
-        raise InvalidArgs(f"What '{name}' has as mime is no media type.")
+        raise InvalidArgs(f"The mime of '{name}' is not a media type.")
     return FilePart(content, str(value.get("filename") or name), mime)
 
 
 def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
-    """A form with files as it is sent, and its Content-Type."""
+    """Encode a multipart form; returns the body and its Content-Type."""
     parts: list[bytes] = []
     for name, value in fields:
         file = as_file(name, value)
@@ -93,7 +88,7 @@ def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
 
 
 def _quoted(text: str) -> str:
-    """A name inside quotes, as browsers write it."""
+    """Escape a name inside quotes, as browsers do."""
     for sign, written in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
         text = text.replace(sign, written)
     return text
@@ -106,7 +101,7 @@ _DOTS = (".", "..")
 
 
 def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
-    """The text of a template; raises InvalidArgs where a value is missing."""
+    """Fill a text; raises InvalidArgs if a value is missing."""
     found = _joined(parts, scope)
     if found is None:
         missing = next(part for part in parts if isinstance(part, Ref) and scope.value(part) in (MISSING, None))
@@ -115,7 +110,7 @@ def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
 
 
 def path(parts: Sequence[Piece], scope: ValueSource) -> str:
-    """A path with its values percent-encoded; no value can add, remove or climb a level."""
+    """Fill a path with percent-encoded values. No value can add, remove or climb a level."""
     out: list[str] = []
     for segment in _segments(parts):
         if not any(isinstance(part, Ref) for part in segment):
@@ -124,15 +119,17 @@ def path(parts: Sequence[Piece], scope: ValueSource) -> str:
         written = "".join(_in_path(part, scope) if isinstance(part, Ref) else part for part in segment)
         if unquote(written) in ("", *_DOTS):
             ref = next(part for part in segment if isinstance(part, Ref))
+            if not written:
+                raise InvalidArgs(f"'{ref}' must not be empty: it is part of the URL.", hint="Give it a value.")
             raise InvalidArgs(
-                f"'{ref}' is '{unquote(written)}', which is no part of a path.", hint="Give it another value."
+                f"'{ref}' is '{unquote(written)}', which is not a valid path segment.", hint="Give it another value."
             )
         out.append(written)
     return "/".join(out)
 
 
 def pairs(name: str, value: Any, scope: ValueSource) -> Iterator[tuple[str, str]]:
-    """The pairs that one entry of a query or form makes: none, one, or one for each item of a list.
+    """The pairs of one entry of a query or form: none, one, or one for each item of a list.
 
     `value` is a list of pieces, or a list of such lists.
     """
@@ -152,12 +149,12 @@ def pairs(name: str, value: Any, scope: ValueSource) -> Iterator[tuple[str, str]
 
 
 def encoded(found: Iterable[tuple[str, str]]) -> str:
-    """Pairs as a query or form writes them."""
+    """Encode pairs for a query or form."""
     return "&".join(f"{_quote(name)}={_quote(value)}" for name, value in found)
 
 
 def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
-    """The value of a header; None where a value is missing. Raises for what no header can hold."""
+    """The value of a header, or None if a value is missing. Raises for characters that a header cannot hold."""
     found = _joined(parts, scope)
     if found is None:
         return None
@@ -177,9 +174,9 @@ def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
 
 
 def json_value(template: Any, scope: ValueSource) -> Any:
-    """A JSON value with its holes filled: a lone one keeps its type, one inside a text becomes text.
+    """Fill a JSON value: a placeholder alone keeps its type, one inside a text becomes text.
 
-    `template` holds lists of pieces, marked as tuples, in the place of texts. MISSING where all of it is missing.
+    `template` has tuples of pieces in the place of texts. Returns MISSING if all of it is missing.
     """
     if isinstance(template, tuple):
         if len(template) == 1 and isinstance(template[0], Ref):
@@ -235,7 +232,7 @@ def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain(value: Any, form: str = "") -> str:
-    """A value as text: lists and objects joined where a form says how, else as JSON."""
+    """A value as text: lists and objects joined as the form says, else as JSON."""
     if isinstance(value, str) and form != "json":
         return value
     if FORMS.get(form) and isinstance(value, (list, dict)):
@@ -280,7 +277,7 @@ _SAID: dict[str, BodyType] = {"json": "json", "x-www-form-urlencoded": "form", "
 
 
 class OutgoingRequest(NamedTuple):
-    """A request as it is sent."""
+    """A request, ready to be sent."""
 
     method: str
     url: str
@@ -289,12 +286,12 @@ class OutgoingRequest(NamedTuple):
 
 
 def bound(text: str, arguments: Set[str], steps: Set[str]) -> list[Piece]:
-    """The pieces of a text, with each hole bound to what it means."""
+    """The pieces of a text, with each placeholder bound."""
     return [part if isinstance(part, str) else bind(part, arguments=arguments, steps=steps) for part in pieces(text)]
 
 
 class UrlWriter:
-    """A URL with holes in its path and query."""
+    """A URL with placeholders in its path and query."""
 
     def __init__(self, template: str, query: dict[str, Any], arguments: Set[str], steps: Set[str]) -> None:
         match = _ORIGIN.match(template)
@@ -308,7 +305,7 @@ class UrlWriter:
         ]
 
     def fill(self, scope: ValueSource, extra: list[tuple[str, str]] | None = None) -> str:
-        """The URL with its values; `extra` are pairs for the end of the query."""
+        """The URL with its values. `extra` pairs are added at the end of the query."""
         found = [pair for name, value in self._query for pair in pairs(name, value, scope)]
         query = encoded([*found, *(extra or ())])
         url = self._origin + (path(self._path, scope) or "/") + (f"?{query}" if query else "")
@@ -324,7 +321,7 @@ class UrlWriter:
 
 
 class PreparedRequest:
-    """A request with holes; `fill` makes one to send."""
+    """A request with placeholders, prepared once; `fill` makes a request to send."""
 
     def __init__(self, request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> None:
         self.method = request.method
@@ -336,7 +333,7 @@ class PreparedRequest:
     def fill(
         self, scope: ValueSource, *, headers: dict[str, str], query: list[tuple[str, str]], room: int
     ) -> OutgoingRequest:
-        """The request with its values; `headers` and `query` are those of the auth, and win."""
+        """Fill the request. `headers` and `query` come from the auth and override its own."""
         found = {name: header(name, text, scope) for name, text in self._headers.items()}
         sent = {name: value for name, value in found.items() if value is not None}
         content, mime = self._content(scope)
@@ -357,7 +354,7 @@ class PreparedRequest:
         yield from _refs([*self._headers.values(), self._body])
 
     def _content(self, scope: ValueSource) -> tuple[bytes | None, str]:
-        """The body, and what it is where that is not said by its kind."""
+        """The body, and its media type if `bodyType` does not say it."""
         if self._body is None:
             return None, ""
         if self._kind == "form":
@@ -381,7 +378,7 @@ def _json(value: Any) -> bytes:
 
 
 def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a multipart form: a list is its field again and again, null is none."""
+    """The fields of a multipart form: one for each item of a list, none for null."""
     for name, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
             if item is not None:
@@ -389,7 +386,7 @@ def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
-    """How a body is written, and its template as JSON, fields or text."""
+    """How the body is encoded, and its template as JSON, fields or text."""
     body, kind = request.body, request.body_type
     said = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")
     if kind is None:
@@ -418,7 +415,7 @@ def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
 
 
 def _parsed(body: str) -> Any:
-    """The JSON that a text is once its holes stand in quotes; a lone hole is JSON too."""
+    """Parse a text as JSON, with quotes added around bare placeholders. Returns None if it is not JSON."""
     out: list[str] = []
     quoted = False
     for part in pieces(body):
@@ -459,7 +456,7 @@ def _bind_json(template: Any, arguments: Set[str], steps: Set[str]) -> Any:
 
 
 def _bind_query(value: Any, arguments: Set[str], steps: Set[str]) -> list[Any]:
-    """Pieces for `pairs`; nothing for null, a list of pieces for each item of a list."""
+    """Pieces for `pairs`: none for null, a list of pieces for each item of a list."""
     if isinstance(value, list):
         return [_bind_query(item, arguments, steps) for item in value]
     if value is None:
@@ -469,12 +466,12 @@ def _bind_query(value: Any, arguments: Set[str], steps: Set[str]) -> list[Any]:
 
 
 def _key(name: str) -> str:
-    """A key as it is sent; the definition has seen to it that no hole stands in it."""
+    """A key as it is sent. The definition has checked that it holds no placeholder."""
     return "".join(map(str, pieces(name))) if "${" in name else name
 
 
 def _cut(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """The pieces of the path, and those of the query."""
+    """Split pieces into those of the path and those of the query."""
     for index, part in enumerate(parts):
         if isinstance(part, str) and "?" in part:
             before, _, after = part.partition("?")
@@ -483,7 +480,7 @@ def _cut(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 
 def _own_pairs(parts: list[Piece]) -> Iterator[tuple[str, list[Piece]]]:
-    """The pairs of a query that is written in the URL: its literal text is already percent-encoded."""
+    """The pairs of a query that is part of the URL. Its literal text is already percent-encoded."""
     entries: list[list[Piece]] = [[]]
     for part in parts:
         if isinstance(part, Ref):

@@ -1,17 +1,9 @@
-"""Calls per minute, counted over the last sixty seconds. Needs no lock: a permit is taken out while it is looked at.
+"""Calls an HTTP tool, sync or async: checks, sends its steps, reads the responses. Made by `compile_http`.
 
-What a response means: success or not, its body as a value, what of it is taken, and whether that is as promised.
-
-What was sent and what came back, told to a person: `{request, response, result}`, masked.
-
-Requests are shown as they were made with `***` for each secret; of what comes back, secrets and the tokens that were
-got on the way are masked.
-
-HttpRunner: an HTTP tool that is ready to be called, sync or async; made by `compile_http`.
-
-The course of a call is one generator that yields what is to be sent and is given the reply; `run` and `arun` differ in
-how they wait. One deadline holds for all of it: steps, tokens, tries, redirects. Before anything is sent the arguments
-are checked, every secret is there, and a call of this minute is free.
+A call is one generator that yields requests and receives responses; the sync and async methods differ only in how they
+wait. One deadline covers steps, tokens, retries and redirects. Before anything is sent the arguments are checked, every
+secret is there, and the rate limit has room. Calls per minute are counted and OAuth2 tokens kept in the runner, so per
+process. A trace shows requests with `***` for each secret; secrets and fetched tokens in responses are masked.
 """
 
 from __future__ import annotations
@@ -63,7 +55,7 @@ _MINUTE = datetime.timedelta(seconds=60)
 
 
 class RateLimit:
-    """So many permits, each free again a minute after its use."""
+    """At most `most` calls in sixty seconds. Takes a permit out of a deque while looking at it, so it needs no lock."""
 
     def __init__(self, most: int | None, clock: Callable[[], datetime.datetime]) -> None:
         self._most = most
@@ -123,11 +115,11 @@ class ResponseReader:
         self._select = compile_selector(chosen) if chosen is not None else None
 
     def is_success(self, status: int) -> bool:
-        """Whether a status is one of those that the tool expects."""
+        """Whether the tool expects this status."""
         return status in self._codes or status // 100 in self._hundreds
 
     def read(self, reply: HttpResponse, mask: Mask) -> tuple[Any, bool]:
-        """The value, and whether there is one; raises ExecutionFailed for a failure, unless that means nothing."""
+        """Return the value and whether there is one; raises ExecutionFailed unless errorMode is `empty`."""
         if not self.is_success(reply.status):
             if self._is_lenient:
                 return None, False
@@ -139,7 +131,7 @@ class ResponseReader:
 
 
 class OutputCheck:
-    """The compiled check of a tool's value; without a schema anything will do."""
+    """Checks a tool's value against its outputSchema, if it has one."""
 
     def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
         self._schema = {} if schema is None or schema is True else _as_object(schema)
@@ -147,9 +139,9 @@ class OutputCheck:
         self._is_strict = is_strict
 
     def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
-        """What does not fit: `[{pointer, message}]`. Where the schema is strict it raises InvalidOutput instead.
+        """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
 
-        Its details have all that does not fit as `mismatch`, and the value: what was made by a POST must not be lost.
+        Its details have the list as `mismatch`, and the value, so that the result of a POST is not lost.
         """
         if self._validator is None:
             return []
@@ -186,7 +178,7 @@ def decoded(reply: HttpResponse, encoding: str) -> Any:
 
 
 def body_text(reply: HttpResponse) -> str | None:
-    """The body as text for people; None where it is none."""
+    """The body as text, or None if it is binary."""
     return reply.text if _kind(reply) in ("json", "text") else None
 
 
@@ -211,7 +203,7 @@ def _kind(reply: HttpResponse) -> str:
 
 
 def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
-    """The failure that a status means, with what the server said."""
+    """The error for a failed status, with the server's message."""
     said = " ".join((body_text(reply) or "").split())
     words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
     after = reply.headers.get("retry-after", "")
@@ -240,7 +232,7 @@ _ENCODED = "%2A%2A%2A"
 
 
 class CallTrace:
-    """Hides the secrets of one call, also those that were got on the way; keeps nothing of it."""
+    """Masks the secrets of one call, also tokens that were fetched during it. Records nothing."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
@@ -248,29 +240,29 @@ class CallTrace:
         self.mismatch: list[dict[str, str]] = []
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Mask these from now on too."""
+        """Mask these secrets too."""
         self._hidden = sorted({*self._hidden, *(s for s in secrets if len(s) >= _SHORTEST)}, key=len, reverse=True)
 
     def mask(self, text: str) -> str:
-        """The text without any secret."""
+        """Mask the secrets in a text."""
         text = self._mask(text)
         for secret in self._hidden:
             text = text.replace(secret, HIDDEN)
         return text
 
     def masked(self, value: Any) -> Any:
-        """A JSON value without any secret."""
+        """Mask the secrets in a JSON value."""
         return values.map_text(values.to_json(value), self.mask)
 
     def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
-        """A request goes out."""
+        """A request is about to be sent."""
 
     def got(self, reply: HttpResponse) -> None:
-        """The reply to it."""
+        """Its response arrived."""
 
 
 class Trace(CallTrace):
-    """Follows one call, and keeps what is told of it."""
+    """Records the requests and responses of one call."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__(mask)
@@ -278,13 +270,13 @@ class Trace(CallTrace):
         self._began = 0.0
 
     def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
-        """A request goes out; the same step sent again counts once."""
+        """Record a request. A step that is sent again counts once."""
         if not self._steps or self._steps[-1]["name"] != name:
             self._steps.append({"name": name, "request": request(), "response": None})
         self._began = time.monotonic()
 
     def got(self, reply: HttpResponse) -> None:
-        """The reply to it."""
+        """Record the response."""
         self._steps[-1]["response"] = {
             "status": reply.status,
             "headers": dict(reply.headers),
@@ -296,12 +288,12 @@ class Trace(CallTrace):
         }
 
     def done(self, value: Any) -> dict[str, Any]:
-        """What to tell of a call that gave a value."""
+        """The report of a call that returned a value."""
         said = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
         return self._told({"ok": True, "value": value, **said})
 
     def failed(self, exc: CallFailure, tool: str) -> dict[str, Any]:
-        """What to tell of a call that failed; raises its error where no response ever came."""
+        """The report of a call that failed; raises its error if no response ever came."""
         if not any(step["response"] for step in self._steps):
             raise exc
         return self._told({"ok": False, "error": failure_of(exc, tool, self.mask).to_dict()})
@@ -316,7 +308,7 @@ class Trace(CallTrace):
 
 
 def shown_request(out: OutgoingRequest) -> dict[str, Any]:
-    """A request as a dict; its secrets are `***` already, also where they were percent-encoded."""
+    """A request as a dict. Its secrets are `***` already, also the percent-encoded ones."""
     shown: dict[str, Any] = {
         "method": out.method,
         "url": out.url.replace(_ENCODED, HIDDEN),
@@ -338,7 +330,7 @@ def _cut(text: str) -> str:
 
 
 MAX_REQUEST_BYTES = 10 * 1024 * 1024
-"""The largest body that is sent, where the tool itself sets no limit."""
+"""The largest body to send if the tool itself sets no limit."""
 
 _UNAUTHORIZED = 401
 
@@ -346,7 +338,7 @@ Note = Callable[[dict[str, Any]], None]
 
 
 class _Send(NamedTuple):
-    """A request, and what holds for it."""
+    """A request and its rules."""
 
     out: OutgoingRequest
     rules: Rules
@@ -370,7 +362,7 @@ def compile_http(
     hide: Callable[[str], object] = str,
     clock: Callable[[], datetime.datetime],
 ) -> HttpRunner:
-    """Make a tool ready; raises InvalidTool for a schema that is none, or a `${name}` that can mean nothing."""
+    """Make a definition callable; raises InvalidTool for an invalid schema or a `${name}` without a meaning."""
     parameters = dict(arg_schema or {"type": "object"})
     known = params(parameters)
     arguments = {param.name for param in known}
@@ -400,7 +392,7 @@ def compile_http(
 
 
 class _Ready:
-    """One step, made ready."""
+    """One step, prepared."""
 
     def __init__(self, name: str, step: HttpStep, arguments: Set[str], steps: Set[str]) -> None:
         self.name = name
@@ -422,7 +414,7 @@ class _Ready:
         return NO_AUTH if self.credentials is None else self.credentials.sign(values)
 
     def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
-        """The request as it may be shown."""
+        """The request with `***` for each secret."""
         sign = NO_AUTH if self.credentials is None else self.credentials.shown()
         if self.tokens is not None:
             sign = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
@@ -430,7 +422,10 @@ class _Ready:
 
 
 class HttpRunner:
-    """An HTTP tool, ready to be called; see the package for what its methods promise."""
+    """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as CallFailures.
+
+    `note` receives `{status, attempts}` of each response, for the `meta` of the result.
+    """
 
     def __init__(
         self,
@@ -490,7 +485,10 @@ class HttpRunner:
         raise fault
 
     def trace(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Call it, and tell what was sent and what came back, masked."""
+        """Call the tool and return `{request, response, result}`, masked, with all `steps` if there are several.
+
+        `result` is `{ok, value}` or `{ok, error}`. A failure before the first response raises.
+        """
         trace = Trace(self._mask)
         try:
             return trace.done(self._drive(self._course(self._checked(args), trace, None)))
@@ -498,7 +496,7 @@ class HttpRunner:
             return trace.failed(exc, self.name)
 
     async def atrace(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """`trace` without blocking the event loop, whichever it is."""
+        """`trace` without blocking the event loop."""
         trace = Trace(self._mask)
         try:
             return trace.done(await self._adrive(self._course(self._checked(args), trace, None)))
@@ -506,7 +504,7 @@ class HttpRunner:
             return trace.failed(exc, self.name)
 
     def missing_secrets(self) -> list[str]:
-        """The names of secrets that it takes and that are not there now."""
+        """The names of the secrets it needs that do not exist now."""
         return [name for name in self.secrets if self._secret(name) is None]
 
     def _drive(self, course: _Course) -> Any:
@@ -539,7 +537,7 @@ class HttpRunner:
             course.close()
 
     def _course(self, args: Mapping[str, Any], trace: CallTrace, note: Note | None) -> _Course:
-        """The whole call: yields what is to be sent, is given the replies, returns the value."""
+        """The whole call as a generator: yields requests, receives responses, returns the value."""
         fault: CallFailure
         try:
             scope = self._values(args)
@@ -578,7 +576,7 @@ class HttpRunner:
     def _exchange(
         self, step: _Ready, out: OutgoingRequest, grant: Grant | None, until: float, trace: CallTrace, scope: CallValues
     ) -> Generator[_Send, HttpResponse, HttpResponse]:
-        """One request and its reply; with OAuth2 first the token, and a new one where it is refused."""
+        """Send one request. With OAuth2 fetch the token first, and a new one if it is refused."""
         shown = partial(step.shown, MaskedValues(scope), self._room)
         if grant is None:
             trace.sent(step.name, shown)
@@ -607,7 +605,10 @@ class HttpRunner:
         """The rules, with the time that is left."""
         left_s = until - time.monotonic()
         if left_s <= 0:
-            raise CallTimeout(f"No result of '{self.name}' within {self._limit_s:g} s.", hint="Give it more time.")
+            raise CallTimeout(
+                f"'{self.name}' did not finish within {self._limit_s:g} s.",
+                hint="Raise http.timeout_s, or the tool's timeoutMs.",
+            )
         own_s = step.timeout_s or self._rules.timeout_s
         return self._rules.replace(timeout_s=min(left_s, own_s))
 

@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 Select = Callable[[Any, str], Any]
-"""(data, text) -> what was selected; None where there is nothing."""
+"""(data, text) -> the selected part, or None."""
 
 _MAX_MATCHES = 100_000
 
 
 def compile_selector(selector: Selector) -> Select:
-    """The selector as a function; raises ValueError for an expression that is none."""
+    """Compile a selector to a function; raises ValueError for an invalid expression."""
     return _by_pattern(selector) if selector.type == "regex" else _by_jmespath(selector.expr)
 
 
@@ -56,7 +56,7 @@ def _by_jmespath(expr: str) -> Select:
     try:
         compiled = jmespath.compile(expr)
     except (JMESPathError, RecursionError) as exc:
-        raise ValueError(f"'{expr[:80]}' is no JMESPath expression: {str(exc).splitlines()[0][:120]}") from None
+        raise ValueError(f"'{expr[:80]}' is not a JMESPath expression: {str(exc).splitlines()[0][:120]}") from None
 
     def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
         try:
@@ -77,7 +77,7 @@ def _by_pattern(selector: Selector) -> Select:
     except re2.error as exc:
         said = exc.args[0] if exc.args else exc
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise ValueError(f"'{selector.expr[:80]}' is no RE2 pattern: {said[:120]}") from None
+        raise ValueError(f"'{selector.expr[:80]}' is not an RE2 pattern: {said[:120]}") from None
 
     def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
         if not selector.all:
@@ -122,14 +122,14 @@ _PART = re.compile(r"\.([\w$@-]+)|\[(\d+)\]")
 
 
 class Placeholder(NamedTuple):
-    """A `${...}` as it is written."""
+    """A `${...}` as written."""
 
     name: str
     form: str = ""
 
 
 class Ref(NamedTuple):
-    """What a hole means: the argument, secret or step, and the way into its value."""
+    """The meaning of a placeholder: an argument, secret or step, and the path into its value."""
 
     kind: Kind
     name: str
@@ -142,7 +142,7 @@ class Ref(NamedTuple):
 
 
 def pieces(text: str) -> list[str | Placeholder]:
-    """The text in its pieces; raises ValueError for a `${` that never ends or names nothing."""
+    """Split a text at its placeholders; raises ValueError for a `${` without end or name."""
     found: list[str | Placeholder] = []
     end = 0
     for match in _HOLE.finditer(text):
@@ -151,7 +151,9 @@ def pieces(text: str) -> list[str | Placeholder]:
         if match[0] == "$${":
             found.append("${")
         elif match["inside"] is None:
-            raise ValueError(f"'{text[match.start() : match.start() + 40]}' is no ${{name}}; write $${{ for the signs")
+            raise ValueError(
+                f"'{text[match.start() : match.start() + 40]}' is not a ${{name}}; write $${{ for a literal ${{"
+            )
         else:
             found.append(_hole(match["inside"]))
     found.append(text[end:])
@@ -159,12 +161,12 @@ def pieces(text: str) -> list[str | Placeholder]:
 
 
 def placeholders(text: str) -> list[Placeholder]:
-    """The holes of a text, in order."""
+    """The placeholders of a text, in order."""
     return [piece for piece in pieces(text) if isinstance(piece, Placeholder)]
 
 
 def placeholders_in(value: Any) -> Iterator[Placeholder]:
-    """The holes of every text in a JSON value; those in the keys of objects are refused."""
+    """The placeholders of every text in a JSON value; raises ValueError for one in a key."""
     if isinstance(value, str):
         yield from placeholders(value)
     elif isinstance(value, dict):
@@ -178,7 +180,7 @@ def placeholders_in(value: Any) -> Iterator[Placeholder]:
 
 
 def bind(hole: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
-    """What a hole means: declared names are arguments, then come earlier steps; any other is a secret."""
+    """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
     if hole.name in arguments:
         return Ref("argument", hole.name, (), hole.form)
     match = _PATH.fullmatch(hole.name)
@@ -191,7 +193,7 @@ def bind(hole: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
         if not path and SECRET_NAME.fullmatch(head):
             return Ref("secret", head, (), hole.form)
     raise InvalidTool(
-        f"'${{{hole.name}}}' is no argument of argSchema, no earlier step and no name of a secret.",
+        f"'${{{hole.name}}}' is neither an argument of argSchema, nor an earlier step, nor a valid name of a secret.",
         hint="Declare it in argSchema, or write the secret's name in letters, digits and underscores.",
     )
 
@@ -213,7 +215,7 @@ def _parts(rest: str) -> Iterator[str | int]:
 
 
 SecretLookup = Callable[[str], str | None]
-"""name -> its value, None where there is none."""
+"""name -> its value, or None."""
 
 HIDDEN: Final = "***"
 
@@ -228,7 +230,7 @@ MISSING: Final = _Missing()
 
 
 class ValueSource(Protocol):
-    """Gives the value of a reference, or MISSING."""
+    """Returns the value of a reference, or MISSING."""
 
     def value(self, ref: Ref) -> Any:
         """The value, in its JSON form."""
@@ -259,7 +261,7 @@ class CallValues:
         return found
 
     def secret(self, name: str) -> str:
-        """The value of a secret; raises MissingSecret."""
+        """Return a secret, or raise MissingSecret."""
         found = self._secret(name)
         if found is None:
             raise MissingSecret(
@@ -280,7 +282,7 @@ class CallValues:
 
 
 class MaskedValues:
-    """The values of a call as they may be shown: no secret, and what no step has given yet as it is written."""
+    """The values of a call as they may be shown: no secrets; a step without a response yet stays a placeholder."""
 
     def __init__(self, real: CallValues) -> None:
         self._real = real
@@ -304,7 +306,7 @@ def _walk(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _length(value: Any, depth: int = 0) -> int:
-    """At least so many bytes a value takes, as far as one can tell without writing it."""
+    """A lower bound for the encoded size of a value."""
     if isinstance(value, (str, bytes, bytearray)):
         return len(value)
     if depth < 50 and isinstance(value, Mapping):

@@ -173,7 +173,9 @@ def read_command(words: list[str]) -> CurlCommand:
             _short(found, word[1:], rest)
     if len(found.urls) != 1:
         said = f"{len(found.urls)} URLs" if found.urls else "no URL"
-        raise InvalidRequest(f"The command has {said}; one is wanted.", hint="Quote a URL that has blanks or & in it.")
+        raise InvalidRequest(
+            f"The command has {said}; it needs exactly one.", hint="Quote a URL that has blanks or & in it."
+        )
     return found
 
 
@@ -214,7 +216,7 @@ def _max_time(found: CurlCommand, value: str) -> None:
     try:
         found.max_time_s = float(value)
     except ValueError:
-        raise InvalidRequest(f"'{value}' is no number of seconds.") from None
+        raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
 
 
 _SETS: dict[str, Callable[[CurlCommand, str], None]] = {
@@ -234,12 +236,21 @@ _SETS: dict[str, Callable[[CurlCommand, str], None]] = {
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
-"""A variable inside a word."""
+"""A variable inside a word. It stays in its word as a mark, since the caller supplies its value."""
 
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t]+)|(?P<line>\n)|(?P<joined>\\\n)"""
+    r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
+    r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
+    r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
+    re.ASCII | re.DOTALL,
+)
+_IN_DOUBLE = re.compile(
+    r"""\\(?P<escaped>.)|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
+    re.ASCII | re.DOTALL,
+)
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
 _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-_ENDS = frozenset("|;&<>")
 
 
 def mark(name: str) -> str:
@@ -253,120 +264,64 @@ def marks(text: str) -> list[str]:
 
 
 def unmarked(text: str, write: Callable[[str], str]) -> str:
-    """The word with each variable written by a function."""
+    """The word with each variable replaced by a function of its name."""
     return MARKED.sub(lambda match: write(match[1]), text)
 
 
 def words(text: str) -> list[str]:
-    """The words of one command; raises InvalidRequest for a quote without its end, or for more than one command."""
-    return _Reader(re.sub(f"[{_OPEN}{_CLOSE}]", "?", text)).words()
+    """Split one command into words as bash does; nothing is expanded or run.
+
+    Not with shlex, which knows neither `$'...'`, nor variables, nor where a command ends. Raises InvalidRequest for a
+    quote without an end, a command substitution, or more than one command.
+    """
+    text = re.sub(f"[{_OPEN}{_CLOSE}]", "?", text).replace("\r\n", "\n").strip()
+    found: list[str] = []
+    word: str | None = None
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "joined":
+            continue
+        if kind in ("blank", "line"):
+            found += [] if word is None else [word]
+            word = None
+            if kind == "line" and found:
+                _require_option(text[token.end() :].strip())
+            continue
+        word = (word or "") + _piece(token, text)
+    return found + ([] if word is None else [word])
 
 
-class _Reader:
-    """Reads a command from left to right."""
+def _require_option(rest: str) -> None:
+    if rest and not rest.startswith("-"):
+        raise InvalidRequest(f"'{rest[:40]}': a second line begins; end the line before it with a backslash.")
 
-    def __init__(self, text: str) -> None:
-        self._text = text.replace("\r\n", "\n").strip()
-        self._at = 0
 
-    def words(self) -> list[str]:
-        found: list[str] = []
-        word: str | None = None
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            if char in " \t\n":
-                found += [] if word is None else [word]
-                word = None
-                self._at += 1
-                if char == "\n" and found:
-                    self._require_end()
-                continue
-            if char == "\\" and self._text[self._at : self._at + 2] == "\\\n":
-                self._at += 2
-                continue
-            if char in _ENDS:
-                raise InvalidRequest(
-                    f"'{self._text[self._at : self._at + 20]}': one curl command is wanted, nothing more."
-                )
-            word = (word or "") + self._piece(char)
-        return found + ([] if word is None else [word])
+def _piece(token: re.Match[str], text: str) -> str:
+    kind = str(token.lastgroup)
+    shown = text[token.start() : token.start() + 20]
+    if kind == "quote":
+        raise InvalidRequest(f"The quote {token[0]} that begins at '{shown}' has no end.")
+    if kind == "end":
+        raise InvalidRequest(f"'{shown}': only one curl command can be read, nothing more.")
+    if kind == "double":
+        return "".join(_in_double(part) for part in _IN_DOUBLE.finditer(token["double"]))
+    if kind == "ansi":
+        return _ANSI.sub(_unescaped, token["ansi"])
+    return _variable(token) if kind in ("command", "variable") else str(token[kind])
 
-    def _require_end(self) -> None:
-        rest = self._text[self._at :].strip()
-        if rest and not rest.startswith("-"):
-            raise InvalidRequest(f"'{rest[:40]}': a second line begins; end the line before it with a backslash.")
 
-    def _piece(self, char: str) -> str:
-        if char == "'":
-            return self._until("'")
-        if char == '"':
-            return self._double()
-        if char == "$":
-            return self._dollar(in_quotes=False)
-        if char == "`":
-            raise InvalidRequest("A command inside the command (`...`) cannot be run here.")
-        if char == "\\":
-            self._at += 2
-            return self._text[self._at - 1 : self._at]
-        self._at += 1
-        return char
+def _in_double(part: re.Match[str]) -> str:
+    if part.lastgroup != "escaped":
+        return _variable(part) if part.lastgroup else part[0]
+    escaped = part["escaped"]
+    return "" if escaped == "\n" else escaped if escaped in '"\\$`' else part[0]
 
-    def _until(self, end: str) -> str:
-        stop = self._text.find(end, self._at + 1)
-        if stop < 0:
-            raise InvalidRequest(f"The quote {end} that begins at '{self._text[self._at : self._at + 20]}' has no end.")
-        found = self._text[self._at + 1 : stop]
-        self._at = stop + 1
-        return found
 
-    def _double(self) -> str:
-        start = self._at
-        self._at += 1
-        out = ""
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            if char == '"':
-                self._at += 1
-                return out
-            if char == "\\":
-                following = self._text[self._at + 1 : self._at + 2]
-                out += "" if following == "\n" else following if following in '"\\$`' else "\\" + following
-                self._at += 2
-            elif char == "$":
-                out += self._dollar(in_quotes=True)
-            elif char == "`":
-                raise InvalidRequest("A command inside the command (`...`) cannot be run here.")
-            else:
-                out += char
-                self._at += 1
-        raise InvalidRequest(f"The quote \" that begins at '{self._text[start : start + 20]}' has no end.")
-
-    def _dollar(self, *, in_quotes: bool) -> str:
-        following = self._text[self._at + 1 : self._at + 2]
-        if following == "(":
-            raise InvalidRequest("A command inside the command $(...) cannot be run here.")
-        if following == "'" and not in_quotes:
-            return self._ansi()
-        if following == '"' and not in_quotes:
-            self._at += 1
-            return self._double()
-        match = _VARIABLE.match(self._text, self._at)
-        if match is None:
-            self._at += 1
-            return "$"
-        self._at = match.end()
-        return mark(match[1] or match[2])
-
-    def _ansi(self) -> str:
-        """`$'...'`, as browsers write it."""
-        stop = self._at + 2
-        while stop < len(self._text) and self._text[stop] != "'":
-            stop += 2 if self._text[stop] == "\\" else 1
-        if stop >= len(self._text):
-            raise InvalidRequest("The quote $' has no end.")
-        inside = self._text[self._at + 2 : stop]
-        self._at = stop + 1
-        return _ANSI.sub(_unescaped, inside)
+def _variable(token: re.Match[str]) -> str:
+    if token["command"]:
+        shown = "$(...)" if token[0] == "$(" else "`...`"
+        raise InvalidRequest(f"A command inside the command, {shown}, cannot be run here.")
+    return mark(token["variable"].strip("${}"))
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -521,7 +476,7 @@ class _Maker:
         except ValueError as exc:
             raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
         if self._url.scheme.lower() not in ("http", "https") or not self._url.hostname:
-            raise InvalidRequest("The URL is no whole http:// or https:// address.")
+            raise InvalidRequest("The URL is not a complete http:// or https:// address.")
         if marks(self._host) or _HOLE.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
         self._names = ArgumentNames(prefix or _prefix(self._url.hostname))

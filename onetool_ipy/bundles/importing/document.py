@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
+from onetool_ipy.schema.read import at_ref
 
 __all__ = [
     "MAX_BYTES",
@@ -224,7 +225,7 @@ class OpenApiDocument:
             if not isinstance(ref, str):
                 return found
             node = self.at(ref)
-        self.notes.add("a $ref leads round in a circle")
+        self.notes.add("a $ref refers to itself")
         return {}
 
     def at(self, ref: str) -> Any:
@@ -234,24 +235,12 @@ class OpenApiDocument:
         return self._found[ref]
 
     def _look_up(self, ref: str) -> Any:
-        if ref == "#":
-            return self.root
-        if not ref.startswith("#/"):
-            self.notes.add(f"'{ref[:100]}' is outside of the document, and is not fetched")
-            return None
-        from urllib.parse import unquote
-
-        node: Any = self.root
-        for part in ref[2:].split("/"):
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(node, Mapping) and key in node:
-                node = node[key]
-            elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
-                node = node[int(key)]
-            else:
-                self.notes.add(f"'{ref[:100]}' leads nowhere")
-                return None
-        return node
+        found = at_ref(ref, self.root) if ref == "#" or ref.startswith("#/") else None
+        if found is None:
+            is_local = ref.startswith("#/")
+            said = "does not exist in the document" if is_local else "is outside of the document, and is not fetched"
+            self.notes.add(f"'{ref[:100]}' {said}")
+        return found
 
 
 def read_document(
@@ -269,7 +258,7 @@ def read_document(
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
-        raise InvalidRequest("This is no OpenAPI 3 document: 'openapi: 3.x' is missing, and 'swagger: 2.0' too.")
+        raise InvalidRequest("This is not an OpenAPI 3 document: it has neither 'openapi: 3.x' nor 'swagger: 2.0'.")
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)
@@ -299,7 +288,7 @@ def _parsed(source: bytes | str, notes: ImportNotes) -> Mapping[str, Any]:
     if found is None:
         found = _yaml(data, notes)
     if not isinstance(found, Mapping):
-        raise InvalidRequest("The document is no object.")
+        raise InvalidRequest("The document is not an object.")
     return found
 
 

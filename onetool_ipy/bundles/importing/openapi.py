@@ -368,7 +368,7 @@ class SchemaTranslator:
         if (kind := _type(node.get("type"))) is not None:
             out["type"] = kind
         elif node.get("type") is not None:
-            self._notes.add(f"the type {values.safe_repr(node['type'], 60)} is none, and is left out")
+            self._notes.add(f"the type {values.safe_repr(node['type'], 60)} does not exist, and is left out")
         if options := as_list(node.get("enum")):
             out["enum"] = list({json.dumps(option, sort_keys=True, default=str): option for option in options}.values())
         for key in _WORDS:
@@ -424,7 +424,7 @@ class SchemaTranslator:
                 self._patterns[pattern] = True
             except InvalidTool:
                 self._patterns[pattern] = False
-                self._notes.add(f"the pattern '{pattern[:_MAX_OWN_TEXT]}' is no regular expression, and is left out")
+                self._notes.add(f"the pattern '{pattern[:_MAX_OWN_TEXT]}' is not a regular expression, and is left out")
         return self._patterns[pattern]
 
 
@@ -566,7 +566,7 @@ class Operation:
         for match in _IN_PATH.finditer(self._path):
             out += _literal(self._path[end : match.start()])
             if match[1] not in self._in_path:
-                self._note(f"the path's '{match[1]}' is no parameter, and is taken as text")
+                self._note(f"the path's '{match[1]}' is not a parameter, and is taken as text")
                 self._in_path[match[1]] = f"${{{self._argument(match[1], _TEXT, required=True)}}}"
             out += self._in_path[match[1]]
             end = match.end()
@@ -672,7 +672,7 @@ class Operation:
     def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
         """A body that is one argument."""
         if kind == "multipart":
-            self._note("a multipart body that is no plain object is not taken over")
+            self._note("a multipart body that is not a plain object is not taken over")
             self.body_type = None
             return
         source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))
@@ -834,7 +834,7 @@ class _Maker:
                 if operation:
                     yield from self._tool(str(path), method, item, operation, version)
             if "trace" in item:
-                self._api.notes.add(f"TRACE {path}: a trace is no tool, and is left out")
+                self._api.notes.add(f"TRACE {path}: a trace cannot be a tool, and is left out")
 
     def _tool(
         self, path: str, method: str, item: dict[str, Any], operation: dict[str, Any], version: str
@@ -951,13 +951,13 @@ class _Maker:
         if not url.lower().startswith(("http://", "https://")):
             if self._base_url is None:
                 raise InvalidRequest(
-                    f"{place}: the document names no whole server, only '{url[:80]}'.",
+                    f"{place}: the document has only a relative server URL ('{url[:80]}').",
                     hint="Give the server's URL, such as https://api.example.com.",
                 )
             url = urljoin(self._base_url, url)
         host = _host_of(url)
         if host is None or any(sign in url for sign in "{}$@?#\\ "):
-            self._api.notes.add(f"{place}: '{url[:80]}' is no server that can be used; the tool is left out")
+            self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
         self.hosts.add(host)
         return url.rstrip("/")

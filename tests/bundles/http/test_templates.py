@@ -45,7 +45,7 @@ ANY: dict[str, Any] = {}
     ],
 )
 def test_a_url_starts_with_http_or_https_and_names_a_host(url: str) -> None:
-    with pytest.raises(ValidationError, match=r"must start with http:// or https://|is no host"):
+    with pytest.raises(ValidationError, match=r"must start with http:// or https://|is not a host"):
         HttpDefinition.model_validate({"request": {"urlTemplate": url}})
 
 
@@ -223,7 +223,7 @@ def test_a_path_value_that_would_climb_or_vanish_is_refused(server: Loopback, ma
 def test_two_values_cannot_make_dots_together(server: Loopback, make: Make) -> None:
     runner = make({"request": {"urlTemplate": server.url("/a/.${x}/${x}%2e")}}, args={"x": TEXT})
 
-    with pytest.raises(InvalidArgs, match=r"is '\.\.', which is no part of a path"):
+    with pytest.raises(InvalidArgs, match=r"is '\.\.', which is not a valid path segment"):
         runner.run({"x": "."})
     assert server.accepts == 0
 
@@ -377,7 +377,9 @@ def test_a_missing_secret_is_told_before_anything_is_sent(server: Loopback, make
 
 @pytest.mark.parametrize("name", ["a b", "step1.id", "x[0]", "1a", "a-b"])
 def test_a_name_that_can_mean_nothing_is_refused_at_once(make: Make, name: str) -> None:
-    with pytest.raises(InvalidTool, match="is no argument of argSchema, no earlier step and no name of a secret"):
+    with pytest.raises(
+        InvalidTool, match="is neither an argument of argSchema, nor an earlier step, nor a valid name of a secret"
+    ):
         make({"request": {"urlTemplate": f"http://127.0.0.1/${{{name}}}"}}, args={"other": TEXT})
 
 

@@ -121,7 +121,7 @@ def test_a_path_parameter_keeps_its_style() -> None:
     draft = one({"parameters": parameters}, path="/x/{a}/{b}/{c}/{d}/a b$")
 
     assert request_of(draft)["urlTemplate"] == "https://a.test/v1/x/.${a}/;b=${b}/${c}/${d}/a%20b%24"
-    assert draft.notes == ["GET /x/{a}/{b}/{c}/{d}/a b$: the path's 'd' is no parameter, and is taken as text"]
+    assert draft.notes == ["GET /x/{a}/{b}/{c}/{d}/a b$: the path's 'd' is not a parameter, and is taken as text"]
 
 
 def test_headers_are_taken_and_cookies_noted() -> None:
@@ -222,8 +222,8 @@ def test_schemas_of_3_0_become_json_schema() -> None:
     }
     assert found["$defs"] == {"P": {"type": "string"}}
     assert draft.notes == [
-        "the type 'file' is none, and is left out",
-        "the pattern '(' is no regular expression, and is left out",
+        "the type 'file' does not exist, and is left out",
+        "the pattern '(' is not a regular expression, and is left out",
     ]
 
 
@@ -259,7 +259,7 @@ def test_nothing_outside_of_the_document_is_fetched() -> None:
     assert draft.tools[0]["argSchema"]["properties"] == {"a": {}, "b": {}}
     assert "'https://evil.test/p.json' is outside of the document, and is not fetched" in draft.notes
     assert "'other.yaml#/x' is outside of the document, and is not fetched" in draft.notes
-    assert "'#/nowhere' leads nowhere" in draft.notes
+    assert "'#/nowhere' does not exist in the document" in draft.notes
 
 
 SCHEMES = {
@@ -351,7 +351,7 @@ def test_the_server_is_the_first_one_with_its_defaults(server: dict[str, Any], b
 
 
 def test_a_server_that_is_no_place_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="names no whole server"):
+    with pytest.raises(InvalidRequest, match="has only a relative server URL"):
         import_openapi(document(servers=[{"url": "/v1"}], paths={"/a": {"get": {"x": 1}}}))
     for url in ("https://{x}.a.test/", "https://u:p@a.test/", "https://a.test/?x=1"):
         with pytest.raises(InvalidRequest, match="no operation that can be a tool"):
@@ -397,17 +397,17 @@ def test_output_schemas_are_taken_where_they_are_sane() -> None:
     ("source", "words"),
     [
         ({"swagger": "1.2"}, "This is Swagger 1.2"),
-        ({}, "no OpenAPI 3 document"),
-        ({"openapi": "4.0"}, "no OpenAPI 3 document"),
+        ({}, "not an OpenAPI 3 document"),
+        ({"openapi": "4.0"}, "not an OpenAPI 3 document"),
         ({"openapi": "3.0.0"}, "no operation"),
         ({"openapi": "3.0.0", "paths": []}, "no operation"),
         ({"openapi": "3.0.0", "paths": {"/x": None, "/y": {"get": "z"}}}, "no operation"),
-        (b"", "no OpenAPI 3 document"),
+        (b"", "not an OpenAPI 3 document"),
         (b"[1, 2]", r"neither JSON nor YAML|no object"),
         (b"{oops", "neither JSON nor YAML"),
-        (b"a: &a [*a]", r"neither JSON nor YAML|no OpenAPI"),
+        (b"a: &a [*a]", r"neither JSON nor YAML|not an OpenAPI"),
         (b"\xff\xfe\x00", "neither JSON nor YAML"),
-        ("<html>", r"neither JSON nor YAML|no object|no OpenAPI"),
+        ("<html>", r"neither JSON nor YAML|not an object|not an OpenAPI"),
         (b'{"a":' * 5000, "neither JSON nor YAML"),
     ],
 )
@@ -442,7 +442,7 @@ def test_odd_parts_cost_only_themselves() -> None:
 
     assert [tool["slug"] for tool in draft.tools] == ["good", "get-odd"]
     assert draft.tools[1]["argSchema"]["properties"] == {"ok": {}}
-    assert "TRACE /odd: a trace is no tool, and is left out" in draft.notes
+    assert "TRACE /odd: a trace cannot be a tool, and is left out" in draft.notes
 
 
 def test_yaml_is_read_as_json_is() -> None:

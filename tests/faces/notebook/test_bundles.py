@@ -319,7 +319,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%tool new http --url https://x.com", "needs a name"),
         ("%tool new http noname --url https://x.com", "is not a valid tool name"),
         ("%tool new http a_b.c --url https://x.com", "'_'"),
-        ("%tool new http a.b@.. --url https://x.com", "is no version"),
+        ("%tool new http a.b@.. --url https://x.com", "is not a valid version"),
         ("%tool new http a.b", "No address"),
         ("%tool new http a.b --url", "has no value"),
         ("%tool new http a.b --arg", "needs a value"),
@@ -343,7 +343,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%tool import swagger x", "openapi"),
         ("%tool import openapi nothing-here.json", "There is no file"),
         ("%tool import openapi .onetool", "There is no file"),
-        ("%tool import openapi .onetool/onetool.yaml", "no OpenAPI 3 document"),
+        ("%tool import openapi .onetool/onetool.yaml", "not an OpenAPI 3 document"),
         ("%%tool bundle list\nand more", "takes nothing but its own line"),
     ],
 )
