@@ -23,7 +23,18 @@ from onetool_ipy.config.template import init_project
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.cli.output import FAILED, OK, USAGE, aside, names_of, say, say_error, say_hint, show_json
+from onetool_ipy.faces.cli.output import (
+    FAILED,
+    OK,
+    USAGE,
+    aside,
+    ask_at_terminal,
+    names_of,
+    say,
+    say_error,
+    say_hint,
+    show_json,
+)
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import said_of, told_of_yes
 from onetool_ipy.llm.ask.context import AskListener
@@ -33,6 +44,9 @@ from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["add_ask", "add_bundles", "add_mcp", "add_project", "add_tools", "add_trust"]
+
+_TOKEN = "ONETOOL_MCP_TOKEN"
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 def add_tools(commands: Any) -> None:
@@ -165,7 +179,8 @@ def _import(options: argparse.Namespace) -> int:
         draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
         left = unconfirmed(new_sendings(box, draft.tools, made_up=None), options.secret_host)
         for one in left:
-            if not _is_agreed(one.said):
+            reply = ask_at_terminal(f"{one.said} Send it there? [y/N] \n") or ""
+            if reply.strip().lower() not in ("y", "yes"):
                 say(f"{one.said} Nothing was made.")
                 say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
                 return FAILED
@@ -181,17 +196,6 @@ def _import(options: argparse.Namespace) -> int:
         names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
         show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
         return OK
-
-
-def _is_agreed(said: str) -> bool:
-    """Ask the person at the terminal; without one the answer is no."""
-    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
-        return False
-    say(f"{said} Send it there? [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-_TOKEN = "ONETOOL_MCP_TOKEN"
 
 
 def add_mcp(commands: Any) -> None:
@@ -248,9 +252,6 @@ def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | No
     return OK
 
 
-_YES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-
 def add_ask(commands: Any) -> None:
     ask = commands.add_parser("ask", help="ask a model, which may call tools; the answer is JSON")
     ask.add_argument("prompt", type=_prompt, help="what to ask; tool:NAME {json} runs a tool without a model")
@@ -276,7 +277,7 @@ def _prompt(text: str) -> str:
 
 
 def _boolean(text: str) -> bool:
-    found = _YES.get(text.strip().lower())
+    found = _BOOLEANS.get(text.strip().lower())
     if found is None:
         raise argparse.ArgumentTypeError(f"'{text}' is not true or false")
     return found
@@ -292,11 +293,7 @@ class _TerminalListener(AskListener):
     """Asks for approval on stderr, since stdout is for the answer."""
 
     def question(self, text: str) -> str | None:
-        if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
-            return None
-        sys.stderr.write(printable(text))
-        sys.stderr.flush()
-        return sys.stdin.readline() or None
+        return ask_at_terminal(text)
 
 
 def _ask(options: argparse.Namespace) -> int:

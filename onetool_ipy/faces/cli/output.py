@@ -17,7 +17,19 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import json_printable, printable
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FAILED", "OK", "USAGE", "CommandParser", "aside", "names_of", "say", "say_error", "say_hint", "show_json"]
+__all__ = [
+    "FAILED",
+    "OK",
+    "USAGE",
+    "CommandParser",
+    "aside",
+    "ask_at_terminal",
+    "names_of",
+    "say",
+    "say_error",
+    "say_hint",
+    "show_json",
+]
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -45,6 +57,15 @@ def say_hint(text: str) -> None:
         text = text.replace(here, there)
     if text:
         say(text)
+
+
+def ask_at_terminal(question: str) -> str | None:
+    """Ask the person at the terminal on stderr. Returns the typed line, or None if there is no terminal."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return None
+    sys.stderr.write(printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline() or None
 
 
 @contextmanager
