@@ -437,7 +437,7 @@ def _stores(config: Config, clock: Clock, box: Toolbox) -> Stores:
 
 def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     from onetool_ipy.core.executor import span
-    from onetool_ipy.sdk.deps import require_deps
+    from onetool_ipy.sdk.requirements import require_deps
     from onetool_ipy.stores import calls
 
     return Executor(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
-    from onetool_ipy.sdk.deps import check_deps
     from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
-    from onetool_ipy.sdk.requirements import deps_of, requires_cli, requires_lib
+    from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
     from onetool_ipy.sdk.tools import call_tool, get_config, get_pack, get_secret, progress
 
 __all__ = [
@@ -34,8 +33,7 @@ __all__ = [
 
 _HOMES = {
     "batch": ("batch_execute", "normalize_items"),
-    "requirements": ("deps_of", "requires_cli", "requires_lib"),
-    "deps": ("check_deps",),
+    "requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
     "http": ("api_headers", "lazy_client", "safe_request"),
     "tools": ("call_tool", "get_config", "get_pack", "get_secret", "progress"),
 }

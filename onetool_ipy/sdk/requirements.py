@@ -1,29 +1,65 @@
-"""`@requires_cli`, `@requires_lib` and `requires = {...}`: what a tool needs besides Python, told where it is defined.
+"""What tools need besides Python (commands and libraries): declared, read from text, looked for, checked before a call.
 
-Everything here can be read from a pack file's text without running it. A whole pack declares at its top:
+Declarations are `@requires_cli` and `@requires_lib`, or for a whole pack a dict at the top of its file:
 
     requires = {"cli": ["rg", ("ffmpeg", "apt install ffmpeg")], "lib": [{"name": "pandas", "install": "..."}]}
+
+Both can be read from a pack file's text without running it. Looking for a requirement imports nothing. A command is
+run only to ask for its version, within a time limit, and only if the tool itself may run: the pack chooses the command
+and its flag.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.base.errors import InvalidTool, Unavailable
+from onetool_ipy.base.syntax import constant, last_name
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
-from onetool_ipy.core.tool import Dep
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import BoundCall, Dep, Step, ToolSpec
+from onetool_ipy.render.views import Listing
 
 if TYPE_CHECKING:
-    import ast
+    from onetool_ipy.core.registry import Registry
 
-__all__ = ["Dep", "Kind", "deps_of", "merged", "read_declared", "read_decorated", "requires_cli", "requires_lib"]
+__all__ = [
+    "COLUMNS",
+    "Dep",
+    "Kind",
+    "Requirements",
+    "check_deps",
+    "deps_of",
+    "is_installed",
+    "merge_deps",
+    "read_declared",
+    "read_decorated",
+    "require_deps",
+    "requires_cli",
+    "requires_lib",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_ATTRIBUTE = "__onetool_deps__"
 
 Kind = Literal["cli", "lib"]
+
+COLUMNS = ("tool", "kind", "name", "status", "version", "install")
+
+_ATTRIBUTE = "__onetool_deps__"
+_VERSION_TIMEOUT_S = 2.0
+_MAX_OUTPUT = 4096
+_THREADS = 8
+_VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*|\b\d+\b")
 
 
 def requires_cli(name: str, *, version_flag: str = "", install: str = "") -> Callable[[_F], _F]:
@@ -31,10 +67,10 @@ def requires_cli(name: str, *, version_flag: str = "", install: str = "") -> Cal
 
     Args:
         name: The command as it is typed.
-        version_flag: What makes the command print its version, e.g. `--version`; without it the version is not asked.
-        install: How to install it, for whoever has not.
+        version_flag: The flag that makes the command print its version, e.g. `--version`; if empty, it is not asked.
+        install: How to install it.
     """
-    return _declaring(Dep("cli", _text(name), version_flag, install))
+    return _declaring(Dep("cli", _required_name(name), version_flag, install))
 
 
 def requires_lib(name: str, *, install: str = "") -> Callable[[_F], _F]:
@@ -44,86 +80,251 @@ def requires_lib(name: str, *, install: str = "") -> Callable[[_F], _F]:
         name: e.g. `pandas`.
         install: How to install it; by default `pip install <name>`.
     """
-    return _declaring(Dep("lib", _text(name), "", install or f"pip install {name}"))
+    return _declaring(Dep("lib", _required_name(name), "", install or f"pip install {name}"))
 
 
 def deps_of(fn: Callable[..., Any]) -> tuple[Dep, ...]:
-    """What decorators declared on a function, in the order they stand there."""
+    """Return what decorators declared on a function, in their order."""
     found = getattr(fn, _ATTRIBUTE, ())
     return found if isinstance(found, tuple) else ()
 
 
 def read_declared(value: Any) -> tuple[Dep, ...]:
-    """What a pack's `requires` says; raises InvalidTool where it says it wrong."""
+    """Read a pack's `requires`; raises InvalidTool if it is malformed."""
     if not isinstance(value, Mapping) or not set(value) <= {"cli", "lib"}:
         raise InvalidTool('requires must be {"cli": [...], "lib": [...]}.')
     for kind, entries in value.items():
         if not isinstance(entries, (list, tuple)):
             raise InvalidTool(f"requires: {kind} must be a list.")
-    return tuple(_dep(kind, entry) for kind in ("cli", "lib") for entry in value.get(kind, ()))
+    return tuple(_read_dep(kind, entry) for kind in ("cli", "lib") for entry in value.get(kind, ()))
 
 
 def read_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Dep, ...]:
-    """What the decorators of a function's text declare, as far as they say it in literals."""
-    return tuple(dep for decorator in node.decorator_list for dep in _decorated(decorator))
+    """Read the declarations in a function's decorators, as far as they are literals."""
+    return tuple(dep for decorator in node.decorator_list for dep in _read_decorator(decorator))
 
 
-def merged(pack: tuple[Dep, ...], own: tuple[Dep, ...]) -> tuple[Dep, ...]:
-    """What a tool needs in all; of two that name the same thing its own one counts."""
+def merge_deps(pack: tuple[Dep, ...], own: tuple[Dep, ...]) -> tuple[Dep, ...]:
+    """Return all that a tool needs; its own declaration wins over the pack's of the same name."""
     return tuple({(dep.kind, dep.name): dep for dep in (*pack, *own)}.values())
+
+
+class Requirements(Listing):
+    """Rows `{tool, kind, name, status, version, install}`; `.df` has these columns even without rows."""
+
+    @property
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return super().df.reindex(columns=list(COLUMNS))
+
+
+def check_deps(tool: str | None = None) -> Requirements:
+    """List what tools need: a row for each tool and requirement. `status` is `ok` or `missing`.
+
+    Args:
+        tool: Only this tool (`pack.tool`), or the tools of this pack.
+    """
+    box = current.require()
+    specs = [spec for spec in _chosen(box.registry, tool) if spec.deps]
+    may_run = {dep for spec in specs if box.gate.is_admitted(spec.name) for dep in spec.deps}
+    states = _look_up_all({dep for spec in specs for dep in spec.deps}, may_run)
+    return Requirements(
+        {
+            "tool": spec.name,
+            "kind": dep.kind,
+            "name": dep.name,
+            "status": "ok" if states[dep].is_installed else "missing",
+            "version": states[dep].version,
+            "install": dep.install,
+        }
+        for spec in specs
+        for dep in spec.deps
+    )
+
+
+def require_deps() -> Step:
+    """Return the step around a call that refuses a tool whose requirements are missing."""
+    installed: set[Dep] = set()  # a missing requirement is looked for again
+
+    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        spec = bound.spec
+        if spec is None or not spec.deps:
+            return None
+        missing = [dep for dep in spec.deps if dep not in installed and not is_installed(dep)]
+        if missing:
+            raise _missing(bound.tool, missing)
+        installed.update(spec.deps)
+        return None
+
+    return step
+
+
+def is_installed(dep: Dep) -> bool:
+    """Whether a requirement is installed. Runs and imports nothing."""
+    return _has_library(dep.name) if dep.kind == "lib" else shutil.which(dep.name) is not None
 
 
 def _declaring(dep: Dep) -> Callable[[_F], _F]:
     def decorate(fn: _F) -> _F:
         setattr(fn, _ATTRIBUTE, (dep, *deps_of(fn)))
-        _tell(fn)
+        _register_again(fn)
         return fn
 
     return decorate
 
 
-def _tell(fn: Callable[..., Any]) -> None:
-    """A cell's `@tool` that stands below has registered the function already: register it once more, with this."""
+def _register_again(fn: Callable[..., Any]) -> None:
+    """Register a cell's tool again with this requirement, if the `@tool` below has registered it already."""
     marks = marks_of(fn)
-    here, box = current.scope(), current.toolbox()
-    if marks == Marks() or box is None or (here is not None and here.importing):
+    scope, box = current.scope(), current.toolbox()
+    if marks == Marks() or box is None or (scope is not None and scope.importing):
         return
     known = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
     if known is not None and known.origin == "cell":
         box.adopt(fn)
 
 
-def _decorated(decorator: ast.expr) -> Iterator[Dep]:
-    import ast
-
-    from onetool_ipy.base.syntax import constant, last_name
-
+def _read_decorator(decorator: ast.expr) -> Iterator[Dep]:
     if not isinstance(decorator, ast.Call):
         return
     label = last_name(decorator)
     if label not in ("requires_cli", "requires_lib"):
         return
-    said = {k.arg: constant(k.value) for k in decorator.keywords}
-    name = constant(decorator.args[0]) if decorator.args else said.get("name")
+    keywords = {k.arg: constant(k.value) for k in decorator.keywords}
+    name = constant(decorator.args[0]) if decorator.args else keywords.get("name")
     if isinstance(name, str):
-        yield _dep("cli" if label == "requires_cli" else "lib", {**said, "name": name})
+        yield _read_dep("cli" if label == "requires_cli" else "lib", {**keywords, "name": name})
 
 
-def _dep(kind: Kind, entry: Any) -> Dep:
+def _read_dep(kind: Kind, entry: Any) -> Dep:
     if isinstance(entry, str):
         entry = {"name": entry}
     elif isinstance(entry, (tuple, list)) and len(entry) == 2:
         entry = {"name": entry[0], "install": entry[1]}
     if not isinstance(entry, Mapping):
         raise InvalidTool(f"requires: {entry!r} is not a name, a (name, install) pair or a mapping.")
-    flag, install = entry.get("version_flag") or "", entry.get("install") or ""
-    name = _text(entry.get("name"))
+    name, install = _required_name(entry.get("name")), str(entry.get("install") or "")
     if kind == "lib":
-        return Dep(kind, name, "", str(install) or f"pip install {name}")
-    return Dep(kind, name, str(flag), str(install))
+        return Dep(kind, name, "", install or f"pip install {name}")
+    return Dep(kind, name, str(entry.get("version_flag") or ""), install)
 
 
-def _text(name: Any) -> str:
+def _required_name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InvalidTool(f"A requirement needs a name, not {name!r}.")
     return name
+
+
+class _State(NamedTuple):
+    """Whether a requirement is installed, and its version if that is known."""
+
+    is_installed: bool
+    version: str | None = None
+
+
+def _chosen(registry: Registry, tool: str | None) -> Iterable[ToolSpec]:
+    if tool is None:
+        registry.refresh()
+        return registry.known()
+    spec = registry.find(tool)
+    if spec is not None:
+        return [spec]
+    pack = registry.known_packs().get(tool)
+    if pack is None:
+        raise ValueError(f"{'Tool' if '.' in tool else 'Pack'} not found: {tool}")
+    return pack
+
+
+def _look_up_all(deps: set[Dep], may_run: set[Dep]) -> dict[Dep, _State]:
+    """Look up each requirement once, several at a time, since a command takes a while to print its version."""
+    from onetool_ipy.sdk.batch import run_items
+
+    ordered = list(deps)
+    outcomes = dict(run_items(ordered, lambda dep: _look_up(dep, dep in may_run), _THREADS))
+    return {dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep)) for i, dep in enumerate(ordered)}
+
+
+def _look_up(dep: Dep, may_run: bool) -> _State:
+    if dep.kind == "lib":
+        return _State(True, _library_version(dep.name)) if _has_library(dep.name) else _State(False)
+    path = shutil.which(dep.name)
+    if path is None:
+        return _State(False)
+    return _State(True, _command_version(path, dep.version_flag) if dep.version_flag and may_run else None)
+
+
+def _has_library(name: str) -> bool:
+    """Look for an import name, without importing anything, then for a distribution."""
+    from importlib.util import find_spec
+
+    if name.isidentifier():
+        with suppress(ImportError, ValueError):
+            if find_spec(name) is not None:
+                return True
+    return _distribution_version(name) is not None
+
+
+def _distribution_version(name: str) -> str | None:
+    from importlib import metadata
+
+    with suppress(metadata.PackageNotFoundError, ValueError):
+        return metadata.version(name)
+    return None
+
+
+def _library_version(name: str) -> str | None:
+    """Return the version of the distribution of that name, else of the one that contains the module."""
+    from importlib import metadata
+
+    found = _distribution_version(name)
+    if found is not None:
+        return found
+    for distribution in metadata.packages_distributions().get(name.partition(".")[0], ()):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(distribution)
+    return None
+
+
+def _command_version(path: str, flag: str) -> str | None:
+    """Run a command for its version; None if it prints none in time."""
+    try:
+        process = subprocess.Popen(
+            [path, *flag.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    match = _VERSION.search(_first_output(process))
+    return match[0] if match else None
+
+
+def _first_output(process: subprocess.Popen[bytes]) -> str:
+    """Read the beginning of what a command prints, within the time limit; then kill it, with its children."""
+    import selectors
+
+    until = time.monotonic() + _VERSION_TIMEOUT_S
+    text = b""
+    with process, selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(text) < _MAX_OUTPUT and selector.select(max(until - time.monotonic(), 0)):
+            piece = os.read(process.stdout.fileno(), _MAX_OUTPUT)
+            if not piece:
+                break
+            text += piece
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return text.decode("utf-8", "replace")
+
+
+def _missing(tool: str, missing: Sequence[Dep]) -> Unavailable:
+    kinds = {"cli": "command", "lib": "library"}
+    named = " and ".join(f"the {kinds[dep.kind]} '{dep.name}'" for dep in missing)
+    install = "; ".join(dep.install for dep in missing if dep.install)
+    return Unavailable(
+        f"'{tool}' needs {named}, which {'is' if len(missing) == 1 else 'are'} not installed.",
+        hint=f"Install with: {install}" if install else "See all with: ot.deps()",
+    )

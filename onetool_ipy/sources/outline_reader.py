@@ -30,7 +30,7 @@ from onetool_ipy.base.syntax import constant, dotted, is_within, last_name, prin
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.tool import Dep
 from onetool_ipy.schema.check import Converter
-from onetool_ipy.sdk.requirements import merged, read_declared, read_decorated
+from onetool_ipy.sdk.requirements import merge_deps, read_declared, read_decorated
 from onetool_ipy.sources.outline import OutlineFault, PackOutline, ToolOutline
 
 __all__ = [
@@ -419,7 +419,7 @@ class _OutlineReader:
                 yield from self._elsewhere(name)
                 continue
             try:
-                yield self._outline(node)._replace(deps=merged(self._deps, read_decorated(node)))
+                yield self._outline(node)._replace(deps=merge_deps(self._deps, read_decorated(node)))
             except InvalidTool as exc:
                 self._fault(node, f"'{name}' is not a tool: {exc.message}", exc.hint)
             except (ValueError, TypeError, OverflowError, RecursionError) as exc:  # arguments named twice, and the like

@@ -28,7 +28,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
-from onetool_ipy.sdk.requirements import merged
+from onetool_ipy.sdk.requirements import merge_deps
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 
@@ -459,7 +459,7 @@ class PackFile:
                 continue
             loaded.specs[tool.name] = spec.replace(
                 name=tool.name,
-                deps=merged(tool.deps, spec.deps),
+                deps=merge_deps(tool.deps, spec.deps),
                 live=partial(self._live, tool.name),
                 reread=partial(self._reread, tool.name),
                 identity=self._identity,

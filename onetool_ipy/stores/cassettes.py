@@ -1,22 +1,13 @@
-"""The text of a cassette: YAML documents, one per answer, and back. Pure but for `read`, which opens the file.
+"""Cassettes: readable files of recorded call results, to replay those calls later without a network.
 
-Written to be read by people and compared by git: keys in one order, texts of several lines as blocks. A file that is
-damaged in one place, or of a later format, is refused as a whole: it is never written to, so nothing is lost.
+A cassette is YAML, one document per answer, in the order of recording; the same call made again takes the next answer.
+Each answer is appended by one write. Secrets are masked in arguments and results, so a replayed result holds `***`
+where the recording caller got the true value. A result that cannot be restored is not recorded; the reason is noted.
+A file that is damaged in one place, or has a later format, is refused as a whole and never written to.
 
-Cassettes: a readable file of what calls gave, to answer them from later, without network.
-
-A cassette is YAML, one document per answer, in the order in which they were recorded; the same call again takes the
-next one. Each is appended whole by one write. Secrets are masked in arguments and results, so what is played back has
-`***` in their place; the caller who recorded got the true value. What could not come back as it was is not recorded
-but noted with the reason. Knows nothing of toolboxes; `replays` says which cassette is on, `cassette_step` asks it.
-
-Which cassette is on in a toolbox, and in which mode one is opened. Light: every toolbox has one of these.
-
-The step that answers calls from the cassette that is on, and records what it has no answer for.
-
-Only the outermost call of a tool is recorded; what it calls itself is part of its answer. Tools of `ot` are about this
-toolbox and always run. Failures of the tool itself are recorded and played as the same failures; passing ones (a
-time-out, no network) are not, nor are calls that never began (bad arguments).
+`stores.replays` knows which cassettes are on in a toolbox; `around` is the executor's step that asks the active one.
+Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
+one (a time-out, no network) and a call that never began (bad arguments) are not.
 """
 
 from __future__ import annotations
@@ -35,48 +26,57 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.core import current, names
 from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.fingerprint import schema_hash
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall
-from onetool_ipy.stores.encoding import Unfaithful, decode, encode
+from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 from onetool_ipy.stores.replays import Mode, Replays
 
 __all__ = [
-    "HEAD",
     "Cassette",
-    "Damaged",
-    "Entry",
-    "Found",
+    "DamagedCassette",
     "NotRecorded",
+    "RecordedAnswer",
+    "ReplayedAnswer",
     "Replaying",
-    "Stale",
+    "StaleAnswer",
     "around",
-    "in_force",
-    "key_of",
-    "read_entries",
-    "write_entry",
+    "write_answer",
 ]
 
+Step = Generator[None, ToolResult, ToolResult | None]
+
 _FORMAT = 1
-HEAD = (
+_HEAD = (
     f"# A cassette of onetool_ipy (ot.replay, format {_FORMAT}): what calls gave, in order."
     " Delete an answer to record it anew.\n"
 )
-_HEAD = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0-9]{1,9})\)")
-_END = "...\n"
+_FORMAT_LINE = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0-9]{1,9})\)")
 _FIELDS = ("of", "key", "args", "version", "recorded", "ms", "replaces", "not_recorded", "failure", "result")
+_MAX_ARGS = 10_000
+_OT_PACK = "ot"
+_RECORD_AGAIN = "Record it again: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
+_UNCHANGED = "Nothing was changed."
 
 
-class Damaged(StoreError):
+class DamagedCassette(StoreError):
     """A cassette that cannot be read."""
 
 
-class Entry(NamedTuple):
-    """One recorded answer: of what, asked how, and what came. `note` says why there is none."""
+class NotRecorded(ExecutionFailed):
+    """The cassette has no answer for a call, and only the cassette may answer."""
+
+
+class StaleAnswer(ExecutionFailed):
+    """The tool has changed since its answer was recorded."""
+
+
+class RecordedAnswer(NamedTuple):
+    """One document of a cassette. `note` says why there is no result; `line` is where the document begins."""
 
     what: str
     key: str
@@ -91,155 +91,15 @@ class Entry(NamedTuple):
     line: int = 0
 
 
-def write_entry(entry: Entry) -> str:
-    """The document of an entry, with its beginning and its end."""
-    import yaml
-
-    body: dict[str, Any] = {"of": entry.what, "key": entry.key, "args": entry.args, "version": entry.version}
-    body |= {"recorded": entry.recorded, "ms": entry.ms}
-    body |= {"replaces": True} if entry.replaces else {}
-    if entry.note:
-        body["not_recorded"] = entry.note
-    elif entry.failure is not None:
-        body["failure"] = entry.failure
-    else:
-        body["result"] = entry.result
-    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": False}
-    said = yaml.dump(body, Dumper=_dumper(), **options)
-    return f"---\n{said}{_END}"
-
-
-def read_entries(path: Path) -> list[Entry]:
-    """The entries in force, in their order. Raises Damaged, and StoreError for what cannot be opened."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as exc:
-        raise _damaged(path, f"it is no UTF-8 text ({exc.reason} at byte {exc.start})") from exc
-    except OSError as exc:
-        raise StoreError.of(path, exc, doing="read") from exc
-    _require_known(path, text)
-    found: list[Entry] = []
-    line, lines = 1, text.split("\n")
-    while line <= len(lines):
-        first = line
-        while line <= len(lines) and lines[line - 1] != "...":
-            line += 1
-        document = "\n".join([*lines[first - 1 : line - 1], ""])
-        is_last = line > len(lines)
-        line += 1
-        if not _has_data(document):
-            continue
-        if is_last:
-            raise _damaged(path, f"the answer in line {first} has no end")
-        found.append(_entry(path, first, document))
-    return in_force(found)
-
-
-def in_force(entries: Sequence[Entry]) -> list[Entry]:
-    """Without those that a later answer replaces."""
-    last = {entry.key: place for place, entry in enumerate(entries) if entry.replaces}
-    kept = [e for place, e in enumerate(entries) if place >= last.get(e.key, 0)]
-    return [entry._replace(replaces=False) for entry in kept]
-
-
-def _require_known(path: Path, text: str) -> None:
-    """Refuse what a later version wrote; a file without a number is of the first format."""
-    found = _HEAD.match(text)
-    if found is not None and int(found[1]) > _FORMAT:
-        why = f"it has format {found[1]}, which is newer than this version knows"
-        raise Damaged(path, why, doing="read the cassette", hint="Nothing was changed. Update onetool-ipy to use it.")
-
-
-def _has_data(document: str) -> bool:
-    return any(line.strip() and not line.startswith("#") for line in document.split("\n"))
-
-
-def _entry(path: Path, line: int, document: str) -> Entry:
-    import yaml
-
-    try:
-        found = yaml.load(document, Loader=_loader())  # noqa: S506 - a safe loader
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        at = line + (mark.line if mark is not None else 0)
-        raise _damaged(path, f"line {at}: {getattr(exc, 'problem', None) or 'it is no YAML'}") from exc
-    except (ValueError, OverflowError) as exc:
-        raise _damaged(path, f"line {line}: {exc}") from exc
-    if not isinstance(found, dict):
-        raise _damaged(path, f"line {line}: an answer is an object, not a {type(found).__name__}")
-    if odd := found.keys() - set(_FIELDS):
-        raise _damaged(path, f"line {line}: '{min(map(str, odd))}' is no field of an answer")
-    if not isinstance(found.get("of"), str) or not isinstance(found.get("key"), str):
-        raise _damaged(path, f"line {line}: an answer has the fields 'of' and 'key'")
-    if not found.keys() & {"result", "failure", "not_recorded"}:
-        raise _damaged(path, f"line {line}: the answer has neither 'result' nor 'failure'")
-    return Entry(
-        what=found["of"],
-        key=found["key"],
-        args=found.get("args"),
-        version=str(found.get("version") or ""),
-        recorded=str(found.get("recorded", "")),
-        ms=float(found.get("ms") or 0),
-        replaces=bool(found.get("replaces")),
-        note=str(found.get("not_recorded") or ""),
-        failure=found.get("failure"),
-        result=found.get("result"),
-        line=line,
-    )
-
-
-def _damaged(path: Path, why: str) -> OneToolError:
-    hint = "Nothing was changed. Mend the line or take out its answer, or move the file away to record it anew."
-    return Damaged(path, why, doing="read the cassette", hint=hint)
-
-
-@lru_cache(maxsize=1)
-def _dumper() -> Any:
-    """PyYAML's safe dumper in C where it is there; texts of several lines become blocks."""
-    import yaml
-
-    fast: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Dumper(fast):  # type: ignore[misc]  # the base is chosen at run time
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML asks so
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
-@lru_cache(maxsize=1)
-def _loader() -> Any:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-_MAX_ARGS = 10_000
-_AGAIN = "Record it again: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
-
-
-class NotRecorded(ExecutionFailed):
-    """A call that the cassette has no answer for, where only the cassette may answer."""
-
-
-class Stale(ExecutionFailed):
-    """An answer that was recorded of a tool as it is no more."""
-
-
-class Found(NamedTuple):
+class ReplayedAnswer(NamedTuple):
     """What a cassette has for a call: the value, or the failure that was recorded."""
 
     value: Any
     failure: Mapping[str, Any] | None
-    ms: float
 
 
 class Cassette:
-    """One file of answers. Threads may share it; other processes may add to the same file."""
+    """One file of answers. Threads may share it; other processes may append to the same file."""
 
     def __init__(
         self,
@@ -256,61 +116,66 @@ class Cassette:
         self.refused = 0
         self._mask = mask
         self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
-        self._entries = read_entries(path) if path.exists() else []
-        if not self._entries and mode == "replay" and not path.exists():
+        if mode == "replay" and not path.exists():
             raise UsageProblem(
                 f"There is no cassette '{path}', and only a cassette may answer here.",
                 hint="Record it where there is a network, without $CI and $ONETOOL_REPLAY, and keep the file.",
             )
-        self._left: dict[str, deque[Entry]] = {}
-        for entry in self._entries if mode != "refresh" else ():
-            self._left.setdefault(entry.key, deque()).append(entry)
-        self._counts = {key: len(found) for key, found in self._left.items()}
-        self._anew: set[str] = set()
+        self._answers = _read_answers(path) if path.exists() else []
+        self._unplayed: dict[str, deque[RecordedAnswer]] = {}
+        for answer in self._answers if mode != "refresh" else ():
+            self._unplayed.setdefault(answer.key, deque()).append(answer)
+        self._counts = {key: len(answers) for key, answers in self._unplayed.items()}
+        self._refreshed: set[str] = set()
 
     def answer(self, kind: str, key: Any, produce: Callable[[], Any], *, version: str = "") -> Any:
-        """What was recorded for (kind, key); else what `produce` gives, recorded. For answers that are no tool's.
+        """Return the value recorded for (kind, key), or call `produce` and record its value. Not for tools.
 
-        `key` is any value that can be kept. Raises NotRecorded, Stale; what `produce` raises passes, unrecorded.
+        `key` is any value that can be encoded. Raises NotRecorded and StaleAnswer. Exceptions of `produce` are not
+        recorded.
         """
-        mark, shown = key_of(kind, key, self._mask)
-        found = self.find(kind, mark, lambda recorded: recorded == version)
+        digest, shown = _key(kind, key, self._mask)
+        found = self.find(kind, digest, lambda recorded: recorded == version)
         if found is not None:
             return found.value
         began = self._clock()
         value = produce()
-        self.keep(kind, mark, shown, version, value=value, ms=(self._clock() - began).total_seconds() * 1000)
+        self.record(kind, digest, shown, version, value=value, ms=(self._clock() - began).total_seconds() * 1000)
         return value
 
-    def find(self, what: str, key: str, is_current: Callable[[str], bool]) -> Found | None:
-        """The next answer recorded under a key; None where it is to be asked for live.
+    def find(self, what: str, key: str, is_current: Callable[[str], bool]) -> ReplayedAnswer | None:
+        """Take the next answer recorded under a key; None means that the call has to be made.
 
-        Raises NotRecorded where only the cassette may answer, Stale where `what` has changed since.
+        Raises NotRecorded if only the cassette may answer, StaleAnswer if `what` has changed since.
         """
-        waiting = self._left.get(key)
+        unplayed = self._unplayed.get(key, deque())
         try:
-            entry = waiting.popleft() if waiting is not None else None
+            answer = unplayed.popleft()
         except IndexError:
-            entry = None
-        if entry is None:
             if self.mode == "replay":
-                raise self._missing(what, key)
+                raise self._missing(what, key) from None
             return None
-        assert waiting is not None
-        if not is_current(entry.version):
-            waiting.appendleft(entry)
-            raise Stale(
-                f"'{what}' has changed since its answer was recorded in '{self.path}' (line {entry.line}).",
-                hint=_AGAIN,
+        if not is_current(answer.version):
+            unplayed.appendleft(answer)
+            raise StaleAnswer(
+                f"'{what}' has changed since its answer was recorded in '{self.path}' (line {answer.line}).",
+                hint=_RECORD_AGAIN,
             )
-        if entry.note:
+        if answer.note:
             if self.mode == "replay":
-                raise NotRecorded(f"'{what}': the answer could not be recorded: {entry.note}.", hint="Keep it out.")
+                raise NotRecorded(
+                    f"'{what}': the answer could not be recorded: {answer.note}.",
+                    hint="Leave this call out of what is replayed.",
+                )
             return None
         self.played += 1
-        return Found(self._value(entry), entry.failure, entry.ms)
+        try:
+            return ReplayedAnswer(decode(answer.result), answer.failure)
+        except NotEncodable as exc:
+            why = f"line {answer.line}: {exc.message}"
+            raise StoreError(self.path, why, doing="read", hint=_RECORD_AGAIN) from exc
 
-    def keep(
+    def record(
         self,
         what: str,
         key: str,
@@ -321,57 +186,50 @@ class Cassette:
         failure: Mapping[str, Any] | None = None,
         ms: float = 0.0,
     ) -> str:
-        """Record an answer. Gives "" or why it could not be recorded; raises StoreError for a disk."""
-        entry = Entry(what, key, shown, version, self._clock().isoformat(timespec="seconds"), round(ms, 1))
-        if self.mode == "refresh" and key not in self._anew:
-            self._anew.add(key)
-            entry = entry._replace(replaces=True)
+        """Append an answer. Returns "", or why it could not be recorded; raises StoreError for a disk."""
+        replaces = self.mode == "refresh" and key not in self._refreshed
+        self._refreshed.add(key)
+        recorded = self._clock().isoformat(timespec="seconds")
+        answer = RecordedAnswer(what, key, shown, version, recorded, round(ms, 1), replaces)
         try:
-            entry = entry._replace(failure=failure and values.to_json(failure), result=self._form(value))
-            written = write_entry(entry)
-            if self._mask(written) != written:
-                raise Unfaithful("it holds a secret in a form that cannot be masked")
-        except Unfaithful as exc:
-            entry = entry._replace(note=self._mask(exc.message), result=None, args=None, failure=None)
-            written = write_entry(entry)
-        head = "" if self.path.exists() else HEAD
-        append(self.path, (head + written).encode())
-        self._entries.append(entry)
-        self.recorded += not entry.note
-        self.refused += bool(entry.note)
-        return entry.note
+            answer = answer._replace(failure=failure and values.to_json(failure), result=self._encoded(value))
+            text = write_answer(answer)
+            if self._mask(text) != text:
+                raise NotEncodable("it holds a secret in a form that cannot be masked")
+        except NotEncodable as exc:
+            answer = answer._replace(note=self._mask(exc.message), result=None, args=None, failure=None)
+            text = write_answer(answer)
+        append(self.path, (("" if self.path.exists() else _HEAD) + text).encode())
+        self._answers.append(answer)
+        self.recorded += not answer.note
+        self.refused += bool(answer.note)
+        return answer.note
 
     def close(self) -> None:
-        """After a refresh, leave out the answers that were replaced; may be called twice."""
-        if self.mode != "refresh" or not self._anew:
+        """After a refresh, remove the answers that were replaced; may be called twice."""
+        if self.mode != "refresh" or not self._refreshed:
             return
-        self._anew.clear()
-        kept = in_force(read_entries(self.path))
-        write_whole(self.path, (HEAD + "".join(map(write_entry, kept))).encode(), mode=0o644)
+        self._refreshed.clear()
+        text = _HEAD + "".join(map(write_answer, _read_answers(self.path)))
+        write_whole(self.path, text.encode(), mode=0o644)
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
-        said = f"{len(self._entries)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
+        said = f"{len(self._answers)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
         return f"<Cassette '{self.path}' ({self.mode}): {said}>"
 
-    def _form(self, value: Any) -> Any:
+    def _encoded(self, value: Any) -> Any:
         form = values.map_text(encode(value), self._mask)
         if form is not None:
-            decode(form)  # a masked part of binary data is no data any more
+            decode(form)  # masking may have broken base64 data
         return form
-
-    def _value(self, entry: Entry) -> Any:
-        try:
-            return decode(entry.result)
-        except Unfaithful as exc:
-            raise StoreError(self.path, f"line {entry.line}: {exc.message}", doing="read", hint=_AGAIN) from exc
 
     def _missing(self, what: str, key: str) -> NotRecorded:
         count = self._counts.get(key, 0)
         if count:
             times = "once" if count == 1 else f"{count} times"
-            said = f"'{what}' was recorded {times} with these arguments, and is asked for again."
-        elif any(entry.what == what for entry in self._entries):
+            said = f"'{what}' was recorded {times} with these arguments, and is called again."
+        elif any(answer.what == what for answer in self._answers):
             said = f"'{what}' was not recorded with these arguments."
         else:
             said = f"'{what}' was not recorded."
@@ -380,7 +238,7 @@ class Cassette:
 
 
 class Replaying:
-    """A cassette from its beginning to its end: `with` it, or `begin()` and `end()`."""
+    """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and `end()`."""
 
     def __init__(
         self,
@@ -397,26 +255,26 @@ class Replaying:
         self._cassette: Cassette | None = None
 
     def __repr__(self) -> str:
-        """Say how to use it to whoever left out the `with`."""
+        """Show the state, and how to switch it on if the `with` was forgotten."""
         if self._cassette is not None:
             return f"<replay of '{self._file}', on>"
         return f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool replay FILE>"
 
     def begin(self) -> Cassette:
-        """Switch it on, from its first answer."""
+        """Switch the cassette on, from its first answer."""
         self.end()
         self._cassette = self._open()
         self._replays.begin(self._cassette)
         return self._cassette
 
     def begin_alone(self) -> Cassette:
-        """Switch it on in place of those that are on."""
+        """Switch the cassette on in place of those that are on."""
         cassette = self.begin()
         self._replays.end_others(cassette)
         return cassette
 
     def end(self) -> None:
-        """Switch it off; may be called twice."""
+        """Switch the cassette off; may be called twice."""
         if self._cassette is not None:
             self._replays.end(self._cassette)
             self._cassette = None
@@ -428,80 +286,175 @@ class Replaying:
         self.end()
 
 
-def key_of(kind: str, asked: Any, mask: Callable[[str], str]) -> tuple[str, Any]:
-    """The key of what is asked, and how it is shown in the file, both without secrets. Raises Unfaithful."""
+def around(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step | None:
+    """Return the step around one call while a cassette is on; None if the call is not recorded."""
+    return _replay_or_record(cassette, bound, mask) if _is_recorded(bound) else None
+
+
+def write_answer(answer: RecordedAnswer) -> str:
+    """Return the YAML document of an answer, with its start and end marks."""
+    import yaml
+
+    body: dict[str, Any] = {"of": answer.what, "key": answer.key, "args": answer.args, "version": answer.version}
+    body |= {"recorded": answer.recorded, "ms": answer.ms}
+    body |= {"replaces": True} if answer.replaces else {}
+    if answer.note:
+        body["not_recorded"] = answer.note
+    elif answer.failure is not None:
+        body["failure"] = answer.failure
+    else:
+        body["result"] = answer.result
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": False}
+    return f"---\n{yaml.dump(body, Dumper=_dumper(), **options)}...\n"
+
+
+def _key(kind: str, asked: Any, mask: Callable[[str], str]) -> tuple[str, Any]:
+    """Return the key of a call and the arguments as the file shows them, both masked. Raises NotEncodable."""
     form = values.map_text(encode(asked), mask)
-    written = json.dumps([kind, form], sort_keys=True)
-    shown = form if len(written) <= _MAX_ARGS else values.cut(written, 1000)
-    return hashlib.sha256(written.encode()).hexdigest()[:24], shown
+    text = json.dumps([kind, form], sort_keys=True)
+    shown = form if len(text) <= _MAX_ARGS else values.cut(text, 1000)
+    return hashlib.sha256(text.encode()).hexdigest()[:24], shown
 
 
-_OWN = "ot"
-Steps = Generator[None, ToolResult, ToolResult | None]
-
-
-def around(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Steps | None:
-    """The step around one call while a cassette is on."""
-    return _played(cassette, bound, mask) if _is_kept(bound) else None
-
-
-def _played(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Steps:
+def _read_answers(path: Path) -> list[RecordedAnswer]:
+    """Read the answers that no later one replaces. Raises DamagedCassette, and StoreError if it cannot be opened."""
     try:
-        key, shown = key_of(bound.tool, bound.call.args, mask)
-    except Unfaithful as exc:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        raise _damaged(path, f"it is not UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+    except OSError as exc:
+        raise StoreError.of(path, exc, doing="read") from exc
+    found = _FORMAT_LINE.match(text)  # a file without a number has the first format
+    if found is not None and int(found[1]) > _FORMAT:
+        why = f"it has format {found[1]}, which is newer than this version knows"
+        hint = f"{_UNCHANGED} Update onetool-ipy to use it."
+        raise DamagedCassette(path, why, doing="read the cassette", hint=hint)
+    answers: list[RecordedAnswer] = []
+    lines = text.split("\n")
+    first = 0
+    for end in [*(place for place, line in enumerate(lines) if line == "..."), len(lines)]:
+        document = lines[first:end]
+        if any(line.strip() and not line.startswith("#") for line in document):
+            if end == len(lines):
+                raise _damaged(path, f"the answer in line {first + 1} has no end")
+            answers.append(_read_answer(path, first + 1, "\n".join([*document, ""])))
+        first = end + 1
+    return _without_replaced(answers)
+
+
+def _without_replaced(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
+    last = {answer.key: place for place, answer in enumerate(answers) if answer.replaces}
+    valid = [answer for place, answer in enumerate(answers) if place >= last.get(answer.key, 0)]
+    return [answer._replace(replaces=False) for answer in valid]
+
+
+def _read_answer(path: Path, line: int, document: str) -> RecordedAnswer:
+    import yaml
+
+    try:
+        found = yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        at = line + (mark.line if mark is not None else 0)
+        raise _damaged(path, f"line {at}: {getattr(exc, 'problem', None) or 'it is not YAML'}") from exc
+    except (ValueError, OverflowError) as exc:
+        raise _damaged(path, f"line {line}: {exc}") from exc
+    if not isinstance(found, dict):
+        raise _damaged(path, f"line {line}: an answer is an object, not a {type(found).__name__}")
+    if unknown := found.keys() - set(_FIELDS):
+        raise _damaged(path, f"line {line}: an answer has no field '{min(map(str, unknown))}'")
+    if not isinstance(found.get("of"), str) or not isinstance(found.get("key"), str):
+        raise _damaged(path, f"line {line}: an answer has the fields 'of' and 'key'")
+    if not found.keys() & {"result", "failure", "not_recorded"}:
+        raise _damaged(path, f"line {line}: the answer has neither 'result' nor 'failure'")
+    return RecordedAnswer(
+        what=found["of"],
+        key=found["key"],
+        args=found.get("args"),
+        version=str(found.get("version") or ""),
+        recorded=str(found.get("recorded", "")),
+        ms=float(found.get("ms") or 0),
+        replaces=bool(found.get("replaces")),
+        note=str(found.get("not_recorded") or ""),
+        failure=found.get("failure"),
+        result=found.get("result"),
+        line=line,
+    )
+
+
+def _damaged(path: Path, why: str) -> DamagedCassette:
+    hint = f"{_UNCHANGED} Repair the line, delete its answer, or move the file to record it anew."
+    return DamagedCassette(path, why, doing="read the cassette", hint=hint)
+
+
+@lru_cache(maxsize=1)
+def _dumper() -> Any:
+    """Return PyYAML's safe dumper, in C if it is there, with texts of several lines as blocks."""
+    import yaml
+
+    fast: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Dumper(fast):  # type: ignore[misc]  # the base is chosen at run time
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+def _is_recorded(bound: BoundCall) -> bool:
+    """Whether the answer of this call belongs into a cassette."""
+    if bound.tool.startswith(f"{_OT_PACK}."):
+        return False
+    if bound.spec is not None and bound.spec.disabled:
+        return False
+    if bound.spec is not None and bound.allow is not None and not names.allowed(bound.tool, bound.allow):
+        return False
+    outer = current.scope()
+    if outer is None or outer.depth == 0:
+        return True
+    return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
+
+
+def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step:
+    try:
+        key, shown = _key(bound.tool, bound.call.args, mask)
+    except NotEncodable as exc:
         if cassette.mode == "replay":
             raise NotRecorded(f"'{bound.tool}': its arguments cannot be recorded: {exc.message}.") from exc
-        _warn(f"'{bound.tool}' was not recorded: in its arguments, {exc.message}.")
+        _warn(bound.tool, f"in its arguments, {exc.message}")
         return None
     try:
         found = cassette.find(bound.tool, key, lambda version: _is_current(bound.spec, version))
     except NotRecorded:
         if bound.spec is None:
-            return None  # and so the miss is said as one
+            return None  # the executor reports the unknown tool
         if type(bound.call) is not UncheckedCall:
             bound.spec.checker.check(bound.call.args, bound.spec.name, mask)
         raise
     if found is not None:
-        meta = {"replayed": True}
-        if found.failure is None:
-            return ToolResult(True, found.value, None, meta)
-        return ToolResult(False, None, _failure(found.failure, bound.tool), meta)
+        failure = None if found.failure is None else _read_failure(found.failure, bound.tool)
+        return ToolResult(failure is None, found.value, failure, {"replayed": True})
     result = yield
-    if result.error is None or _is_worth_it(result):
-        _record(cassette, bound, key, shown, result)
+    error = result.error
+    if error is None or (error.code == "execution_error" and not is_passing(result)):
+        version = "" if bound.spec is None else schema_hash(bound.spec)
+        ms = float(result.meta.get("duration_ms") or 0)
+        failure_form = None if error is None else _write_failure(error)
+        try:
+            why = cassette.record(bound.tool, key, shown, version, value=result.data, failure=failure_form, ms=ms)
+        except StoreError as exc:
+            why = exc.message
+        if why:
+            _warn(bound.tool, why)
     return None
 
 
-def _record(cassette: Cassette, bound: BoundCall, key: str, shown: Any, result: ToolResult) -> None:
-    failure = None if result.error is None else _form(result.error)
-    ms = float(result.meta.get("duration_ms") or 0)
-    version = "" if bound.spec is None else schema_hash(bound.spec)
-    try:
-        said = cassette.keep(bound.tool, key, shown, version, value=result.data, failure=failure, ms=ms)
-    except StoreError as exc:
-        said = exc.message
-    if said:
-        _warn(f"'{bound.tool}' was not recorded: {said.rstrip('.')}.")
-
-
-def _is_kept(bound: BoundCall) -> bool:
-    """Whether this is a call whose answer belongs into a cassette."""
-    if bound.tool.startswith(f"{_OWN}."):
-        return False
-    if bound.spec is not None and (bound.spec.disabled or not _is_allowed(bound)):
-        return False
-    outer = current.scope()
-    if outer is None or outer.depth == 0:
-        return True
-    return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OWN
-
-
-def _is_allowed(bound: BoundCall) -> bool:
-    return bound.allow is None or names.allowed(bound.tool, bound.allow)
-
-
 def _is_current(spec: ToolSpec | None, version: str) -> bool:
-    """Whether a tool still is as it was recorded; one that is only known by its text is looked at in full first."""
+    """Whether a tool's schema is still the recorded one. A tool known only by its file's text is imported to tell."""
     if spec is None or not version or version == schema_hash(spec):
         return True
     if spec.live is None:
@@ -512,30 +465,26 @@ def _is_current(spec: ToolSpec | None, version: str) -> bool:
         return False
 
 
-def _is_worth_it(result: ToolResult) -> bool:
-    return result.error is not None and result.error.code == "execution_error" and not is_passing(result)
-
-
-def _form(error: Failure) -> dict[str, Any]:
+def _write_failure(error: Failure) -> dict[str, Any]:
     form: dict[str, Any] = {"code": error.code, "message": error.message, "reason": error.reason}
     form |= {"hint": error.hint, "status": error.status, "details": error.details}
     own = error.exception
     if own is not None and type(own) is getattr(builtins, type(own).__name__, None):
         try:
             form["exception"] = {"type": type(own).__name__, "args": encode(list(own.args))}
-        except Unfaithful:
+        except NotEncodable:
             form["exception"] = {"type": type(own).__name__, "args": [error.message]}
     return {key: value for key, value in form.items() if value not in (None, "")}
 
 
-def _failure(form: Mapping[str, Any], tool: str) -> Failure:
+def _read_failure(form: Mapping[str, Any], tool: str) -> Failure:
     own = form.get("exception") or {}
     kind = getattr(builtins, str(own.get("type")), None)
     exception: BaseException | None = None
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             exception = kind(*decode(own.get("args") or []))
-        except (TypeError, ValueError, Unfaithful):  # some want arguments of their own
+        except (TypeError, ValueError, NotEncodable):  # some want arguments of their own
             exception = None
     return Failure(
         form.get("code", "execution_error"),
@@ -549,5 +498,5 @@ def _failure(form: Mapping[str, Any], tool: str) -> Failure:
     )
 
 
-def _warn(said: str) -> None:
-    warnings.warn(said, stacklevel=2)
+def _warn(tool: str, why: str) -> None:
+    warnings.warn(f"'{tool}' was not recorded: {why.rstrip('.')}.", stacklevel=3)

@@ -1,8 +1,8 @@
-"""Rows that are done: what a tool gave for which arguments, so that a long run goes on where it was stopped.
+"""The finished rows of `ot.map`, on disk, so that a stopped run can be resumed.
 
-One file per tool as it is (name, schema, code) and per format, to which every process that runs rows appends one line
-per row, with one write, before the row counts as done: a kill loses at most the row that is under way. Values are kept
-by `faithful`, in JSON; a row whose value cannot be kept, or holds a secret, is not, and is simply called again.
+There is one file per tool (name, schema, code) and format. Every process that runs rows appends one line per finished
+row, with one write, before the row counts as finished: a kill loses at most the rows that are running. Values are
+stored by `stores.encoding`. A row whose value cannot be encoded, or holds a secret, is not stored and is called again.
 """
 
 from __future__ import annotations
@@ -18,68 +18,68 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base.files import StoreError, append
-from onetool_ipy.stores.encoding import Unfaithful, decode, encode
+from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
-__all__ = ["KEEP_S", "Done", "DoneRows", "keys_of", "place_of"]
+__all__ = ["MAX_AGE_S", "FinishedRow", "MapProgress", "progress_file", "row_keys"]
 
-KEEP_S = 7 * 24 * 3600.0
-"""How long a row counts as done."""
+MAX_AGE_S = 7 * 24 * 3600.0
+"""How long a row counts as finished."""
 
 _FORMAT = 1
-_NUMBERED = re.compile(r"\.([0-9]{1,9})\.jsonl")
-_PER_DROP = 10_000
+_FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
+_KEYS_PER_DROP = 10_000
 
 
-class Done(NamedTuple):
-    """A row that is done."""
+class FinishedRow(NamedTuple):
+    """The value of a finished row, and how long its call took."""
 
     value: Any
     ms: float
 
 
-class DoneRows:
-    """The done rows of one tool. Threads share it; each process has its own."""
+class MapProgress:
+    """The finished rows of one tool. Threads may share it; each process opens its own."""
 
     def __init__(self, path: Path, *, mask: Callable[[str], str] = str, now: Callable[[], float] = time.time) -> None:
         self.path = path
         self.fault: StoreError | None = None
         self._mask = mask
         self._now = now
-        self._read = 0
-        self._places: dict[str, int] = {}
+        self._size_read = 0
+        self._offsets: dict[str, int] = {}
 
     def begin(self) -> str:
-        """Make the file where it is not there, forget old ones, and give the stamp by which it is known elsewhere."""
+        """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
         _prune(self.path.parent, self.path)
-        if self._stamp() == "":
+        if not self._stamp():
             self._append({"stamp": os.urandom(8).hex()})
         return self._stamp()
 
-    def is_same(self, stamp: str) -> bool:
-        """Whether the file here is the one that another process began, and not that of another machine."""
+    def has_stamp(self, stamp: str) -> bool:
+        """Whether this is the file that another process began, and not one of another machine."""
         return stamp != "" and self._stamp() == stamp
 
-    def find(self, key: str) -> bool:
-        """Whether a row is done, as far as was read."""
-        return key in self._places
+    def is_finished(self, key: str) -> bool:
+        """Whether a row is finished, as of the last `refresh`."""
+        return key in self._offsets
 
     def refresh(self) -> None:
-        """Read what was appended since; never raises for a disk."""
+        """Read what was appended since the last time. A disk error is stored as `fault`."""
         try:
             with open(self.path, "rb") as file:
-                if os.fstat(file.fileno()).st_size == self._read:
-                    return
-                file.seek(self._read)
-                for place, line in _lines(file, self._read):
-                    self._note(place, line)
-                    self._read = place + len(line)
+                file.seek(self._size_read)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # it is still being written
+                    self._read_line(self._size_read, line)
+                    self._size_read += len(line)
         except FileNotFoundError:
-            self._read, self._places = 0, {}
+            self._size_read, self._offsets = 0, {}
         except OSError as exc:
             self.fault = StoreError.of(self.path, exc, doing="read")
 
-    def values(self, keys: Iterable[str]) -> Iterator[Done | None]:
-        """What each row gave; None for one that cannot be read any more."""
+    def values(self, keys: Iterable[str]) -> Iterator[FinishedRow | None]:
+        """Yield the value of each row; None if it is not finished or cannot be read."""
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - closed below; a generator may be left in the middle
         except OSError:
@@ -90,20 +90,20 @@ class DoneRows:
                 yield self._value(file, key)
 
     def add(self, key: str, value: Any, ms: float) -> bool:
-        """Note a row as done; False where it cannot be kept."""
+        """Store a finished row; False if it cannot be stored."""
         try:
             record = {"k": key, "t": round(self._now(), 1), "ms": round(ms, 2), "v": encode(value)}
-        except Unfaithful:
+        except NotEncodable:
             return False
         return self._append(record)
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Let rows count as not done again."""
-        known = [key for key in keys if key in self._places]
-        for first in range(0, len(known), _PER_DROP):
-            self._append({"drop": known[first : first + _PER_DROP]})
+        """Mark rows as not finished."""
+        known = [key for key in keys if key in self._offsets]
+        for first in range(0, len(known), _KEYS_PER_DROP):
+            self._append({"drop": known[first : first + _KEYS_PER_DROP]})
         for key in known:
-            self._places.pop(key, None)
+            self._offsets.pop(key, None)
 
     def _append(self, record: dict[str, Any]) -> bool:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
@@ -122,81 +122,71 @@ class DoneRows:
                 head = file.read(200).split(b"\n")
         except OSError:
             return ""
-        found = _parsed(head[1] if len(head) > 1 else b"")
-        return str(found.get("stamp", "")) if found is not None else ""
+        return str(_parse(head[1] if len(head) > 1 else b"").get("stamp", ""))
 
-    def _note(self, place: int, line: bytes) -> None:
+    def _read_line(self, offset: int, line: bytes) -> None:
         if line.startswith(b'{"k":"'):
-            head = _parsed(line[: line.find(b',"ms":')] + b"}")
-            at = head.get("t") if head is not None else None
-            if head is not None and isinstance(at, (int, float)) and at > self._now() - KEEP_S:
-                self._places[str(head.get("k"))] = place
+            head = _parse(line[: line.find(b',"ms":')] + b"}")
+            at = head.get("t")
+            if isinstance(at, (int, float)) and at > self._now() - MAX_AGE_S:
+                self._offsets[str(head.get("k"))] = offset
         elif line.startswith(b'{"drop"'):
-            dropped = (_parsed(line) or {}).get("drop")
+            dropped = _parse(line).get("drop")
             for key in dropped if isinstance(dropped, list) else ():
-                self._places.pop(str(key), None)
+                self._offsets.pop(str(key), None)
 
-    def _value(self, file: Any, key: str) -> Done | None:
-        place = self._places.get(key)
-        if place is None:
+    def _value(self, file: Any, key: str) -> FinishedRow | None:
+        offset = self._offsets.get(key)
+        if offset is None:
             return None
-        file.seek(place)
-        found = _parsed(file.readline())
-        if found is None or found.get("k") != key:
+        file.seek(offset)
+        record = _parse(file.readline())
+        if record.get("k") != key:
             return None
         try:
-            return Done(decode(found["v"]), found["ms"])
-        except (Unfaithful, KeyError):
+            return FinishedRow(decode(record["v"]), record["ms"])
+        except (NotEncodable, KeyError):
             return None
 
 
-def place_of(folder: Path, name: str) -> Path:
-    """The file of a tool; its name ends in the format, so that versions of this package do not meet in it."""
+def progress_file(folder: Path, name: str) -> Path:
+    """Return the file of a tool. Its name ends in the format, so that other versions of this package skip it."""
     return folder / f"{name}.{_FORMAT}.jsonl"
 
 
-def keys_of(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """A key for each row's arguments; the second row with the same ones has another. "" for what has none."""
-    seen: dict[str, int] = {}
-    found = []
+def row_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return a key for the arguments of each row. Equal rows get different keys; "" if they cannot be encoded."""
+    counts: dict[str, int] = {}
+    keys = []
     for args in rows:
         try:
             text = json.dumps(encode(args), sort_keys=True, separators=(",", ":"))
-        except Unfaithful:
-            found.append("")
+        except NotEncodable:
+            keys.append("")
             continue
         key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-        count = seen[key] = seen.get(key, 0) + 1
-        found.append(key if count == 1 else f"{key}-{count}")
-    return found
+        count = counts[key] = counts.get(key, 0) + 1
+        keys.append(key if count == 1 else f"{key}-{count}")
+    return keys
 
 
-def _lines(file: Any, place: int) -> Iterator[tuple[int, bytes]]:
-    """Whole lines and where they begin; one without its end is still being written."""
-    for line in file:
-        if not line.endswith(b"\n"):
-            return
-        yield place, line
-        place += len(line)
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError:  # cut off by a full disk, or damaged: that row is called again
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _prune(folder: Path, own: Path) -> None:
-    """Remove files to which nobody has added for long, but none of a later format; never raises."""
+    """Delete files that have not grown for long, except those of a later format; never raises."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            is_old = time.time() - entry.stat().st_mtime > 2 * KEEP_S
+            is_old = time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S
             if is_old and entry.path != str(own) and not _is_newer(entry.name):
                 os.unlink(entry.path)
 
 
 def _is_newer(name: str) -> bool:
-    found = _NUMBERED.search(name)
+    found = _FORMAT_SUFFIX.search(name)
     return found is not None and int(found[1]) > _FORMAT

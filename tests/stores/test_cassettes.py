@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, ToolResult, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
-from onetool_ipy.stores.cassettes import Cassette, Entry, NotRecorded, write_entry
+from onetool_ipy.stores.cassettes import Cassette, NotRecorded, RecordedAnswer, write_answer
 from onetool_ipy.stores.encoding import decode, encode
 
 SECRET = "sk-cassette/0123456789"
@@ -102,8 +102,8 @@ def test_values_come_back_as_they_were(bench: Open, value: Any) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.recursive(st.text() | st.floats(allow_nan=False) | st.integers() | st.none(), lambda inner: st.lists(inner)))
 def test_any_text_survives_the_file(value: Any) -> None:
-    entry = Entry("a.b", "k", None, "v", "now", 1.0, result=encode(value))
-    written = write_entry(entry)
+    entry = RecordedAnswer("a.b", "k", None, "v", "now", 1.0, result=encode(value))
+    written = write_answer(entry)
     assert written.endswith("\n...\n")
     assert decode(yaml.safe_load(written)["result"]) == value
 
@@ -131,7 +131,7 @@ def test_the_same_call_again_takes_the_next_answer(bench: Open) -> None:
         more = second.box.call("nb.ask")
     assert numbers == [1, 2, 3]
     assert more.error is not None
-    assert "was recorded 3 times with these arguments, and is asked for again" in more.error.message
+    assert "was recorded 3 times with these arguments, and is called again" in more.error.message
     with second.box.ot.replay(first.file):
         assert [second.box.call("nb.ask").data["number"] for _ in range(4)] == [1, 2, 3, 1]
 
@@ -361,7 +361,7 @@ def test_a_damaged_file_is_said_and_left_alone(bench: Open, damage: Any, said: s
 def test_binary_data_is_no_cassette(bench: Open) -> None:
     made = bench()
     made.file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(OneToolError, match="no UTF-8"):
+    with pytest.raises(OneToolError, match="not UTF-8"):
         made.ask("a")
 
 

@@ -24,7 +24,7 @@ from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.snippets.definition import Snippet
-from onetool_ipy.stores.map_progress import KEEP_S
+from onetool_ipy.stores.map_progress import MAX_AGE_S
 
 NEWER = b'{"format": 99, "version": 99, "whatever": ["it", "is"]}\n'
 PACK = 'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'
@@ -209,7 +209,7 @@ def test_rows_of_a_newer_format_are_left_alone(home: Home) -> None:
     older = path.with_name("x.jsonl")
     for file in (newer, older):
         file.write_bytes(NEWER)
-        _age(file, 3 * KEEP_S)
+        _age(file, 3 * MAX_AGE_S)
 
     frame = home.open().ot.map("tools.echo", ["a", "b", "c"])
 

@@ -71,7 +71,7 @@ class State:
         Example:
             ot.deps()
         """
-        from onetool_ipy.sdk.deps import check_deps
+        from onetool_ipy.sdk.requirements import check_deps
 
         return check_deps(tool or None)
 
@@ -111,10 +111,10 @@ class State:
 
     def _missing(self) -> list[dict[str, str]]:
         """What tools need and is not there. Nothing is run for it."""
-        from onetool_ipy.sdk.deps import is_there
+        from onetool_ipy.sdk.requirements import is_installed
 
         needs = [(spec.name, dep) for spec in self._box.registry.known() for dep in spec.deps]
-        missing = {dep for dep in {dep for _, dep in needs} if not is_there(dep)}
+        missing = {dep for dep in {dep for _, dep in needs} if not is_installed(dep)}
         return [
             {"where": name, "message": f"needs the {dep.kind} '{dep.name}'.", "hint": dep.install or "Install it."}
             for name, dep in needs

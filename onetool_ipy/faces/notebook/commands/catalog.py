@@ -26,7 +26,7 @@ from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.render.views import counted
 from onetool_ipy.schema.read import Param, type_text
 from onetool_ipy.schema.read import params as schema_params
-from onetool_ipy.sdk.deps import is_there
+from onetool_ipy.sdk.requirements import is_installed
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["CatalogCommands", "Pages"]
@@ -133,7 +133,7 @@ def _names(specs: Sequence[ToolSpec]) -> str:
 
 def _need(dep: Dep) -> str:
     how = f" ({dep.install})" if dep.install else ""
-    return f"Needs the {dep.kind} {dep.name}: {'ok' if is_there(dep) else 'missing'}{how}"
+    return f"Needs the {dep.kind} {dep.name}: {'ok' if is_installed(dep) else 'missing'}{how}"
 
 
 def _argument_text(param: Param, spec: ToolSpec) -> str:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.stores.encoding import Unfaithful, decode, encode
+from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
 ROME = zoneinfo.ZoneInfo("Europe/Rome")
 FRAME = pd.DataFrame(
@@ -88,7 +88,7 @@ class Own:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_could_not_come_back_is_refused(value: Any) -> None:
-    with pytest.raises(Unfaithful):
+    with pytest.raises(NotEncodable):
         encode(value)
 
 
@@ -96,7 +96,7 @@ def test_what_could_not_come_back_is_refused(value: Any) -> None:
     "data", [{"$type": "os.system"}, {"$type": "bytes", "value": "%"}, {"$type": "UUID", "value": 1}]
 )
 def test_a_form_that_nobody_wrote_is_an_error_and_runs_nothing(data: Any) -> None:
-    with pytest.raises(Unfaithful):
+    with pytest.raises(NotEncodable):
         decode(data)
 
 
