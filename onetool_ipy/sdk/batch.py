@@ -319,7 +319,7 @@ class _DaskWorkers:
         future, result = next(self._finished)
         if isinstance(result, BaseException):
             return future, (False, "It was cancelled.")
-        if len(result) == 3:  # the exception's type, itself and its traceback; the future's status may have changed since
+        if len(result) == 3:  # the exception's type, itself and its traceback
             return future, (False, _message(result[1]))
         return future, _unpack_outcome(result)
 

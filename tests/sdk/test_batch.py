@@ -403,7 +403,7 @@ def test_in_another_process_no_toolbox_is_at_hand_and_that_is_said(
 
     text = batch_execute(["KEY"], ask, engine=processes)
 
-    assert "runs in another process: no toolbox, settings or secrets are at hand" in text
+    assert "runs in another process, which has no toolbox, settings or secrets" in text
     assert "pass them along with each item" in text
 
 

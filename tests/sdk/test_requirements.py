@@ -12,8 +12,7 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import InvalidTool, Unavailable
 from onetool_ipy.core.tool import BoundCall, ToolCall, ToolSpec
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
-from onetool_ipy.sdk.requirements import require_deps
-from onetool_ipy.sdk.requirements import Dep
+from onetool_ipy.sdk.requirements import Dep, require_deps
 from tests.harness.patience import until
 from tests.sdk.conftest import Project
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.packs.ot.catalog import Catalog
 from onetool_ipy.packs.ot.health import State
 from onetool_ipy.packs.ot.help import Guide
-from onetool_ipy.packs.ot.map import Mapping
+from onetool_ipy.packs.ot.map import MapTools
 from onetool_ipy.packs.ot.results import Stored
 from onetool_ipy.packs.ot.usage import UsageTools
 
@@ -40,6 +40,6 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         usage.history,
         stored.result,
         stored.results,
-        Mapping(box).map,
+        MapTools(box).map,
         catalog.version,
     ]
