@@ -14,7 +14,7 @@ from onetool_ipy.stores.results import HandleExpired, Results
 from tests.faults.actors import ROOT
 from tests.faults.disks import fill, make_read_only, make_writable, small_disk
 from tests.faults.failing import run_failing
-from tests.stores.shelf import Clock, lines, names, open_results
+from tests.stores.results_aids import Clock, lines, names, open_results
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
-from tests.sdk import away_functions
+from tests.sdk import remote_functions
 from tests.sdk.conftest import Project
 
 COLOUR: ContextVar[str] = ContextVar("COLOUR", default="none")
@@ -364,7 +364,7 @@ def test_stop_while_the_threads_are_started_ends_those_that_run(box: Toolbox) ->
 
 
 def test_functions_of_a_module_run_in_processes(box: Toolbox, processes: ProcessPoolExecutor) -> None:
-    text = batch_execute([3, 13, 4], away_functions.square, engine=processes)
+    text = batch_execute([3, 13, 4], remote_functions.square, engine=processes)
 
     assert text == "=== 3 ===\n9\n\n=== 13 ===\nError: thirteen is refused\n\n=== 4 ===\n16"
 
@@ -393,7 +393,7 @@ def test_functions_of_a_pack_file_run_in_processes(project: Project, processes: 
 
 
 @pytest.mark.parametrize(
-    "ask", [away_functions.ask_for_a_secret, away_functions.ask_for_settings, away_functions.ask_for_a_tool]
+    "ask", [remote_functions.ask_for_a_secret, remote_functions.ask_for_settings, remote_functions.ask_for_a_tool]
 )
 def test_in_another_process_no_toolbox_is_at_hand_and_that_is_said(
     project: Project, processes: ProcessPoolExecutor, ask: Any
@@ -407,7 +407,7 @@ def test_in_another_process_no_toolbox_is_at_hand_and_that_is_said(
     assert "pass them along with each item" in text
 
 
-@pytest.mark.parametrize("func", [lambda value: value, away_functions.hold_up("x")], ids=["lambda", "closure"])
+@pytest.mark.parametrize("func", [lambda value: value, remote_functions.hold_up("x")], ids=["lambda", "closure"])
 def test_a_function_that_does_not_pickle_is_refused_in_words(
     box: Toolbox, processes: ProcessPoolExecutor, func: Any
 ) -> None:
@@ -421,9 +421,9 @@ def test_a_function_that_does_not_pickle_is_refused_in_words(
 def test_items_results_and_exceptions_that_do_not_pickle_are_failures_of_their_own(
     box: Toolbox, processes: ProcessPoolExecutor
 ) -> None:
-    odd_item = batch_execute([(threading.Lock(), "lock"), (2, "two")], away_functions.square, engine=processes)
-    odd_result = batch_execute([1, 2, 3], away_functions.give_a_lock, engine=processes)
-    odd_error = batch_execute([1, 2], away_functions.raise_odd, engine=processes)
+    odd_item = batch_execute([(threading.Lock(), "lock"), (2, "two")], remote_functions.square, engine=processes)
+    odd_result = batch_execute([1, 2, 3], remote_functions.give_a_lock, engine=processes)
+    odd_error = batch_execute([1, 2], remote_functions.raise_odd, engine=processes)
 
     assert odd_item.endswith("=== two ===\n4")
     assert odd_item.startswith("=== lock ===\nError: cannot pickle")
@@ -435,13 +435,13 @@ def test_items_results_and_exceptions_that_do_not_pickle_are_failures_of_their_o
 def test_processes_run_at_once_and_no_more_than_allowed(
     box: Toolbox, processes: ProcessPoolExecutor, tmp_path: Path
 ) -> None:
-    batch_execute([1, 2], away_functions.square, engine=processes)  # both are started
+    batch_execute([1, 2], remote_functions.square, engine=processes)  # both are started
     place = tmp_path / "meeting"
     place.mkdir()
     items = [(str(place), str(i)) for i in range(8)]
 
-    one = batch_execute(items, away_functions.meet, engine=processes, max_workers=1)
-    two = batch_execute(items, away_functions.meet, engine=processes)
+    one = batch_execute(items, remote_functions.meet, engine=processes, max_workers=1)
+    two = batch_execute(items, remote_functions.meet, engine=processes)
 
     assert set(re.findall(r"\n(\d+)", one)) == {"1"}
     assert "\n2" in two
@@ -449,7 +449,7 @@ def test_processes_run_at_once_and_no_more_than_allowed(
 
 def test_a_process_that_dies_costs_its_items_and_ends_nothing(box: Toolbox) -> None:
     with ProcessPoolExecutor(1) as pool:
-        text = batch_execute([1, 2, 3], away_functions.die_on_two, engine=pool, max_workers=1)
+        text = batch_execute([1, 2, 3], remote_functions.die_on_two, engine=pool, max_workers=1)
 
     assert text.startswith("=== 1 ===\n1\n\n=== 2 ===\nError: The process that was to do it died")
     assert text.count("===") == 6
@@ -473,7 +473,7 @@ class Inline(Executor):
 
 
 def test_any_executor_will_do(box: Toolbox) -> None:
-    assert batch_execute([2, 3], away_functions.square, engine=Inline()) == "=== 2 ===\n4\n\n=== 3 ===\n9"
+    assert batch_execute([2, 3], remote_functions.square, engine=Inline()) == "=== 2 ===\n4\n\n=== 3 ===\n9"
 
 
 def test_ten_thousand_items_do_not_look_at_each_other(box: Toolbox) -> None:

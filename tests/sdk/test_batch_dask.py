@@ -18,7 +18,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute
-from tests.sdk import away_functions
+from tests.sdk import remote_functions
 from tests.sdk.conftest import Project
 
 
@@ -42,7 +42,7 @@ def test_items_run_on_the_cluster_in_order(box: Toolbox, client: Any) -> None:
 
     text = batch_execute(
         [(i, f"n{i}") for i in (3, 13, 4)],
-        away_functions.square,
+        remote_functions.square,
         engine=client,
         progress=lambda done, total, label: heard.append((done, total)),
     )
@@ -56,8 +56,8 @@ def test_both_workers_are_used_and_no_more_run_than_allowed(box: Toolbox, client
     place.mkdir()
     items = [(str(place), str(i)) for i in range(8)]
 
-    pids = set(re.findall(r"in (\d+)", batch_execute(range(20), away_functions.give_a_pid, engine=client)))
-    one = batch_execute(items, away_functions.meet, engine=client, max_workers=1)
+    pids = set(re.findall(r"in (\d+)", batch_execute(range(20), remote_functions.give_a_pid, engine=client)))
+    one = batch_execute(items, remote_functions.meet, engine=client, max_workers=1)
 
     assert len(pids) == 2
     assert str(os.getpid()) not in pids
@@ -97,7 +97,7 @@ def test_what_does_not_pickle_is_said(box: Toolbox, client: Any) -> None:
 
     with pytest.raises(UsageProblem, match="cannot be sent to another process"):
         batch_execute([1], lambda value: (lock, value), engine=client)
-    text = batch_execute([(lock, "lock"), (2, "two")], away_functions.square, engine=client)
+    text = batch_execute([(lock, "lock"), (2, "two")], remote_functions.square, engine=client)
 
     assert text.startswith("=== lock ===\nError: cannot pickle")
     assert text.endswith("=== two ===\n4")
@@ -107,9 +107,9 @@ def test_secrets_are_not_at_hand_and_that_is_said(project: Project, client: Any)
     project.secrets(KEY="sk-dask-0123456789")
     project.open()
 
-    text = batch_execute(["KEY"], away_functions.ask_for_a_secret, engine=client)
+    text = batch_execute(["KEY"], remote_functions.ask_for_a_secret, engine=client)
 
-    assert "no toolbox, settings or secrets are at hand" in text
+    assert "which has no toolbox, settings or secrets" in text
 
 
 def test_a_scheduler_named_in_the_environment_is_used(
@@ -118,7 +118,7 @@ def test_a_scheduler_named_in_the_environment_is_used(
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", client.scheduler.address)
     workers = {info["pid"] for info in _workers(client)}
 
-    text = batch_execute(range(8), away_functions.give_a_pid, engine="dask")
+    text = batch_execute(range(8), remote_functions.give_a_pid, engine="dask")
 
     assert {int(pid) for pid in re.findall(r"in (\d+)", text)} <= workers
 
@@ -166,7 +166,7 @@ def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(bo
             time.sleep(0.01)  # the client is told by the scheduler
 
     with _cluster() as own:
-        text = batch_execute(range(6), away_functions.square, engine=own, max_workers=6, progress=kill)
+        text = batch_execute(range(6), remote_functions.square, engine=own, max_workers=6, progress=kill)
 
     assert text == "\n\n".join(f"=== {n} ===\n{n * n}" for n in range(6))
 
@@ -177,7 +177,7 @@ def _workers(client: Any) -> list[dict[str, int]]:
 
 @pytest.mark.soak
 def test_without_a_client_a_cluster_is_started_for_the_batch(box: Toolbox) -> None:
-    text = batch_execute(range(4), away_functions.give_a_pid, engine="dask", max_workers=2)
+    text = batch_execute(range(4), remote_functions.give_a_pid, engine="dask", max_workers=2)
 
     pids = set(re.findall(r"in (\d+)", text))
     assert str(os.getpid()) not in pids

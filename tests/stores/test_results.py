@@ -15,8 +15,8 @@ import pytest
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results.store import masked, new_handle
-from tests.stores.shelf import SECRET, START, Clock, hide, lines, names, open_results
+from onetool_ipy.stores.results.store import mask_stream, new_handle
+from tests.stores.results_aids import SECRET, START, Clock, hide, lines, names, open_results
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))
 KEYS = ["lines", "total_lines", "returned", "offset", "has_more"]
@@ -247,7 +247,7 @@ def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from onetool_ipy.stores.results import HandleNotFound
-        from tests.stores.shelf import open_results
+        from tests.stores.results_aids import open_results
         from tests.stores.test_results import BAD_HANDLES
         results = open_results(Path(sys.argv[1]))
         touched = []
@@ -426,7 +426,7 @@ def test_deleted_handle_is_not_found(results: Results) -> None:
 def test_handle_works_in_another_process(results: Results, tmp_path: Path) -> None:
     handle = results.put("über\n")
     code = (
-        "import sys; from pathlib import Path; from tests.stores.shelf import open_results\n"
+        "import sys; from pathlib import Path; from tests.stores.results_aids import open_results\n"
         "print(ascii(open_results(Path(sys.argv[1])).query(sys.argv[2])['lines']))"
     )
 
@@ -474,13 +474,13 @@ def test_secret_across_every_possible_cut_is_hidden(results: Results) -> None:
 def test_secret_over_three_pieces_is_hidden() -> None:
     pieces = ["a" * 300_000 + SECRET[:5], SECRET[5:8], SECRET[8:] + "b" * 300_000]
 
-    data = b"".join(masked(pieces, hide))
+    data = b"".join(mask_stream(pieces, hide))
 
     assert data == b"a" * 300_000 + b"***" + b"b" * 300_000
 
 
 def test_text_that_is_nothing_but_secrets_is_hidden_and_ends() -> None:
-    data = b"".join(masked([SECRET * 20_000] * 15, hide))
+    data = b"".join(mask_stream([SECRET * 20_000] * 15, hide))
 
     assert SECRET.encode() not in data
     assert set(data) == {ord("*")}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.stores.results import InvalidPattern, Results
-from onetool_ipy.stores.results.lines import Chunk, LineFile
+from onetool_ipy.stores.results.line_file import Chunk, LineFile
 from onetool_ipy.stores.results.search import Pattern, compile_re2, finder, search
-from tests.stores.shelf import lines, open_results
+from tests.stores.results_aids import lines, open_results
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.notebook.display import store_result
-from onetool_ipy.stores.results.tables import pieces
+from onetool_ipy.stores.results.value_lines import pieces
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types

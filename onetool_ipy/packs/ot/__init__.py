@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.packs.ot.catalog import Catalog
-from onetool_ipy.packs.ot.health import State
-from onetool_ipy.packs.ot.help import Guide
+from onetool_ipy.packs.ot.catalog import CatalogTools
+from onetool_ipy.packs.ot.health import HealthTools
+from onetool_ipy.packs.ot.help import HelpTools
 from onetool_ipy.packs.ot.map import MapTools
-from onetool_ipy.packs.ot.results import Stored
+from onetool_ipy.packs.ot.results import ResultTools
 from onetool_ipy.packs.ot.usage import UsageTools
 
 if TYPE_CHECKING:
@@ -23,23 +23,24 @@ __all__ = ["functions"]
 
 
 def functions(box: Toolbox) -> list[Callable[..., Any]]:
-    """The tools of the pack, of this toolbox."""
-    catalog, guide, state, stored, usage = Catalog(box), Guide(box), State(box), Stored(box), UsageTools(box)
+    """Return the tools of the pack for this toolbox."""
+    catalog, health = CatalogTools(box), HealthTools(box)
+    results, usage = ResultTools(box), UsageTools(box)
     return [
         catalog.tools,
         catalog.packs,
         catalog.aliases,
         catalog.snippets,
-        guide.help,
+        HelpTools(box).help,
         catalog.config,
-        state.health,
-        state.deps,
-        state.notify,
-        state.reload,
+        health.health,
+        health.deps,
+        health.notify,
+        health.reload,
         usage.stats,
         usage.history,
-        stored.result,
-        stored.results,
+        results.result,
+        results.results,
         MapTools(box).map,
         catalog.version,
     ]

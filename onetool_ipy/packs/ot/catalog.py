@@ -1,6 +1,6 @@
-"""Snippets as 001 prints them: definition, example invocation and what it expands to.
+"""`ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version`: what there is (spec 001).
 
-What there is: `ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version` (spec 001).
+Also the pages of packs and snippets, which `ot.help` shows too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, exam
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["INFO", "Catalog", "Info", "as_written", "pack_text", "page", "tool_row"]
+__all__ = ["INFO", "CatalogTools", "Info", "as_written", "pack_text", "snippet_page"]
 
 
-def page(snippet: Snippet) -> str:
-    """One snippet, to the letter of 001."""
+def snippet_page(snippet: Snippet) -> str:
+    """Return one snippet exactly as spec 001 prints it: definition, example call and its expansion."""
     lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
     lines += ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)] if snippet.params else ["params: {}"]
     lines += ["body: |", *(f"  {line}".rstrip() for line in snippet.body.rstrip("\n").split("\n"))]
@@ -59,11 +59,11 @@ def _param(param: SnippetParam) -> str:
 
 Info = Literal["list", "min", "full"]
 INFO: tuple[Info, ...] = get_args(Info)
-"""Functions also take any other text, so that it is they who say what is wrong with it (001)."""
+"""The functions accept any text, since spec 001 fixes the error message for a wrong one."""
 
 
-class Catalog:
-    """The listing functions, over one box."""
+class CatalogTools:
+    """The listing functions, of one toolbox."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
@@ -89,7 +89,7 @@ class Catalog:
             return Listing(spec.name for spec in found)
         if info == "min":
             return Listing({"name": spec.name, "description": spec.summary} for spec in found)
-        return Listing(tool_row(as_written(spec)) for spec in found)
+        return Listing(_tool_row(as_written(spec)) for spec in found)
 
     @mark(read_only=True)
     @worded
@@ -163,7 +163,7 @@ class Catalog:
             return Listing(snippet.name for snippet in found)
         if info == "min":
             return Listing(f"{snippet.name}: {snippet.description}".rstrip() for snippet in found)
-        return Text("\n\n".join(page(snippet) for snippet in found))
+        return Text("\n\n".join(snippet_page(snippet) for snippet in found))
 
     @mark(read_only=True)
     @worded
@@ -194,15 +194,15 @@ class Catalog:
 
 
 def as_written(spec: ToolSpec) -> ToolSpec:
-    """The tool as it is written now; one that is gone since it was listed, as it was. Imports nothing."""
+    """Return the tool as its file is now, or as it was listed if it is gone since. Imports nothing."""
     try:
         return spec.as_written()
     except CallFailure:
         return spec
 
 
-def tool_row(spec: ToolSpec) -> Mapping[str, Any]:
-    """A tool with every field of 001 that it has."""
+def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
+    """Return the fields of spec 001 that the tool has."""
     row: dict[str, Any] = {
         "name": spec.name,
         "signature": _signature(spec),
@@ -214,12 +214,12 @@ def tool_row(spec: ToolSpec) -> Mapping[str, Any]:
 
 
 def _signature(spec: ToolSpec) -> str:
-    """The signature; 001 wants `'...'` for an optional argument of a server's tool, every other place has `...`."""
+    """Return the signature. For a server's tool, spec 001 wants `'...'` instead of `...` for an optional argument."""
     return signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
 
 
 def pack_text(box: Toolbox, name: str, specs: list[ToolSpec]) -> str:
-    """A pack's page: its name, source, instructions and tools."""
+    """Return a pack's page: its name, source, instructions and tools."""
     said = box.config.prompts.get(name, "").strip()
     lines = [f"## {name}", "", f"source: {_kind(specs)}"]
     if said:

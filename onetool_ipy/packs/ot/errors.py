@@ -20,11 +20,11 @@ _T = TypeVar("_T")
 
 
 class Returned(ExecutionFailed):
-    """An error whose text is the answer."""
+    """An error whose message is the text to return."""
 
 
 def worded(fn: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Turn our own errors into the text that is returned."""
+    """Turn our own errors into Returned."""
 
     @wraps(fn)
     def edge(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -39,7 +39,7 @@ def worded(fn: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def choice(what: str, given: str, valid: tuple[str, ...], example: str) -> None:
-    """Refuse a value that is none of the valid ones, listing them."""
+    """Raise Returned, with the list of valid values, if the value is not one of them."""
     if given not in valid:
         listed = ", ".join(valid)
         raise Returned(f"Error: Invalid {what} '{given}'. Valid: {listed}. Example: {example}")

@@ -1,4 +1,4 @@
-"""How the toolbox is and what it can be told: `ot.health`, `ot.reload`, `ot.notify` (spec 001)."""
+"""`ot.health`, `ot.deps`, `ot.reload`, `ot.notify`: the state of the toolbox (spec 001)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render.views import Record, Text
+from onetool_ipy.sdk.requirements import check_deps, is_installed
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["State"]
+__all__ = ["HealthTools"]
 
 
-class State:
-    """The functions about the toolbox's state, over one box."""
+class HealthTools:
+    """The functions about the toolbox's state, of one toolbox."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
@@ -60,7 +61,7 @@ class State:
     @mark(read_only=True)
     @worded
     def deps(self, tool: str = "") -> Any:
-        """Tell what tools need besides Python, and whether it is there.
+        """List what tools need besides Python, and whether it is installed.
 
         Args:
             tool: Only this tool, or the tools of this pack.
@@ -71,8 +72,6 @@ class State:
         Example:
             ot.deps()
         """
-        from onetool_ipy.sdk.requirements import check_deps
-
         return check_deps(tool or None)
 
     @mark()
@@ -88,7 +87,7 @@ class State:
         """
         try:
             self._box.reload()
-        except InvalidConfig as exc:  # what became of the old one is part of the text
+        except InvalidConfig as exc:  # the hint says what became of the old configuration
             raise InvalidConfig(f"{exc.message}\n{exc.hint}".rstrip(), problems=exc.problems) from exc
         return Text("OK: Configuration reloaded")
 
@@ -110,9 +109,7 @@ class State:
         return Text(self._box.topics.notify(topic, message))
 
     def _missing(self) -> list[dict[str, str]]:
-        """What tools need and is not there. Nothing is run for it."""
-        from onetool_ipy.sdk.requirements import is_installed
-
+        """List what tools need and is not installed. Runs nothing."""
         needs = [(spec.name, dep) for spec in self._box.registry.known() for dep in spec.deps]
         missing = {dep for dep in {dep for _, dep in needs} if not is_installed(dep)}
         return [

@@ -1,7 +1,7 @@
-"""`ot.help`: one entrance to tools, packs, snippets and aliases (spec 001).
+"""`ot.help`: help on tools, packs, snippets and aliases (spec 001).
 
-An exact name gives its page, in the order tool, pack, `$snippet`, alias; anything else is searched by `core.match`, and
-the hits are grouped by what they are, best first.
+An exact name returns its page, in the order tool, pack, `$snippet`, alias. Anything else is a search; the hits are
+grouped by kind, best first.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.search import Entry, Hit, Index
+from onetool_ipy.base.values import cut
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_text
-from onetool_ipy.packs.ot.catalog import page as snippets_text_page
+from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_text, snippet_page
 from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render.views import Text, counted
+from onetool_ipy.schema.read import params, type_text
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Guide", "documentation_url"]
+__all__ = ["HelpTools", "documentation_url"]
 
 _URL = "https://onetool.beycom.online/reference/tools/{slug}/"
 _SLUGS = {
@@ -59,12 +60,12 @@ _OVERVIEW = """# onetool_ipy
 - Tab completes names, arguments and values; %tool NAME? shows a tool's page."""
 
 
-class Guide:
-    """The help function, over one box."""
+class HelpTools:
+    """The help function, of one toolbox."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
-        self._made: tuple[Any, Mapping[str, Index]] | None = None
+        self._cached: tuple[Any, Mapping[str, Index]] | None = None
 
     @mark(read_only=True)
     @worded
@@ -99,7 +100,7 @@ class Guide:
             return names if info == "list" else self._pack_page(query, packs[query])
         name = query.removeprefix("$")
         if query.startswith("$") and name in shortcuts.snippets:
-            return name if info == "list" else snippets_text_page(shortcuts.snippets[name])
+            return name if info == "list" else snippet_page(shortcuts.snippets[name])
         if name in shortcuts.aliases:
             return name if info == "list" else _alias_page(name, shortcuts.aliases[name])
         return None
@@ -109,14 +110,13 @@ class Guide:
         return f"{page}\n\nDocs: {documentation_url(name)}"
 
     def _search(self, query: str, info: str) -> str:
-        """The best of each group; a group never crowds out another."""
+        """Return the best hits of each group; no group displaces another."""
         groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
         if not any(groups.values()):
-            shown = query if len(query) <= 80 else query[:77] + "..."
-            return f"No matches found for '{shown}'. Browse with ot.tools() or ot.packs()."
+            return f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
         if info == "list":
             return "\n".join(hit.item.name for group in groups.values() for hit in group)
-        lines = [f"# Results for '{query if len(query) <= 80 else query[:77] + '...'}'"]
+        lines = [f"# Results for '{cut(query, 80)}'"]
         for title, group in groups.items():
             if group:
                 lines += ["", f"## {title}", *(self._hit(hit, info) for hit in group)]
@@ -128,12 +128,12 @@ class Guide:
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, Index]:
-        """An index for each group of what there is now; made again when anything of it changed."""
+        """Return a search index for each group, rebuilt when anything has changed."""
         stamp = (self._box.registry.list(), self._box.shortcuts, self._box.config.prompts)
-        if self._made is None or self._made[0] != stamp:
+        if self._cached is None or self._cached[0] != stamp:
             groups = {"Tools": self._tools, "Packs": self._packs, "Snippets": self._snippets, "Aliases": self._aliases}
-            self._made = (stamp, {title: Index(entries()) for title, entries in groups.items()})
-        return self._made[1]
+            self._cached = (stamp, {title: Index(entries()) for title, entries in groups.items()})
+        return self._cached[1]
 
     def _tools(self) -> Iterable[Entry]:
         return map(entry_of, self._box.registry.list())
@@ -154,7 +154,7 @@ class Guide:
 
 
 def documentation_url(pack: str) -> str:
-    """Where a pack is documented."""
+    """Return the address of a pack's documentation."""
     return _URL.format(slug=_SLUGS.get(pack, pack))
 
 
@@ -179,8 +179,6 @@ def _tool_page(spec: ToolSpec, info: str) -> str:
 
 
 def _typed_args(spec: ToolSpec) -> Iterable[str]:
-    from onetool_ipy.schema.read import params, type_text
-
     for param in params(spec.parameters):
         kind = type_text(param.schema, spec.parameters)
         yield f"{param.name} ({kind}{'' if param.required else ', optional'}): {param.description}".rstrip(": ")

@@ -15,10 +15,10 @@ from onetool_ipy.render.views import Listing, Record, counted
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Lines", "Stored"]
+__all__ = ["ResultLines", "ResultTools"]
 
 
-class Lines(Record):
+class ResultLines(Record):
     """Lines of a stored result, shown with their numbers."""
 
     handle: str
@@ -38,8 +38,8 @@ class Lines(Record):
         return html.numbered(zip(numbers, self["lines"], strict=False)) + html.note(said)
 
 
-class Stored:
-    """The functions about stored results, over one box."""
+class ResultTools:
+    """The functions about stored results, of one toolbox."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
@@ -54,7 +54,7 @@ class Stored:
             offset: The first line, counted from 1 (of those found, with search).
             limit: How many lines.
             search: Only lines that match this regular expression (RE2; (?i) ignores case).
-            fuzzy: Find lines that are like the search words instead, best first.
+            fuzzy: Find lines with similar words instead, best first.
 
         Returns:
             {lines, total_lines, returned, offset, has_more}, with search also {matched, line_numbers}.
@@ -63,7 +63,7 @@ class Stored:
             ot.result(handle="k3f9a2", search="error")
         """
         found = self._box.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
-        shown = Lines(found)
+        shown = ResultLines(found)
         shown.handle = handle
         return shown
 

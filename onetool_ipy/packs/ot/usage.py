@@ -1,4 +1,4 @@
-"""How the tools are used: `ot.stats` and `ot.history`, from the one call log (spec 001)."""
+"""`ot.stats` and `ot.history`: usage of the tools, from the call log (spec 001)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import write_whole
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import Returned, worded
@@ -20,15 +21,15 @@ from onetool_ipy.render.views import Listing, Record, counted
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Plot", "Stats", "UsageTools"]
+__all__ = ["UsagePlot", "UsageStats", "UsageTools"]
 
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 _HEAD = 2000
 
 
-class Plot:
-    """Plots that show themselves: as inline SVG in a notebook."""
+class UsagePlot:
+    """Plots of usage: inline SVG in a notebook, bars of text in a terminal."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> None:
         self._tools = tools
@@ -41,7 +42,7 @@ class Plot:
         return f"<style>{style}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
 
     def __repr__(self) -> str:
-        """The tools called most, as bars of text: a terminal shows nothing else."""
+        """Show the tools called most, as bars of text."""
         total = sum(row["calls"] for row in self._tools)
         lines = [f"{counted(total, 'call')} of {counted(len(self._tools), 'tool')}"]
         most = self._tools[:_TEXT_ROWS]
@@ -53,7 +54,7 @@ class Plot:
         return "\n".join(lines)
 
 
-class Stats(Record):
+class UsageStats(Record):
     """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
 
     series: Sequence[Mapping[str, Any]] = ()
@@ -63,7 +64,7 @@ class Stats(Record):
         try:
             figures = import_module("matplotlib.figure")  # never a dependency of ours
         except ImportError:
-            return Plot(self["tools"], self.series)
+            return UsagePlot(self["tools"], self.series)
         return _figure(figures.Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
 
     def _repr_html_(self) -> str:
@@ -77,7 +78,7 @@ class Stats(Record):
 
 
 class UsageTools:
-    """The functions about usage, over one box."""
+    """The functions about usage, of one toolbox."""
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
@@ -106,7 +107,7 @@ class UsageTools:
         assert period in get_args(Period)
         saved = savings(used, settings.stats)
         rows = [{**asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
-        record = Stats(
+        record = UsageStats(
             period=period,
             total_calls=used.total_calls,
             success_rate=used.success_rate,
@@ -159,9 +160,8 @@ class UsageTools:
             for row in found
         )
 
-    def _write(self, output: str, record: Stats) -> Path:
-        """Write the report; never through a link, never over a file that is no report."""
-        from onetool_ipy.base.files import write_whole
+    def _write(self, output: str, record: UsageStats) -> Path:
+        """Write the report; never through a link, never over a file that is not a report."""
         from onetool_ipy.render import report
 
         page = report.usage_page(record, record["tools"], record.series, made=self._box.now().isoformat(" ", "minutes"))
@@ -173,12 +173,12 @@ class UsageTools:
             raise
         except OneToolError as exc:
             raise Returned(f"Error: Cannot write to '{output}': {getattr(exc, 'reason', exc.message)}") from exc
-        except (OSError, ValueError, RuntimeError) as exc:  # such as a NUL in it, or the home of nobody
+        except (OSError, ValueError, RuntimeError) as exc:  # such as a NUL, or an unknown user's home
             raise Returned(f"Error: Cannot write to '{output}': it is not a path that can be used") from exc
         return path
 
     def _require_place(self, path: Path) -> None:
-        """Refuse a path where no report may be written. Nothing is opened before it is known to be a plain file."""
+        """Refuse a path where no report may be written. Opens only plain files."""
         if current.is_from_outside() and not self._is_inside(path):
             said = "it is outside the allowed folders"
         else:
@@ -193,7 +193,7 @@ class UsageTools:
 
 
 def _obstacle(path: Path) -> str:
-    """Why a report cannot stand at this path, if it cannot."""
+    """Return why no report can be written to this path, or ""."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -206,15 +206,15 @@ def _obstacle(path: Path) -> str:
         return "it is a directory"
     if not stat.S_ISREG(mode):
         return "it is not a plain file"
-    return "" if _is_report(path) else "it is a file that is no report"
+    return "" if _is_report(path) else "it is a file that is not a report"
 
 
 def _is_report(path: Path) -> bool:
-    """Whether the beginning of a file is that of a report of ours."""
+    """Whether a file begins like one of our reports."""
     from onetool_ipy.render import report
 
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:  # it cannot hold us, should it have become a FIFO meanwhile
+    with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
         return report.MARK.encode() in file.read(_HEAD)
 
 

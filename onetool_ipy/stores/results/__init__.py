@@ -1,9 +1,4 @@
-"""Stored results: `Results`, and what can be wrong with a handle. See `store` for how they are kept.
-
-store      Results: what the outside uses        rows, masked            what becomes a line
-lines      one file with its line index          shelf, kept             the folder; objects kept in memory
-search, fuzzy                                    finding lines
-"""
+"""Stored results: `Results`, and the errors of a handle."""
 
 from onetool_ipy.stores.results.store import (
     DamagedResult,

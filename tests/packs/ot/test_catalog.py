@@ -15,7 +15,7 @@ from onetool_ipy.base.errors import ToolCallError
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.snippets.definition import read_snippet
 from tests.core.support import Project
-from tests.packs.ot.shelf import RESEARCH, filled
+from tests.packs.ot.filled import RESEARCH, filled
 
 LISTINGS = ["tools", "packs", "aliases", "snippets"]
 

@@ -164,7 +164,7 @@ def test_a_huge_file_in_the_place_of_a_report_is_not_read_to_its_end(box: Toolbo
     path.touch()
     os.truncate(path, 1 << 42)  # 4 TB with nothing in it
 
-    assert str(box.ot.stats(output=str(path))).endswith("it is a file that is no report")
+    assert str(box.ot.stats(output=str(path))).endswith("it is a file that is not a report")
 
 
 @pytest.mark.parametrize("output", ["a\0b", "x" * 5000, "~nobody-of-that-name/x.html", "\ud800.html"], ids=ascii)

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.base.values import to_json
-from onetool_ipy.stores.results.tables import pieces
-from tests.stores.shelf import lines, open_results
+from onetool_ipy.stores.results.value_lines import pieces
+from tests.stores.results_aids import lines, open_results
 
 
 class Point(NamedTuple):

@@ -2,12 +2,10 @@
 
     data | index | meta | tail
 
-`data` is UTF-8 text as it was; lines end at `\\n` only. `index` holds, for every block of 8 KiB, the number of
-newlines before it, so that any line is found with two small reads and any position has a line number, for 0.1 % of
-the size. `meta` is JSON, `tail` the sizes, a checksum of index and meta, and a mark. All of it is written in one go and
-never changes, so a file that does not end in a good tail is damaged, and says so. The mark ends in the format.
-
-In answers a line longer than 16 KiB is cut and its true length told; one answer holds at most 32 MiB.
+`data` is UTF-8 text; lines end at `\\n` only. `index` holds the number of newlines before every block of 8 KiB: any
+line is found with two small reads, for 0.1 % of the size. `meta` is JSON. `tail` holds the sizes, a checksum of index
+and meta, and a mark that ends in the format. A file is written in one go and never changes, so a file without a valid
+tail is damaged. In answers, a line longer than 16 KiB is cut and its length shown; one answer holds at most 32 MiB.
 """
 
 from __future__ import annotations
@@ -43,14 +41,14 @@ _NEWLINE = b"\n"
 
 
 class DamagedResult(StoreError):
-    """A stored result that is not as it was written; the others are not touched by it."""
+    """A stored result that is damaged; other results are not affected."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(path, f"the stored result is damaged ({what})", doing="read", hint="Call the tool again.")
 
 
 class NewerResult(StoreError):
-    """A stored result in the format of a later version; it is left to that one."""
+    """A stored result in the format of a later version; it is left to that version."""
 
     def __init__(self, path: Path) -> None:
         why = "a later version stored this result in a format that this one does not know"
@@ -68,7 +66,7 @@ class LineWriter:
         self._last = b""
 
     def add(self, data: bytes) -> None:
-        """Add text, cut anywhere but inside a character."""
+        """Add text; it may be cut anywhere but inside a character."""
         if not data:
             return
         at, room, count = 0, _BLOCK - self._size % _BLOCK, data.count
@@ -93,7 +91,7 @@ class LineWriter:
 
 
 class Outline(Value):
-    """What is known of a file without its data; `identity` tells whether a path still holds that file."""
+    """The index and meta of a file; `identity` tells whether a path still holds that file."""
 
     size: int
     lines: int
@@ -103,7 +101,7 @@ class Outline(Value):
 
 
 class Chunk(NamedTuple):
-    """A part of the data to be searched: whole lines, or a piece of one line that is too long to be taken at once."""
+    """A part of the data: whole lines, or a piece of one very long line."""
 
     data: bytes
     offset: int
@@ -118,7 +116,7 @@ class Chunk(NamedTuple):
 class LineFile(io.FileIO):
     """A stored result, open for reading. `known` saves reading the outline again if it is still the same file.
 
-    It is a file of C's own, so that leaving a `with` closes it in one step, which no interrupt can divide.
+    A subclass of FileIO, since leaving a `with` then closes it in C, which no interrupt can divide.
     """
 
     def __init__(self, path: Path, known: Outline | None = None) -> None:
@@ -135,16 +133,13 @@ class LineFile(io.FileIO):
             raise
         self.size, self.lines = self.outline.size, self.outline.lines
 
-    def page(self, first: int, count: int, *, offset: int | None = None) -> list[str]:
-        """Up to `count` lines from the one with this number on, counted from 0; fewer where they are very long.
-
-        `offset` is where the first one begins, if that is known.
-        """
+    def page(self, first: int, count: int) -> list[str]:
+        """Return up to `count` lines from number `first` on, counted from 0; fewer if they are very long."""
         out: list[str] = []
         if first >= self.lines:
             return out
         count = min(count, self.lines - first)
-        position = self.start_of(first) if offset is None else offset
+        position = self.start_of(first)
         page, budget = _PAGE, MAX_ANSWER_BYTES
         while len(out) < count and position < self.size and budget > 0:
             data = self._read(position, min(page, self.size - position))
@@ -153,14 +148,14 @@ class LineFile(io.FileIO):
             if whole:
                 out += _show_lines(data[:whole], count - len(out))
                 position, budget, page = position + whole, budget - whole, min(2 * page, _MAX_PAGE)
-            else:  # a line that is longer than a page, and so is cut in any case
+            else:  # a line longer than a page, which is cut in any case
                 start, position = position, self.start_of(first + len(out) + 1)
                 out.append(show(data, position - start - self._ends_with_newline(position)))
                 budget -= MAX_LINE_BYTES
         return out
 
     def start_of(self, line: int) -> int:
-        """Where the line with this number begins, counted from 0; the end of the data for the one after the last."""
+        """Return the offset of the line with this number, counted from 0; the end of the data after the last line."""
         if line >= self.lines:
             return self.size
         if line == 0:
@@ -172,15 +167,15 @@ class LineFile(io.FileIO):
         return start + len(data) - len(parts[-1])
 
     def number_at(self, position: int) -> int:
-        """The number, counted from 0, of the line that holds this position."""
+        """Return the number, counted from 0, of the line at this offset."""
         block, inside = divmod(position, _BLOCK)
         before = self.outline.index[block]
         return before + self._read(block * _BLOCK, inside).count(_NEWLINE) if inside else before
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All of the data in order, about `size` bytes at a time.
+        """Yield the data in order, about `size` bytes at a time.
 
-        A line that is longer comes in pieces of twice that size, which overlap by a quarter of it.
+        A longer line comes in pieces of twice that size, which overlap by a quarter of it.
         """
         position = 0
         while position < self.size:
@@ -242,7 +237,7 @@ class LineFile(io.FileIO):
 
 
 def show(line: bytes, length: int | None = None) -> str:
-    """A line as answers hold it: cut at 16 KiB, with a mark that tells its length in bytes."""
+    """Return a line as text, cut at 16 KiB, with a note of its length in bytes."""
     length = len(line) if length is None else length
     if length <= MAX_LINE_BYTES:
         return line.decode("utf-8", "replace")
@@ -250,16 +245,16 @@ def show(line: bytes, length: int | None = None) -> str:
 
 
 def _show_lines(data: bytes, count: int) -> list[str]:
-    """The first lines of some whole ones."""
+    """Return the first `count` lines of data that holds whole lines."""
     lines = data.decode("utf-8", "replace").split("\n", count)
     if len(lines) > count or not lines[-1]:
-        lines.pop()  # the others, or nothing after the last newline
+        lines.pop()  # the remaining lines, or the empty text after the last newline
     if len(data) > MAX_LINE_BYTES and max(map(len, lines)) * 4 > MAX_LINE_BYTES:
         return [show(line) for line in data.split(_NEWLINE, count)[: len(lines)]]
     return lines
 
 
 def _require_plain(path: Path) -> None:
-    """Refuse what is no file of ours: a link is not followed, a pipe not waited for."""
+    """Refuse links, which are not followed, and pipes, which would block."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise ValueError("it is not a plain file")

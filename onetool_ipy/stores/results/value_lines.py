@@ -1,18 +1,18 @@
-"""A value -> its lines, in pieces, without holding all of them at once. Pure; the table of `core.values` holds inside.
+"""A value -> its lines, piece by piece, without holding all of them at once. Pure.
 
-    value                                stored as
-    ----------------------------------   ------------------------------------------------------------------------
-    text                                 itself; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
-    bytes                                the text they are in UTF-8; a byte that is not is written as `\\xNN`
-    list, tuple, set, deque, dict views  one line of JSON per item
-    array, Series, Index                 one line of JSON per item (of an array: per row)
-    DataFrame                            one line of JSON per row, by column name; a name used again gets `.1`, `.2`
-    dict and other mappings              one JSON text over several lines: a line per key, and a line per item of a
-                                         list, so that a list of records inside has one record per line
-    iterator, generator, open file       its repr: storing never takes anything away from its owner
-    anything else                        what `core.values.to_json` makes of it, by the rows above
+`base.values` converts what stands inside a line.
 
-Bytes that are given out are UTF-8.
+value                                stored as
+----------------------------------   ------------------------------------------------------------------------
+text                                 unchanged; lines end at `\\n` only, CR, NUL, BOM, U+2028 stay
+bytes                                UTF-8 text; an invalid byte is written as `\\xNN`
+list, tuple, set, deque, dict views  one line of JSON per item
+array, Series, Index                 one line of JSON per item (of an array: per row)
+DataFrame                            one line of JSON per row, by column name; a repeated name gets `.1`, `.2`
+dict and other mappings              one JSON text over several lines: a line per key, and a line per item of a
+                                     list, so that a list of records inside has one record per line
+iterator, generator, open file       its repr: storing never consumes it
+anything else                        what `base.values.to_json` makes of it, by the rows above
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["lines_of", "pieces"]
 Piece = str | bytes
 
 _TEXT_PIECE = 256 * 1024
-_ENOUGH = 256 * 1024
-_ROWS_AT_ONCE = 5_000
-_DEEPEST = 8
+_PIECE = 256 * 1024
+_ROWS = 5_000
+_MAX_DEPTH = 8
 _LISTS = (list, tuple, set, frozenset, deque, KeysView, ValuesView, ItemsView)
 
 
 def pieces(value: Any) -> Iterator[Piece]:
-    """The lines of any value, cut anywhere. A foreign object that fails on the way costs the rest of its own lines."""
+    """Yield the lines of any value as UTF-8, cut anywhere. If a foreign object fails, the rest of its lines is lost."""
     if isinstance(value, str):
         yield from _text(value)
         return
@@ -49,26 +49,26 @@ def pieces(value: Any) -> Iterator[Piece]:
 
 
 def lines_of(items: Iterable[Any]) -> Iterator[Piece]:
-    """One line per item of an iterable, which is used up: text as it is, anything else as JSON."""
-    return _together(_text_line(item) if isinstance(item, str) else _json(item) + b"\n" for item in items)
+    """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
+    return _joined(_text_line(item) if isinstance(item, str) else _json(item) + b"\n" for item in items)
 
 
 def _pieces(value: Any) -> Iterator[Piece]:
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(memoryview(value))
     if _is_frame(value):
-        return _together(_frame(value))
+        return _joined(_frame(value))
     if _is_array(value):
-        return _together(_item_lines(_array_items(value)))
+        return _joined(_item_lines(_array_items(value)))
     if _is_list(value):
-        return _together(_item_lines(_items(value)))
+        return _joined(_item_lines(_items(value)))
     if isinstance(value, Mapping):
-        return _together(_object(value))
+        return _joined(_object(value))
     converted = to_json(value)
     if isinstance(converted, list):
-        return _together(_item_lines(converted))
+        return _joined(_item_lines(converted))
     if isinstance(converted, dict):
-        return _together(_object(converted))
+        return _joined(_object(converted))
     return iter([_json(converted) + b"\n"])
 
 
@@ -89,12 +89,12 @@ def _bytes(view: memoryview) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _together(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Small parts in handy pieces."""
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small parts into pieces of about 256 KiB."""
     held = bytearray()
     for part in parts:
         held += part
-        if len(held) >= _ENOUGH:
+        if len(held) >= _PIECE:
             yield bytes(held)
             held.clear()
     yield bytes(held)
@@ -120,15 +120,15 @@ def _item_lines(items: Iterable[Any]) -> Iterator[bytes]:
 
 
 def _is_array(value: Any) -> bool:
-    """numpy's arrays and the columns of pandas, without importing either."""
+    """Whether this is an array of numpy or a column of pandas; imports neither."""
     module = type(value).__module__.partition(".")[0]
     return module in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) > 0
 
 
 def _array_items(value: Any) -> Iterator[Any]:
     by_place = getattr(value, "iloc", value)
-    for start in range(0, len(value), _ROWS_AT_ONCE):
-        yield from by_place[start : start + _ROWS_AT_ONCE].tolist()
+    for start in range(0, len(value), _ROWS):
+        yield from by_place[start : start + _ROWS].tolist()
 
 
 def _object(value: Mapping[Any, Any]) -> Iterator[bytes]:
@@ -137,14 +137,14 @@ def _object(value: Mapping[Any, Any]) -> Iterator[bytes]:
 
 
 def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[bytes]:
-    """A mapping over several lines, without the last newline."""
+    """Yield a mapping over several lines, without the last newline."""
     inner = indent + "  "
     above.add(id(value))
     opening = "{\n"
     for name, item in zip(_names(value), value.values(), strict=True):
         yield f"{opening}{inner}".encode() + _json(name) + b": "
         opening = ",\n"
-        if isinstance(item, Mapping) and item and len(above) < _DEEPEST and id(item) not in above:
+        if isinstance(item, Mapping) and item and len(above) < _MAX_DEPTH and id(item) not in above:
             yield from _opened(item, inner, above)
         elif _is_list(item) and item and id(item) not in above:
             yield from _listed(_items(item), inner)
@@ -163,13 +163,13 @@ def _listed(items: Iterable[Any], indent: str) -> Iterator[bytes]:
 
 
 def _names(value: Iterable[Any]) -> Iterator[str]:
-    """Keys as text, by the table of `core.values`."""
+    """Yield keys as text, as `base.values` converts them."""
     for key in value:
         yield key if type(key) is str else next(iter(to_json({key: None})))
 
 
 def _json(value: Any) -> bytes:
-    """One line of JSON."""
+    """Return one line of JSON."""
     import orjson
 
     try:
@@ -179,7 +179,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain() -> int:
-    """What orjson may not decide, so that the table does: it then raises TypeError."""
+    """Return the orjson options that leave subclasses, dataclasses and datetimes to `base.values`."""
     import orjson
 
     return orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -198,10 +198,10 @@ def _is_frame(value: Any) -> bool:
 
 
 def _frame(frame: Any) -> Iterator[bytes]:
-    """The rows, converted column by column, a few thousand at a time: ten times as fast as row by row."""
+    """Yield the rows, converted column by column, 5,000 at a time: ten times as fast as row by row."""
     names = [_json(name).replace(b"%", b"%%") for name in _unique(list(_names(frame.columns)))]
-    for start in range(0, len(frame), _ROWS_AT_ONCE):
-        part = frame.iloc[start : start + _ROWS_AT_ONCE]
+    for start in range(0, len(frame), _ROWS):
+        part = frame.iloc[start : start + _ROWS]
         if not names:
             yield b"{}\n" * len(part)
             continue
@@ -225,7 +225,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 def _cells(column: Any) -> tuple[bool, list[bytes]]:
-    """Every cell of a column as JSON, and whether the quotes around it are still missing."""
+    """Return every cell of a column as JSON, and whether the quotes around it are still missing."""
     import orjson
 
     kind = column.dtype.kind
@@ -238,12 +238,12 @@ def _cells(column: Any) -> tuple[bool, list[bytes]]:
         if set(map(type, values)) == {str}:  # in JSON, no quote inside text follows a comma: a backslash is between
             return True, orjson.dumps(values)[2:-2].split(b'","')
     except TypeError:
-        pass  # text or a number that only the table knows
+        pass  # text or a number that only `base.values` can convert
     return False, [_cell(value) for value in values]
 
 
 def _datetime_cells(column: Any) -> list[bytes]:
-    """Datetimes by way of Python's own, a hundred times as fast as pandas', unless that would lose something."""
+    """Convert datetimes by way of Python's own, a hundred times as fast, unless nanoseconds would be lost."""
     import orjson
 
     zone = getattr(column.dtype, "tz", None)
@@ -263,7 +263,7 @@ def _datetime_cells(column: Any) -> list[bytes]:
 
 
 def _offset_text(offset: timedelta | None) -> bytes:
-    """`+01:00"`, as ISO 8601 ends."""
+    """Return the end of an ISO 8601 text, such as `+01:00"`."""
     if offset is None:
         return b"null"
     return datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[19:].encode() + b'"'
@@ -272,7 +272,7 @@ def _offset_text(offset: timedelta | None) -> bytes:
 def _cell(value: Any) -> bytes:
     if type(value) is str and value.isascii():
         return _quoted(value).encode("ascii")
-    return bytes(memoryview(_json(value)))  # a copy: what orjson gives keeps a kilobyte each
+    return bytes(memoryview(_json(value)))  # a copy: each result of orjson holds a kilobyte
 
 
 _quoted: Callable[[str], str] = json.encoder.encode_basestring

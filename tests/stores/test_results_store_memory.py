@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results.store import estimate
-from tests.stores.shelf import Clock, lines, names, open_results
+from onetool_ipy.stores.results.store import estimate_size
+from tests.stores.results_aids import Clock, lines, names, open_results
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_objects_held_weigh_256_mb_at_most(results: Results) -> None:
     ids=["frame", "array", "texts", "nested", "empty"],
 )
 def test_weight_is_about_right(value: Any, least: int, most: int) -> None:
-    assert least <= estimate(value) <= most
+    assert least <= estimate_size(value) <= most
 
 
 def test_reload_and_close(results: Results, tmp_path: Path) -> None:
