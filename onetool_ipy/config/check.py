@@ -360,6 +360,12 @@ class ValueReader:
         around = key[: key.rfind("[") + 1] if key.endswith("]") else key
         return "the value" if any(k.startswith(around) for k in self._templates) else quoted(raw)
 
+    def allow_keys(self, known: Iterable[str]) -> None:
+        """Report every top-level key that is not known."""
+        for key in self.file.data:
+            if key not in known:
+                self.unknown(key, key, known)
+
     def unknown(self, key: str, name: str, known: Iterable[str], what: str = "unknown key.") -> None:
         """Report a name that is not known, with the nearest known name as the hint."""
         near = "" if self.file.is_full else did_you_mean(name, known)
@@ -423,7 +429,7 @@ def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -
     out["enabled"] = form.get("enabled", _boolean, default=True)
     out["trusted"] = form.get("trusted", _boolean, default=False)
     for limit in ("timeout_s", "idle_s"):
-        out[limit] = form.get(limit, _number(above=True, most=7 * 86_400))
+        out[limit] = form.get(limit, _SECONDS)
     return out if form.good else None
 
 
@@ -609,8 +615,8 @@ class _Form:
         return f"{self.key}.{name}" if name else self.key
 
 
-Section = TypeVar("Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
-Build = Callable[[ValueReader, str, str, Mapping[str, Any]], Any]
+_Section = TypeVar("_Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
+_Build = Callable[[ValueReader, str, str, Mapping[str, Any]], Any]
 
 _SECONDS = _number(above=True, most=7 * 86_400)
 _KINDS: Mapping[type, Mapping[str, Kind]] = {
@@ -663,7 +669,11 @@ def check_settings(
         return settings
     found = dict(settings.snippets)
     section = _snippet_section(snippets)
-    for name, definition in _entries(_snippet_reader(snippets, get, section), section, _snippet).items():
+    reader = ValueReader(snippets, get)
+    if section:
+        _version(reader)
+        reader.allow_keys(("snippets", "version"))
+    for name, definition in _entries(reader, section, _snippet).items():
         if name in found:
             key = f"{section}.{name}" if section else name
             snippets.report(key, f"is ignored, since {found[name].where} has this name.")
@@ -675,9 +685,7 @@ def check_settings(
 def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     """Return the instructions by pack, from `packs:` in prompts.yaml."""
     reader = ValueReader(file, lambda _name: None)
-    for key in file.data:
-        if key != "packs":
-            reader.unknown(key, key, ("packs",))
+    reader.allow_keys(("packs",))
     checked = {n: reader.value(f"packs.{n}", v, _text) for n, v in reader.mapping("packs").items()}
     return MappingProxyType({name: found for name, found in checked.items() if found is not None})
 
@@ -694,15 +702,11 @@ def _settings(reader: ValueReader) -> Settings:
 
 def _plain_settings(reader: ValueReader) -> Settings:
     """The sections in which no `${NAME}` is filled."""
-    data, default = reader.file.data, Settings()
-    known = (*Settings.fields(), "alias")
-    for key in data:
-        if key not in known:
-            reader.unknown(key, key, known)
-    tools_dir = reader.value("tools_dir", data.get("tools_dir"), _texts)
+    reader.allow_keys((*Settings.fields(), "alias"))
+    tools_dir = reader.value("tools_dir", reader.file.data.get("tools_dir"), _texts)
     return Settings(
         version=_version(reader),
-        tools_dir=default.tools_dir if tools_dir is None else tools_dir,
+        tools_dir=Settings().tools_dir if tools_dir is None else tools_dir,
         tools=_tools(reader.file, reader.items("tools")),
         aliases=_aliases(reader),
         snippets=_entries(reader, "snippets", _snippet),
@@ -817,7 +821,7 @@ def _models(reader: ValueReader) -> Models:
     return Models(default if default in named else None, named)
 
 
-def _section(reader: ValueReader, key: str, make: type[Section], *, filled: bool = False) -> Section:
+def _section(reader: ValueReader, key: str, make: type[_Section], *, filled: bool = False) -> _Section:
     """A section of single values. A missing, empty or wrong value becomes the default."""
     kinds = _KINDS[make]
     good: dict[str, Any] = {}
@@ -836,7 +840,7 @@ def _section(reader: ValueReader, key: str, make: type[Section], *, filled: bool
 def _entries(
     reader: ValueReader,
     section: str,
-    build: Build,
+    build: _Build,
     *,
     raw: Mapping[str, Any] | None = None,
     filled: bool = False,
@@ -858,14 +862,3 @@ def _snippet_section(file: ConfigFile) -> str:
     """The key that holds the snippets: `snippets`, or empty if their names are at the top of the file."""
     inner = file.data.get("snippets")
     return "snippets" if isinstance(inner, dict) and not isinstance(inner.get("body"), str) else ""
-
-
-def _snippet_reader(file: ConfigFile, get: Get, section: str) -> ValueReader:
-    reader = ValueReader(file, get)
-    known = ("snippets", "version")
-    if section:
-        _version(reader)
-    for key in file.data if section else ():
-        if key not in known:
-            reader.unknown(key, key, known)
-    return reader

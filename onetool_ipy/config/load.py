@@ -40,7 +40,7 @@ from onetool_ipy.config.paths import (
 )
 from onetool_ipy.config.secrets_file import read_secrets, with_mode_now
 from onetool_ipy.config.settings import Settings
-from onetool_ipy.config.trust import Trust, judge
+from onetool_ipy.config.trust import Trust, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, Packed, YamlFault, parse
 from onetool_ipy.core.tool import Problem
 
@@ -50,10 +50,9 @@ _FORMAT = 2
 """Part of the cache file's name, so that releases with different formats do not overwrite each other's cache."""
 _MAX_CACHE_BYTES = 64 * 1024 * 1024
 _STATE_SUBFOLDERS = ("cache", "calls", "maps", "results", "serving")
-_STATE_DIR = re.compile(rb"^state_dir[ \t]*:", re.MULTILINE)
-_PLAIN_STATE_DIR = re.compile(
-    rb"^state_dir:[ \t]+(?:\"([^\"\\\n]+)\"|'([^'\n]+)'|([\w./~-][^\s#:\"'\\]*))[ \t]*(?:[ \t]#[^\n]*)?\r?$",
-    re.MULTILINE,
+_STATE_DIR = rb"(?m)^state_dir[ \t]*:"
+_PLAIN_STATE_DIR = (
+    rb"(?m)^state_dir:[ \t]+(?:\"([^\"\\\n]+)\"|'([^'\n]+)'|([\w./~-][^\s#:\"'\\]*))[ \t]*(?:[ \t]#[^\n]*)?\r?$"
 )
 
 
@@ -124,7 +123,7 @@ def load_config(
         errors=found.problems if found.named else (),
         home=home,
         user_state=state_folder(Path(os.path.realpath(home)), env=env, home=home),
-        trust=judge(found, project, env=env, home=home),
+        trust=trust_of(found, project, env=env, home=home),
     )
     _close_to_others(state, state, *(() if env.get(STATE_ENV) else (state.parent,)))
     if found.config_file is None and found.onetool_dir is None:
@@ -337,9 +336,9 @@ def _close_to_others(state: Path, *made: Path) -> None:
 
 def _written_state_dir(data: bytes) -> str | None:
     """`state_dir:` as onetool.yaml has it, found without parsing YAML; "" if it is not written plainly."""
-    if _STATE_DIR.search(data) is None:
+    if b"state_dir" not in data or re.search(_STATE_DIR, data) is None:
         return None
-    found = _PLAIN_STATE_DIR.findall(data)
+    found = re.findall(_PLAIN_STATE_DIR, data)
     return b"".join(found[0]).decode("utf-8", "replace") if len(found) == 1 else ""
 
 

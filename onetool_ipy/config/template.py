@@ -55,8 +55,8 @@ def _create(path: Path, text: str, *, mode: int) -> bool:
 
 
 _MAIN = """\
-# The settings of this project for onetool_ipy. Every key is optional; what is commented out shows the default
-# or an example. Words such as on, yes, no and dates are plain text here; booleans are true and false.
+# The settings of this project for onetool_ipy. Every key is optional; the commented lines show defaults or examples.
+# Words such as on, yes, no and dates are plain text here; booleans are true and false.
 # ${NAME} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
 # write $${ for a literal ${. After a change, run ot.reload() in the notebook.
 
@@ -65,7 +65,7 @@ version: 1
 # Pack files, inside this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
 # tools_dir: ["tools/*.py"]
 
-# Settings of a pack's own, which it reads with onetool_ipy.sdk.get_config().
+# A pack's own settings, which it reads with onetool_ipy.sdk.get_config().
 # packs:
 #   brave: {timeout: 5, key: "${BRAVE_KEY}"}
 
@@ -92,9 +92,9 @@ version: 1
 #     body: |
 #       brave.web_search(query="{{ topic }}", count={{ count }})
 
-# MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, what `inherit` names, and `env`.
-# `trusted: true` believes a server's own read-only marks; `timeout_s` is the limit of a call (timeouts.mcp_s), `idle_s`
-# that of silence within one. Addresses are https://, or http:// on this machine.
+# MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, the variables in `inherit`, and
+# `env`. `trusted: true` accepts the server's own read-only marks; `timeout_s` limits a call (default timeouts.mcp_s),
+# `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine.
 # servers:
 #   github:
 #     type: stdio
@@ -124,14 +124,14 @@ version: 1
 # fs:
 #   roots: ["."]
 
-# How much of a result is shown or sent; how long and how much is stored.
+# How much of a result is shown or sent; how much is stored, and for how long.
 # output:
 #   max_inline_bytes: 50000
 #   preview_lines: 10
 #   result_ttl_s: 86400
 #   max_store_bytes: 1073741824
 
-# Usage counts, and what the estimates of savings assume.
+# Usage counts, and the assumptions behind the estimated savings.
 # stats:
 #   enabled: true
 #   context_per_call: 30000
@@ -139,7 +139,7 @@ version: 1
 #   chars_per_token: 4
 
 # Language models. provider: openai, ollama, gemini or anthropic. key: the NAME of a secret, not its value.
-# What else is to be sent along, as the provider names it, stands in options.
+# options: other parameters to send, as the provider names them.
 # models:
 #   default: local
 #   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3, options: {num_ctx: 16384}}
@@ -154,10 +154,10 @@ version: 1
 #   max_calls: 50                   # of one ask: calls, tokens, seconds (without the time you take to answer)
 #   max_tokens: 200000
 #   max_seconds: 300
-#   context_tokens: 100000          # how much of a session is sent along
+#   context_tokens: 100000          # how much of a session is sent
 #   stream: true                    # false for servers that cannot stream
 
-# Seconds. local_s holds for calls by models, REST, MCP and the command line, not for your own.
+# Seconds. local_s limits calls by models, REST, MCP and the command line, not your own.
 # timeouts:
 #   local_s: 8
 #   mcp_s: 30
@@ -173,7 +173,7 @@ packs: {}
 """
 
 _SNIPPETS = """\
-# Snippets: parameterised code, run as $name key=value in a cell. {{ param }} is filled in, quoted for where it stands.
+# Snippets: code with parameters, run as $name key=value in a cell. {{ param }} becomes its value, quoted as needed.
 # hello:
 #   description: Greet somebody.
 #   params:

@@ -1,6 +1,6 @@
 """Which projects the user trusts (contract 16). The records are in the user's state folder, never in a project.
 
-`judge` says whether a project is trusted when its configuration is loaded. Each trusted folder has one file, written
+`trust_of` says whether a project is trusted when its configuration is loaded. Each trusted folder has one file, written
 whole, so that processes need no lock. The record also pins the definition of each MCP server as the user approved it.
 A record that is damaged or that another user owns does not count.
 """
@@ -20,7 +20,7 @@ from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.paths import ConfigLocation, expand_home, project_key, state_base
 
-__all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "judge", "pin_of", "referenced_names"]
+__all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "pin_of", "referenced_names", "trust_of"]
 
 TRUST_ENV = "ONETOOL_TRUST"
 
@@ -33,7 +33,7 @@ Pin = Mapping[str, Any]
 _PINNED = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "trusted")
 _VERSION = 1
 _MAX_BYTES = 4 * 1024 * 1024
-_NAME = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 _NO_PINS: Mapping[str, Pin] = MappingProxyType({})
 
 _Mark = tuple[int, int, int] | None
@@ -120,7 +120,7 @@ class TrustList:
         return sorted(Path(record[0]) for record in found if record is not None)
 
 
-def judge(found: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
+def trust_of(found: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
     """Return whether, and why, the project that the search found is trusted now."""
     if found.named:
         return Trust("named", project)
@@ -150,7 +150,7 @@ def pin_of(written: Mapping[str, Any]) -> Pin:
 def referenced_names(value: Any) -> list[str]:
     """Return the names in every `${NAME}` of a value, in order, each once."""
     if isinstance(value, str):
-        found = [match[1] for match in _NAME.finditer(value) if match[1]]
+        found = [match[1] for match in re.finditer(_NAME, value) if match[1]]
     elif isinstance(value, Mapping):
         found = [name for each in value.values() for name in referenced_names(each)]
     elif isinstance(value, (list, tuple)):

@@ -90,13 +90,13 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMBER = re.compile(
+_NUMBER = (
     r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
     r"|(?P<odd>[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
 )
 _NUMBER_STARTS = frozenset("-+.0123456789")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 
 
 def parse(data: bytes, *, numbers: bool = True) -> Document:
@@ -167,7 +167,7 @@ def _line(node: Any) -> int:
 
 def _reworded(exc: Any, text: str) -> NotYaml:
     """Reword the scanner's error for common mistakes."""
-    control = _CONTROL.search(text)
+    control = re.search(_CONTROL, text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
         message = f"holds the control character U+{ord(control[0]):04X}."
@@ -243,7 +243,7 @@ class _Builder:
                 path = _longer(key, f".{name}")
                 if name in out:
                     first = self.lines.get(path, line)
-                    message = f"stands here twice; line {first} holds, this one is ignored."
+                    message = f"is written twice; line {first} counts, this one is ignored."
                     self.faults.append(YamlFault(line, path, message))
                     continue
                 self.lines.setdefault(path, line)
@@ -286,7 +286,7 @@ class _Builder:
                 continue
             name = self.key(key_node)
             if name in out:
-                raise _BadValue(key_node, f"the key {quoted(name)} stands here twice.")
+                raise _BadValue(key_node, f"the key {quoted(name)} is written twice.")
             out[name] = self.plain(value, depth + 1)
         return {**merged, **out} if merged else out
 
@@ -351,7 +351,7 @@ def _longer(path: str, step: str) -> str:
 
 def _number(node: Any) -> Any:
     text = node.value
-    match = _NUMBER.fullmatch(text)
+    match = re.fullmatch(_NUMBER, text)
     if match is None:
         return text
     if match.lastgroup == "odd":

@@ -95,7 +95,7 @@ def write(value: Any, context: CodeContext, before: str, after: str) -> str:
         return _on_magic(text, before)
     if context.kind == "spec":
         return _checked(text, _IN_SPEC, "holds characters that a format cannot have")
-    raise Unwritable("stands right behind a backslash or inside a quote; put a blank between, or double the backslash")
+    raise Unwritable("is right after a backslash or inside a quote; put a space between them, or double the backslash")
 
 
 def as_text(value: Any) -> str:
@@ -179,7 +179,7 @@ def _in_code(value: Any, before: str, after: str) -> str:
     text = literal(value)
     left, right = before[-1:], after[:1]
     if right in ("'", '"'):
-        raise Unwritable("stands right before a quote; put it inside the quotes")
+        raise Unwritable("is right before a quote; put it inside the quotes")
     if text[:1] in ("'", '"', "b") and not isinstance(value, Name):
         if left in ("'", '"') or _WORD.match(left) or _WORD.match(right):
             raise Unwritable("is text and touches a name or a quote; put it inside quotes, or give it 'type: name'")
@@ -200,7 +200,7 @@ def _in_field(value: Any, context: CodeContext, before: str, after: str) -> str:
     plain = value if isinstance(value, str) and value.isprintable() else "\\"
     if free and not any(c in plain for c in "'\"\\{}"):
         return f"{free[0]}{plain}{free[0]}"
-    raise Unwritable("stands in the braces of an f-string; give it a variable of its own on a line before")
+    raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
 
 
 def _in_string(text: str, context: CodeContext) -> str:
@@ -476,7 +476,7 @@ def _verify(texts: list[str], written: list[str], values: list[Any], expected: l
         if context != expected[i // 2]:
             raise TemplateProblem(
                 f"{_shown(values[i // 2])} would change how the code around it is read.",
-                hint="Put blanks around the placeholder, or give it a variable of its own.",
+                hint="Put spaces around the placeholder, or assign it to a variable.",
             )
 
 

@@ -164,8 +164,8 @@ ERRORS = {
     ),
     "any host": ("http: {allowed_hosts: ['*']}\n", "1: http.allowed_hosts[0]: '*' is not a host."),
     "port": ("http: {allowed_hosts: ['a.b:99999']}\n", "1: http.allowed_hosts[0]: 'a.b:99999' is not a host."),
-    "duplicate section": ("fs: {roots: [a]}\nhttp: {}\nfs: {}\n", "3: fs: stands here twice; line 1 holds"),
-    "duplicate key": ("http:\n  timeout_s: 1\n  timeout_s: 2\n", "3: http.timeout_s: stands here twice; line 2 holds"),
+    "duplicate section": ("fs: {roots: [a]}\nhttp: {}\nfs: {}\n", "3: fs: is written twice; line 1 counts"),
+    "duplicate key": ("http:\n  timeout_s: 1\n  timeout_s: 2\n", "3: http.timeout_s: is written twice; line 2 counts"),
     "version": ("version: 2\n", "1: version: '2' is not a version this release knows."),
     "alias target": ("aliases:\n  ws: [a]\n", "2: aliases.ws: '['a']' is not text."),
     "alias without target": ("aliases:\n  ws:\n", "2: aliases.ws: names no tool."),
@@ -209,7 +209,7 @@ ENTRIES = {
     "tool with a fault": ("tools:\n  - {name: good}\n  - {x: !!binary aGk=}\n", "3: tools[1]: the tag '!!binary'"),
     "tool with a key twice": (
         "tools:\n  - {name: good}\n  - {x: 1, x: 2}\n",
-        "3: tools[1]: the key 'x' stands here twice.",
+        "3: tools[1]: the key 'x' is written twice.",
     ),
     "server without command": ("servers:\n  good: {command: x}\n  bad: {}\n", "3: servers.bad: has no 'command'."),
     "server's type": (

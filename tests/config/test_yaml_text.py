@@ -221,8 +221,8 @@ def test_byte_order_mark_and_windows_lines_are_fine(data: bytes) -> None:
 
 
 FAULTY = {
-    "duplicate key": ("a: 1\nb: 2\na: 3\n", 3, "a", "twice; line 1 holds", {"a": 1, "b": 2}),
-    "duplicate inside": ("h:\n  a: 1\n  a: 2\n", 3, "h.a", "twice; line 2 holds", {"h": {"a": 1}}),
+    "duplicate key": ("a: 1\nb: 2\na: 3\n", 3, "a", "twice; line 1 counts", {"a": 1, "b": 2}),
+    "duplicate inside": ("h:\n  a: 1\n  a: 2\n", 3, "h.a", "twice; line 2 counts", {"h": {"a": 1}}),
     "same key in two spellings": ("a: 1\n'a': 2\n", 2, "a", "twice", {"a": 1}),
     "python object": ("a: !!python/object/apply:os.system [id]\nb: 1\n", 1, "a", "tag", {"b": 1}),
     "python name": ("a: !!python/name:os.system ''\nb: 1\n", 1, "a", "tag", {"b": 1}),
@@ -253,7 +253,7 @@ FAULTY = {
         "tools:\n  - name: a\n    name: b\n",
         3,
         "tools[0]",
-        "the key 'name' stands here twice",
+        "the key 'name' is written twice",
         {"tools": [None]},
     ),
 }

@@ -1,4 +1,4 @@
-"""What was wrong with the definitions of a configuration, kept from one start to the next."""
+"""The record of checked definitions: a second start with the same files checks none of them again."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_second_start_compiles_no_schema(project: Project) -> None:
     assert out.stdout.split() == ["2", "False", "True", "True"], out.stderr
 
 
-def test_a_change_of_the_configuration_is_judged(project: Project) -> None:
+def test_a_change_of_the_configuration_is_checked(project: Project) -> None:
     _open(project, definition("one"), definition("two")).registry.list()
 
     box = _open(project, definition("one"), definition("two", description=None))
@@ -139,7 +139,7 @@ def test_what_is_damaged_or_of_others_is_ignored_and_written_anew(project: Proje
     assert file.read_bytes() == good
 
 
-def test_a_verdict_that_is_wrong_costs_the_wrong_tools_alone(project: Project) -> None:
+def test_a_wrong_record_affects_the_wrong_tools_alone(project: Project) -> None:
     """As one of a project that ships its own: the tools are off and say why, and the others work."""
     box = _open(project)
     box.registry.list()
@@ -155,7 +155,7 @@ def test_a_verdict_that_is_wrong_costs_the_wrong_tools_alone(project: Project) -
     assert box.call("one", {"city": "x"}).ok
 
 
-def test_where_it_cannot_be_written_all_are_judged_each_time(project: Project) -> None:
+def test_where_it_cannot_be_written_all_are_checked_each_time(project: Project) -> None:
     box = _open(project)
     first, file = _state(box), _file(box)
     file.unlink()

@@ -47,7 +47,7 @@ def test_a_function_of_the_same_name_is_replaced_where_it_stands(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("cell", "pack", "said"),
-    [("x = 1", "geo", "defines no function"), ("def f(:", "geo", "not Python"), (CELL, "a b", "not a name")],
+    [("x = 1", "geo", "defines no function"), ("def f(:", "geo", "not Python"), (CELL, "a b", "not a valid pack name")],
 )
 def test_what_cannot_be_saved_changes_nothing(tmp_path: Path, cell: str, pack: str, said: str) -> None:
     file = tmp_path / "geo.py"
