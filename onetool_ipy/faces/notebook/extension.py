@@ -1,7 +1,7 @@
-"""`%load_ext onetool_ipy`: registers magics, shortcuts, Tab and formatters, offers names. Unload takes all back.
+"""`%load_ext onetool_ipy`: registers magics, shortcuts, Tab and displays, and offers names. Unloading removes them all.
 
-Prints nothing, unless the configuration has a fault or a name of ours is taken; runs nothing of the project. Where
-there is no configuration the toolbox is opened by the first cell that uses it, so that loading costs next to nothing.
+Prints nothing, unless the configuration has a fault or the name of a magic is taken; runs nothing of the project. If
+there is no configuration, the first cell that needs the toolbox opens it, so loading costs next to nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,9 @@ from onetool_ipy.faces.notebook.inspection import Inspector
 from onetool_ipy.faces.notebook.magics import OneTool
 from onetool_ipy.faces.notebook.namespace import LazyObject, Namespace
 from onetool_ipy.faces.widgets.comms import PanelComms
-from onetool_ipy.host import Host
 
 if TYPE_CHECKING:
-    from onetool_ipy.base.errors import Untrusted
-    from onetool_ipy.core.executor import CallListener
-    from onetool_ipy.core.jobs import JobListener
-    from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.faces.notebook.errors import LastFailure
-    from onetool_ipy.faces.notebook.jobs import JobDisplays
-    from onetool_ipy.faces.notebook.progress import CellProgress
-    from onetool_ipy.faces.notebook.trust import TrustQuestion
-    from onetool_ipy.faces.widgets.widget import NotebookScreens
+    from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Extension", "load", "unload"]
@@ -44,8 +35,8 @@ _LISTING = ("onetool_ipy.render.views", "Listing")
 _RECORD = ("onetool_ipy.render.views", "Record")
 
 
-class Extension(Host):
-    """Everything that one shell has of us, and the host of its toolbox."""
+class Extension:
+    """Everything that we add to one shell."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -54,92 +45,41 @@ class Extension(Host):
         self.input_hooks = InputHooks(shell)
         self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.box)
-        self._box: Toolbox | None = None
+        self._host: NotebookHost | None = None
         self._opening = ForkLock()
-        self._last: LastFailure | None = None
-        self._cells: CellProgress | None = None
-        self._screens: JobDisplays | None = None
-        self._views: NotebookScreens | None = None
-        self._question: TrustQuestion | None = None
         self._is_in_cell = False
 
     @property
     def box(self) -> Toolbox:
-        """The toolbox of this shell, opened when it is first needed: by a cell, or by a panel while a cell runs."""
-        if self._box is None:
-            with self._opening.mine():
-                if self._box is None:
-                    self._box = self._open()
-        return self._box
-
-    def _open(self) -> Toolbox:
-        from onetool_ipy.assemble import open_leniently
-
-        current.expect(None)
-        box = open_leniently()
-        self._watch(box)
-        box.host = self
-        return box
-
-    def listen(self, call: ToolCall) -> CallListener | None:
-        return None if self._cells is None else self._cells(call)
-
-    def reloaded(self) -> None:
-        self.offer()
-
-    def style_error(self, exc: BaseException) -> None:
-        self.last.dress(exc)
-
-    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
-        return self.magics.runner.run_code(code, name)
-
-    def ask_for_trust(self, needed: Untrusted) -> None:
-        """Let the person say whether what a call needs may run."""
-        if self._question is None:
-            from onetool_ipy.faces.notebook.trust import TrustQuestion
-
-            self._question = TrustQuestion(self.shell, self.box)
-        self._question(needed)
+        """The toolbox of this shell, opened at its first use: by a cell, or by a panel while a cell runs."""
+        return self.host.box
 
     @property
-    def last(self) -> LastFailure:
-        """What went wrong last."""
-        if self._last is None:
-            from onetool_ipy.faces.notebook.errors import LastFailure
+    def is_open(self) -> bool:
+        """Whether the toolbox has been opened."""
+        return self._host is not None
 
-            self._last = LastFailure(self.shell, self._mask)
-        return self._last
+    @property
+    def host(self) -> NotebookHost:
+        """The host of the toolbox, made with it."""
+        if self._host is None:
+            with self._opening.mine():
+                if self._host is None:
+                    self._host = self._open()
+        return self._host
 
-    def _watch(self, box: Toolbox) -> None:
-        """Let the cells show what they wait for."""
-        from onetool_ipy.faces.notebook.progress import CellProgress
+    def _open(self) -> NotebookHost:
+        from onetool_ipy.assemble import open_leniently
+        from onetool_ipy.faces.notebook.host import NotebookHost
 
-        self._cells = CellProgress(self.shell, box.workers, box.mask)
-        box.jobs.listen = self._screen
+        current.expect(None)
+        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names)
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
-            self._cells.before_cell()
-
-    def _screen(self, call: ToolCall) -> JobListener | None:
-        """A place for a job's output in the cell that starts it."""
-        if self._screens is None:
-            from onetool_ipy.faces.notebook.jobs import JobDisplays
-
-            self._screens = JobDisplays(self.shell, self.box, self.magics)
-        return self._screens(call)
-
-    def screens(self) -> NotebookScreens:
-        from onetool_ipy.faces.widgets.widget import NotebookScreens
-
-        if self._views is None:
-            self._views = NotebookScreens(self.box, self.shell)
-            self.box.subscribe(closing=self._views.close)
-        return self._views
-
-    def _mask(self, text: str) -> str:
-        return self.box.mask(text)
+            host.progress.before_cell()
+        return host
 
     def start(self) -> None:
-        """Put everything in its place."""
+        """Install everything."""
         self.magics.install()
         self.input_hooks.install(self.magics)
         self.inspector.install(lambda: self.magics.names, self._page_text)
@@ -147,10 +87,10 @@ class Extension(Host):
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
-        self._is_in_cell = True  # the one that loads us
+        self._is_in_cell = True  # the cell that loads us
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
-            self.offer()
+            self.host.offer_packs()
             self._warn()
         else:
             current.expect(lambda: self.box)
@@ -159,13 +99,12 @@ class Extension(Host):
         return self.magics.runner.page_text(name, is_shortcut)
 
     def stop(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
         self.shell.events.unregister("pre_run_cell", self._before_cell)
         self.shell.events.unregister("post_run_cell", self._after_cell)
         self._after_cell(None)
-        for each in (self._cells, self._screens):
-            if each is not None:
-                each.loop.stop()
+        if self._host is not None:
+            self._host.stop()
         self.names.withdraw()
         _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
@@ -176,26 +115,11 @@ class Extension(Host):
         self.panels.remove()
         self.magics.remove()
         current.expect(None)
-        if self._box is not None:
-            self._box.close()
-
-    def offer(self) -> None:
-        """Offer the project's packs as names."""
-        from onetool_ipy.schema.read import identifier
-        from onetool_ipy.toolbox import PackProxy
-
-        packs = [name for name in self.box.parts.pack_names if name != "ot"]
-        self.names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
-
-    def adopted(self, spec: ToolSpec) -> None:
-        from onetool_ipy.schema.read import identifier
-
-        proxy = self.box.pack(spec.pack)
-        if proxy is not None:
-            self.names.offer([(identifier(spec.pack), proxy)])
+        if self._host is not None:
+            self._host.box.close()
 
     def _show_results(self) -> None:
-        """Register by name, so that nothing is loaded before there is a result to show."""
+        """Register the display of results and jobs by name, so that nothing is loaded before there is one."""
 
         def bundle(result: Any, **_kwargs: Any) -> Any:
             from onetool_ipy.faces.notebook import display
@@ -203,7 +127,8 @@ class Extension(Host):
             return display.bundle(self.shell, self.box, result, self.magics)
 
         def show(job: Any) -> None:
-            if self._screens is None or not self._screens.show(job):
+            displays = None if self._host is None else self._host.jobs
+            if displays is None or not displays.show(job):
                 self.shell.display_pub.publish({"text/plain": repr(job)})
 
         if getattr(self.shell, "kernel", None) is None:
@@ -212,7 +137,7 @@ class Extension(Host):
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
 
     def _show_tables(self) -> None:
-        """In a terminal, which has no HTML, what `ot` lists shows as tables of text."""
+        """Show listings and records as text tables in a terminal, which has no HTML."""
 
         def listing(rows: Any, printer: Any, _cycle: bool) -> None:
             from onetool_ipy.render.views import listing_text
@@ -231,13 +156,13 @@ class Extension(Host):
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()
         self._is_in_cell = True
-        if self._cells is not None:
-            self._cells.before_cell()
+        if self._host is not None:
+            self._host.progress.before_cell()
 
     def _after_cell(self, _result: Any) -> None:
         self._is_in_cell = False
-        if self._cells is not None:
-            self._cells.after_cell()
+        if self._host is not None:
+            self._host.progress.after_cell()
         _spare_packs(self.shell)
 
     def _warn(self) -> None:
@@ -248,7 +173,7 @@ class Extension(Host):
 
 
 class InputHooks:
-    """What we add to how a cell is read: shortcuts, `%tool NAME?` and Tab."""
+    """Our additions to the input of a cell: shortcuts, `%tool NAME?` and Tab."""
 
     def __init__(self, shell: Any) -> None:
         self._transformers = shell.input_transformer_manager.token_transformers
@@ -256,7 +181,7 @@ class InputHooks:
         self._ours: list[tuple[list[Any], Any]] = []
 
     def install(self, magics: OneTool) -> None:
-        """Register with IPython's own lists."""
+        """Add them to IPython's lists."""
         transformers = [cell_input.Shortcut, *(cell_input.help_on(name) for name in magics.names)]
         transformers += [cell_input.prompt_of(name) for name in magics.prompts]
         transformers += [cell_input.prompt_of(name, only_assigned=True) for name in magics.names]
@@ -265,7 +190,7 @@ class InputHooks:
             registered.append(ours)
 
     def remove(self) -> None:
-        """Take back what `install` added."""
+        """Undo `install`."""
         for registered, ours in self._ours:
             if ours in registered:
                 registered.remove(ours)
@@ -288,7 +213,7 @@ def _matcher(magics: OneTool) -> Any:
 
 
 def _spare_packs(shell: Any) -> None:
-    """Keep `%autoreload` from our modules of pack files: an edited one is used by its next call anyway."""
+    """Keep `%autoreload` away from our modules of pack files: the next call loads an edited file anyway."""
     autoreload = shell.magics_manager.registry.get("AutoreloadMagics")
     if autoreload is not None:
         for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
@@ -296,7 +221,7 @@ def _spare_packs(shell: Any) -> None:
 
 
 def _has_project() -> bool:
-    """Whether a configuration is to be read; looks for it as `load_config` does."""
+    """Whether there is a configuration, found as `load_config` finds it."""
     from onetool_ipy.config.paths import find_config
 
     found = find_config(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
@@ -310,7 +235,7 @@ def _forget(formatter: Any, name: tuple[str, str]) -> None:
 
 
 def load(shell: Any) -> None:
-    """Load into a shell; loading twice is loading anew."""
+    """Load into a shell; a second load replaces the first."""
     unload(shell)
     extension = Extension(shell)
     extension.start()
@@ -318,7 +243,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Leave nothing behind."""
+    """Remove everything."""
     extension = shell.magics_manager.registry.pop(_KEY, None)
     if extension is not None:
         extension.stop()

@@ -36,10 +36,10 @@ class OneTool(Magics):
     ).tag(config=True)
     magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
 
-    def __init__(self, shell: Any, owner: Extension) -> None:
+    def __init__(self, shell: Any, extension: Extension) -> None:
         super().__init__(shell, config=shell.config)
         self._shell = shell
-        self._owner = owner
+        self._extension = extension
         self._registered: list[str] = []
         self.names: list[str] = []
         self.prompts: list[str] = []
@@ -75,13 +75,13 @@ class OneTool(Magics):
     def runner(self) -> LineRunner:
         from onetool_ipy.faces.notebook.run import LineRunner
 
-        return LineRunner(self._shell, self._owner.box, self._owner.last, self)
+        return LineRunner(self._shell, self._extension.box, self._extension.host.last, self)
 
     @cached_property
     def _asking(self) -> AskMagic:
         from onetool_ipy.faces.notebook.ask import AskMagic
 
-        return AskMagic(self._shell, self._owner.box, self._owner.last, self, self.names[0])
+        return AskMagic(self._shell, self._extension.box, self._extension.host.last, self, self.names[0])
 
     def _register(self, name: str, kind: str, function: Callable[..., Any]) -> bool:
         if name not in self.names and _is_taken(self._shell.magics_manager, name):

@@ -99,7 +99,7 @@ def test_listing_makes_no_desk(kernel: Kernel, line: Line) -> None:
     kernel.execute(LOAD)
 
     assert len(line.look()) == 1
-    assert kernel.evaluate("get_ipython().magics_manager.registry['onetool_ipy']._box is None") == "True"
+    assert kernel.evaluate("get_ipython().magics_manager.registry['onetool_ipy'].is_open") == "False"
 
 
 def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Line) -> None:

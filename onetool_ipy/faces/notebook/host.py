@@ -1,0 +1,90 @@
+"""NotebookHost: the notebook as its toolbox sees it. Made when the toolbox opens.
+
+It shows the progress of calls and jobs in their cells, asks the trust question, opens the screens, offers packs as
+names, and gives errors of tools their few lines. `extension` owns loading and unloading.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.faces.notebook.progress import CellProgress
+from onetool_ipy.faces.notebook.trust import TrustQuestion
+from onetool_ipy.host import Host
+from onetool_ipy.schema.read import identifier
+from onetool_ipy.toolbox import PackProxy, Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.base.errors import Untrusted
+    from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.tool import ToolCall, ToolSpec
+    from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
+    from onetool_ipy.faces.notebook.magics import OneTool
+    from onetool_ipy.faces.notebook.namespace import Namespace
+    from onetool_ipy.faces.widgets.widget import NotebookScreens
+
+__all__ = ["NotebookHost"]
+
+
+class NotebookHost(Host):
+    """The host of one toolbox in one shell."""
+
+    def __init__(self, shell: Any, box: Toolbox, magics: OneTool, names: Namespace) -> None:
+        self.box = box
+        self.last = LastFailure(shell, box.mask)
+        self.progress = CellProgress(shell, box.workers, box.mask)
+        self.jobs: JobDisplays | None = None
+        self._shell = shell
+        self._magics = magics
+        self._names = names
+        self._question = TrustQuestion(shell, box)
+        self._screens: NotebookScreens | None = None
+        box.jobs.listen = self._listen_to_job
+        box.host = self
+
+    def stop(self) -> None:
+        """Stop redrawing outputs."""
+        self.progress.loop.stop()
+        if self.jobs is not None:
+            self.jobs.loop.stop()
+
+    def offer_packs(self) -> None:
+        """Offer the project's packs as names in the notebook."""
+        packs = [name for name in self.box.parts.pack_names if name != "ot"]
+        self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
+
+    def listen(self, call: ToolCall) -> CallListener | None:
+        return self.progress(call)
+
+    def _listen_to_job(self, call: ToolCall) -> JobDisplay | None:
+        if self.jobs is None:
+            from onetool_ipy.faces.notebook.jobs import JobDisplays  # late: few notebooks start a job
+
+            self.jobs = JobDisplays(self._shell, self.box, self._magics)
+        return self.jobs(call)
+
+    def adopted(self, spec: ToolSpec) -> None:
+        proxy = self.box.pack(spec.pack)
+        if proxy is not None:
+            self._names.offer([(identifier(spec.pack), proxy)])
+
+    def reloaded(self) -> None:
+        self.offer_packs()
+
+    def style_error(self, exc: BaseException) -> None:
+        self.last.dress(exc)
+
+    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
+        return self._magics.runner.run_code(code, name)
+
+    def ask_for_trust(self, needed: Untrusted) -> None:
+        self._question(needed)
+
+    def screens(self) -> NotebookScreens:
+        if self._screens is None:
+            from onetool_ipy.faces.widgets.widget import NotebookScreens  # late: it loads ipywidgets
+
+            self._screens = NotebookScreens(self.box, self._shell)
+            self.box.subscribe(closing=self._screens.close)
+        return self._screens
