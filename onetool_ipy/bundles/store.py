@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from onetool_ipy.base.errors import Conflict
+from onetool_ipy.base.errors import Conflict, InvalidRequest
 from onetool_ipy.base.files import Draft, Stamp, StoreError, is_young, locked, make_folder, stamp_from, stamp_of, sweep
 from onetool_ipy.bundles.ids import is_id
 from onetool_ipy.config.paths import Owners
@@ -180,7 +180,6 @@ def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -
 
 
 def _record(path: str, data: dict[str, Any], file: RecordFile) -> RecordFile:
-    from onetool_ipy.base.errors import InvalidRequest
     from onetool_ipy.bundles.model import Bundle, Tool, read
 
     folder, name = os.path.split(path)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
+from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
+from onetool_ipy.faces.creation import all_pages
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "unconfirmed"]
@@ -115,10 +117,8 @@ def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
 
 
 def _names(part: Any, own: Collection[str]) -> Iterator[str]:
-    from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
-
     try:
-        found = {hole.name for hole in placeholders_in(part)}
+        found = {placeholder.name for placeholder in placeholders_in(part)}
     except ValueError:  # refused when it is stored
         return
     for name in found:
@@ -139,8 +139,6 @@ def _place(url: Any) -> str:
 
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
-    from onetool_ipy.faces.creation import all_pages
-
     found: dict[str, set[str]] = {}
     tools = all_pages(lambda token: box.bundles.list_tools(include_disabled=True, page_size=256, page_token=token))
     for tool in tools:

@@ -18,7 +18,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -27,13 +27,20 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
+from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, ResponseStream
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masked, timeout_error, translated
-from onetool_ipy.net.hosts import Hosts, Origin, Resolve, literal_address, look_up, origin_of, require_public
-
-if TYPE_CHECKING:
-    from onetool_ipy.net.body import ResponseStream
-    from onetool_ipy.net.hosts import Dial
+from onetool_ipy.net.hosts import (
+    Dial,
+    Hosts,
+    Origin,
+    PinnedTransport,
+    Resolve,
+    literal_address,
+    look_up,
+    origin_of,
+    require_public,
+    tls_context,
+)
 
 __all__ = [
     "IDEMPOTENT",
@@ -347,8 +354,6 @@ class HttpClient:
         Async code uses `async with` and `response.alines()`. Deadline and size limit hold for all of it. There is one
         attempt, since a part may have been read.
         """
-        from onetool_ipy.net.body import ResponseStream
-
         request = self._request(method, url, headers, params, content, json)
         rules = rules.replace(tries=1)
         return ResponseStream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
@@ -462,8 +467,6 @@ class HttpClient:
             if hasattr(self.transport, "handle_async_request"):
                 return self.transport
             return ThreadedTransport(self.transport, self._in_worker)
-        from onetool_ipy.net.hosts import PinnedTransport, tls_context
-
         if scheme == "https" and self._tls is None:
             self._tls = tls_context()
         return PinnedTransport(self._look_up, allow_private=allow_private, tls=self._tls, dial=self._dial)
@@ -504,8 +507,6 @@ class _Pools:
         return bool(self._made) and self.loop.is_running()
 
     async def aclose(self) -> None:
-        from onetool_ipy.net.hosts import PinnedTransport
-
         made, self._made = self._made, {}
         for transport in made.values():
             if isinstance(transport, PinnedTransport):

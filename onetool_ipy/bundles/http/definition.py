@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.http.template import placeholders, placeholders_in
+from onetool_ipy.bundles.http.template import compile_selector, placeholders, placeholders_in
 
 __all__ = [
     "HEADER_NAME",
@@ -258,8 +258,6 @@ class Selector(_Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        from onetool_ipy.bundles.http.template import compile_selector
-
         compile_selector(self)
         return self
 

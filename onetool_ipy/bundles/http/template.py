@@ -116,7 +116,7 @@ FORMS = {
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
-_HOLE = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}\r\n]{1,200})\}|\$\{")
+_PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}\r\n]{1,200})\}|\$\{")
 _PATH = re.compile(r"(?P<head>[A-Za-z_][\w-]*)(?P<rest>(?:\.[\w$@-]+|\[\d{1,9}\])*)")
 _PART = re.compile(r"\.([\w$@-]+)|\[(\d+)\]")
 
@@ -145,7 +145,7 @@ def pieces(text: str) -> list[str | Placeholder]:
     """Split a text at its placeholders; raises ValueError for a `${` without end or name."""
     found: list[str | Placeholder] = []
     end = 0
-    for match in _HOLE.finditer(text):
+    for match in _PLACEHOLDER.finditer(text):
         found.append(text[end : match.start()])
         end = match.end()
         if match[0] == "$${":
@@ -155,7 +155,7 @@ def pieces(text: str) -> list[str | Placeholder]:
                 f"'{text[match.start() : match.start() + 40]}' is not a ${{name}}; write $${{ for a literal ${{"
             )
         else:
-            found.append(_hole(match["inside"]))
+            found.append(_placeholder(match["inside"]))
     found.append(text[end:])
     return [piece for piece in found if piece != ""]
 
@@ -179,26 +179,27 @@ def placeholders_in(value: Any) -> Iterator[Placeholder]:
             yield from placeholders_in(inner)
 
 
-def bind(hole: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
+def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
     """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
-    if hole.name in arguments:
-        return Ref("argument", hole.name, (), hole.form)
-    match = _PATH.fullmatch(hole.name)
+    if placeholder.name in arguments:
+        return Ref("argument", placeholder.name, (), placeholder.form)
+    match = _PATH.fullmatch(placeholder.name)
     if match is not None:
         head, path = match["head"], tuple(_parts(match["rest"]))
         if head in arguments:
-            return Ref("argument", head, path, hole.form)
+            return Ref("argument", head, path, placeholder.form)
         if head in steps:
-            return Ref("step", head, path, hole.form)
+            return Ref("step", head, path, placeholder.form)
         if not path and SECRET_NAME.fullmatch(head):
-            return Ref("secret", head, (), hole.form)
+            return Ref("secret", head, (), placeholder.form)
     raise InvalidTool(
-        f"'${{{hole.name}}}' is neither an argument of argSchema, nor an earlier step, nor a valid name of a secret.",
+        f"'${{{placeholder.name}}}' is neither an argument of argSchema, nor an earlier step, "
+        "nor a valid name of a secret.",
         hint="Declare it in argSchema, or write the secret's name in letters, digits and underscores.",
     )
 
 
-def _hole(inside: str) -> Placeholder:
+def _placeholder(inside: str) -> Placeholder:
     name, bar, form = inside.rpartition("|")
     if bar and form.strip() in FORMS:
         inside, form = name, form.strip()

@@ -1,20 +1,9 @@
-"""What the words of a curl command mean: URL, method, headers, data. Pure.
+"""A pasted curl command -> the draft of one tool. Pure; nothing is expanded, run or sent.
 
-Options that only say how curl shows or transfers things are passed over; those that would change what is sent and that
-we cannot keep are noted; one that is not known is refused, since it cannot be told whether a value follows it.
-
-A command line as a shell reads it: words, quotes, line ends, variables. Pure; nothing is ever expanded or run.
-
-A variable stays in its word as a mark (`mark`), since what it holds is the caller's to say. Command substitution and
-the like are refused: they mean nothing here.
-
-The arguments and secrets that a pasted command gives: what they are called, and what stands for them in the tool.
-
-A pasted curl command -> the draft of one tool. Pure; nothing is sent.
-
-What may change from call to call becomes an argument with the pasted value as its default; what looks like a
-credential becomes the name of a secret, and its value is given apart, never in the record. `{id}` or `<id>` in the URL
-is a required argument; `$VAR` is a secret in a header or credential, else an argument.
+Whatever may change from call to call becomes an argument with the pasted value as its default. A credential becomes the
+name of a secret; its value is returned apart, never in the record. `{id}` or `<id>` in the URL is a required argument;
+`$VAR` is a secret in a header or credential, else an argument. Options that only affect curl's display or transfer are
+ignored, options that we cannot keep are noted, and an unknown option is refused, since it may take a value.
 """
 
 from __future__ import annotations
@@ -37,6 +26,7 @@ from onetool_ipy.bundles.importing.openapi import argument as labels_argument
 from onetool_ipy.bundles.importing.openapi import secret as labels_secret
 from onetool_ipy.bundles.importing.openapi import slug as labels_slug
 from onetool_ipy.bundles.model import ToolBody, read
+from onetool_ipy.net.hosts import pattern_of
 
 __all__ = [
     "MARKED",
@@ -61,57 +51,22 @@ _SHORT = {
     "D": "dump-header", "K": "config", "q": "disable", "Z": "parallel", "a": "append", "U": "proxy-user",
     "z": "time-cond",
 }  # fmt: skip
-_VALUED = frozenset(
-    (
-        *("request", "header", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "form"),
-        *("form-string", "user", "user-agent", "referer", "cookie", "max-time", "url", "oauth2-bearer", "range"),
-        *(
-            "output",
-            "write-out",
-            "connect-timeout",
-            "retry",
-            "retry-delay",
-            "retry-max-time",
-            "max-redirs",
-            "cookie-jar",
-        ),
-        *(
-            "proxy",
-            "upload-file",
-            "cert",
-            "key",
-            "cacert",
-            "resolve",
-            "interface",
-            "limit-rate",
-            "config",
-            "proxy-user",
-        ),
-        *("dump-header", "time-cond", "connect-to", "unix-socket", "aws-sigv4", "trace", "trace-ascii", "stderr"),
-        *("keepalive-time", "ciphers", "tls-max", "max-filesize", "url-query", "expect100-timeout", "parallel-max"),
-    )
-)
-_QUIET = frozenset(
-    (
-        *("location", "silent", "show-error", "verbose", "include", "fail", "fail-with-body", "globoff", "no-buffer"),
-        *(
-            "compressed",
-            "progress-bar",
-            "http1.1",
-            "http1.0",
-            "http2",
-            "http3",
-            "ipv4",
-            "ipv6",
-            "remote-name",
-            "output",
-        ),
-        *("write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "keepalive-time"),
-        *("tcp-nodelay", "no-keepalive", "path-as-is", "remote-header-name", "disable", "dump-header", "trace"),
-        *("trace-ascii", "stderr", "styled-output", "no-progress-meter", "basic", "location-trusted", "create-dirs"),
-        *("retry-all-errors", "retry-connrefused", "tlsv1.2", "tlsv1.3", "ssl-reqd", "limit-rate", "parallel"),
-    )
-)
+_VALUED = frozenset((
+    "request", "header", "data", "data-raw", "data-binary", "data-ascii", "data-urlencode", "json", "form",
+    "form-string", "user", "user-agent", "referer", "cookie", "max-time", "url", "oauth2-bearer", "range", "output",
+    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "cookie-jar", "proxy",
+    "upload-file", "cert", "key", "cacert", "resolve", "interface", "limit-rate", "config", "proxy-user",
+    "dump-header", "time-cond", "connect-to", "unix-socket", "aws-sigv4", "trace", "trace-ascii", "stderr",
+    "keepalive-time", "ciphers", "tls-max", "max-filesize", "url-query", "expect100-timeout", "parallel-max",
+))  # fmt: skip
+_QUIET = frozenset((
+    "location", "silent", "show-error", "verbose", "include", "fail", "fail-with-body", "globoff", "no-buffer",
+    "compressed", "progress-bar", "http1.1", "http1.0", "http2", "http3", "ipv4", "ipv6", "remote-name", "output",
+    "write-out", "connect-timeout", "retry", "retry-delay", "retry-max-time", "max-redirs", "keepalive-time",
+    "tcp-nodelay", "no-keepalive", "path-as-is", "remote-header-name", "disable", "dump-header", "trace",
+    "trace-ascii", "stderr", "styled-output", "no-progress-meter", "basic", "location-trusted", "create-dirs",
+    "retry-all-errors", "retry-connrefused", "tlsv1.2", "tlsv1.3", "ssl-reqd", "limit-rate", "parallel",
+))  # fmt: skip
 _NOTED = {
     "insecure": "certificates are always checked",
     "proxy": "a proxy is not used",
@@ -137,7 +92,7 @@ _DATA = ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "jso
 
 @dataclass
 class CurlCommand:
-    """A curl command, taken apart. `data` are (kind, text)."""
+    """A parsed curl command. `data` are pairs of kind and text."""
 
     urls: list[str] = field(default_factory=list)
     method: str | None = None
@@ -155,7 +110,7 @@ class CurlCommand:
 
 
 def read_command(words: list[str]) -> CurlCommand:
-    """The command that these words are; raises InvalidRequest for one that is none."""
+    """Parse the words of a curl command. Raises InvalidRequest if they are not one."""
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
     found = CurlCommand()
@@ -180,7 +135,7 @@ def read_command(words: list[str]) -> CurlCommand:
 
 
 def _short(found: CurlCommand, letters: str, rest: list[str]) -> None:
-    """`-sSXPOST`: letters together, the last one perhaps with its value."""
+    """Read short options together, such as `-sSXPOST`; the last one may have its value attached."""
     while letters:
         letter, letters = letters[0], letters[1:]
         name = _SHORT.get(letter)
@@ -345,13 +300,13 @@ _FILE = {
 
 
 def is_secret(name: str) -> bool:
-    """Whether what is called so is likely to be a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
+    """Whether a name is likely that of a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
 
 
 class ArgumentNames:
-    """Gathers arguments and secrets; each method gives the text that stands for one in the tool."""
+    """Collects arguments and secrets. Each method returns the placeholder for one."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -359,7 +314,7 @@ class ArgumentNames:
         self._unique = UniqueNames(mark="_", longest=120)
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
-        self._holes: dict[str, str] = {}
+        self._placeholders: dict[str, str] = {}
         self._mentioned: dict[str, None] = {}
         self.secrets: dict[str, str] = {}
 
@@ -371,11 +326,11 @@ class ArgumentNames:
         return {**out, "additionalProperties": False}
 
     def missing(self) -> list[str]:
-        """Secrets that the command only mentioned, without a value."""
+        """Secrets that the command only names, without a value."""
         return [name for name in self._mentioned if name not in self.secrets]
 
     def argument(self, name: str, default: Any, *, typed: bool) -> str:
-        """An argument with a default; `typed` says that its type is that of the default, else its text tells."""
+        """Add an argument with a default. Its type is that of the default if `typed`, else guessed from the text."""
         taken = self._arguments.take(labels_argument(name))
         value = default if typed else _guessed(default)
         kind = _kind(value)
@@ -383,23 +338,23 @@ class ArgumentNames:
         return f"${{{taken}}}"
 
     def required(self, name: str) -> str:
-        """An argument that must be given; the same name is the same argument."""
-        if name not in self._holes:
+        """Add a required argument; the same name is the same argument."""
+        if name not in self._placeholders:
             taken = self._arguments.take(labels_argument(name))
             self._properties[taken] = {"type": "string"}
             self._required.append(taken)
-            self._holes[name] = f"${{{taken}}}"
-        return self._holes[name]
+            self._placeholders[name] = f"${{{taken}}}"
+        return self._placeholders[name]
 
     def file(self, name: str) -> str:
-        """An argument that is a file."""
+        """Add an argument that is a file."""
         taken = self._arguments.take(labels_argument(name))
         self._properties[taken] = {"anyOf": [{"type": "string"}, _FILE]}
         self._required.append(taken)
         return f"${{{taken}}}"
 
     def secret(self, name: str, value: str) -> str:
-        """A secret; one that is a variable keeps the variable's name, and has no value here."""
+        """Add a secret. A variable keeps its name and has no value here."""
         whole = MARKED.fullmatch(value)
         if whole is not None:
             return self.mentioned(whole[1])
@@ -415,13 +370,13 @@ class ArgumentNames:
         return f"${{{taken}}}"
 
     def mentioned(self, name: str) -> str:
-        """A secret by the name of a variable."""
+        """Add a secret by the name of a variable."""
         self._mentioned[name] = None
         return f"${{{name}}}"
 
 
 def _guessed(text: Any) -> Any:
-    """What a text in a URL means: a number or a truth value where it is written like one."""
+    """Read a number or a truth value from a text in a URL; else return the text."""
     if not isinstance(text, str):
         return text
     if text in ("true", "false"):
@@ -437,12 +392,12 @@ def _kind(value: Any) -> str | None:
 _MAX_TEXT = 1 << 20
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SHORTEST = 6
-_HOLE = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
 
 class CurlDraft(Value):
-    """A tool, the secrets that the command held (for secrets.yaml), the names it only mentioned, hosts and notes."""
+    """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and notes."""
 
     tool: dict[str, Any]
     secrets: dict[str, str]
@@ -452,7 +407,7 @@ class CurlDraft(Value):
 
 
 def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None = None) -> CurlDraft:
-    """Make a draft of a command; raises InvalidRequest, which says what of it cannot be read."""
+    """Import a command; raises InvalidRequest, which says what cannot be read."""
     if len(text) > _MAX_TEXT:
         raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
     draft = _Maker(read_command(words(text)), secret_prefix).draft(slug)
@@ -477,7 +432,7 @@ class _Maker:
             raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
         if self._url.scheme.lower() not in ("http", "https") or not self._url.hostname:
             raise InvalidRequest("The URL is not a complete http:// or https:// address.")
-        if marks(self._host) or _HOLE.search(self._host):
+        if marks(self._host) or _PLACEHOLDER.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
         self._names = ArgumentNames(prefix or _prefix(self._url.hostname))
         self._auth: dict[str, Any] | None = None
@@ -511,16 +466,14 @@ class _Maker:
         )
 
     def _pattern(self) -> str:
-        """The host as `http.allowed_hosts` names it."""
-        from onetool_ipy.net.hosts import pattern_of
-
+        """The host as a pattern of `http.allowed_hosts`."""
         try:
             return pattern_of(self._url.scheme.lower(), self._url.hostname or "", self._url.port)
         except ValueError as exc:
             raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
 
     def _without_values(self, tool: dict[str, Any]) -> dict[str, Any]:
-        """The record, sure to hold no value of a secret, wherever else the command had it."""
+        """The record without any value of a secret, wherever else the command had it."""
         known = sorted(self._names.secrets.items(), key=lambda pair: len(pair[1]), reverse=True)
 
         def hide(text: str, *, by_name: bool) -> str:
@@ -566,7 +519,7 @@ class _Maker:
         parts = []
         end = 0
         text = self._url.path
-        for match in re.finditer(f"{MARKED.pattern}|{_HOLE.pattern}", text):
+        for match in re.finditer(f"{MARKED.pattern}|{_PLACEHOLDER.pattern}", text):
             parts.append(quote(text[end : match.start()], safe=_LITERAL))
             parts.append(self._variable(match[1]) if match[1] else self._names.required(match[2] or match[3]))
             end = match.end()
@@ -681,7 +634,7 @@ class _Maker:
         self._body_type, self._body = "form", self._fields(text)
 
     def _fields(self, text: str) -> dict[str, Any]:
-        """The pairs of a query or form; a name that comes again and again is one argument, a list."""
+        """The pairs of a query or form; a repeated name is one argument, a list."""
         grouped: dict[str, list[str]] = {}
         for name, value in parse_qsl(text, keep_blank_values=True):
             grouped.setdefault(name, []).append(value)
@@ -713,14 +666,14 @@ class _Maker:
                 return self._names.secret(name, value)
             if (whole := MARKED.fullmatch(value)) is not None:
                 return self._variable(whole[1])
-            if (hole := _HOLE.fullmatch(value)) is not None:
-                return self._names.required(hole[1] or hole[2])
+            if (placeholder := _PLACEHOLDER.fullmatch(value)) is not None:
+                return self._names.required(placeholder[1] or placeholder[2])
             if marks(value):
                 return self._text(value, in_header=False)
         return self._names.argument(name, self._default(value), typed=typed)
 
     def _default(self, value: Any) -> Any:
-        """A value as a default; a variable inside it is told by its name."""
+        """A value as a default, with each variable as `$name`."""
         if isinstance(value, str):
             return unmarked(value, lambda name: f"${name}")
         if isinstance(value, dict):
@@ -728,7 +681,7 @@ class _Maker:
         return [self._default(inner) for inner in value] if isinstance(value, list) else value
 
     def _text(self, value: str, *, in_header: bool) -> str:
-        """A text that stays as it is, but for its variables."""
+        """A text with its variables as placeholders."""
         parts = MARKED.split(value)
         write = self._names.mentioned if in_header else self._variable
         return "".join(write(part) if index % 2 else _literal(part) for index, part in enumerate(parts))
@@ -769,7 +722,7 @@ def _urlencoded(text: str) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """The JSON that a text is; a variable that stands in it without quotes gets some."""
+    """Parse a text as JSON, with quotes added around bare variables. Returns None if it is not JSON."""
     out: list[str] = []
     quoted = False
     for index, part in enumerate(MARKED.split(text)):

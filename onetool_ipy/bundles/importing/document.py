@@ -1,11 +1,8 @@
-"""A Swagger 2.0 document -> the same as OpenAPI 3.0, as far as tools are made of it. Pure.
+"""An OpenAPI document as plain values, with its local references followed; Swagger 2.0 is converted to OpenAPI 3.0.
 
-Schemas stay where they are: `#/definitions/...` leads there as before. Parameters and responses are followed and
-written out, since a body, a form and the media types stand elsewhere in OpenAPI 3.
-
-An OpenAPI document as plain values, with its local references followed. Nothing outside it is ever fetched.
-
-`ImportNotes` collects what is not taken over: nothing is dropped without a word.
+Nothing outside of the document is fetched. `ImportNotes` collects everything that is not imported. A converted document
+keeps its schemas under `#/definitions/`; parameters and responses are written out, since OpenAPI 3 has bodies, forms
+and media types elsewhere.
 """
 
 from __future__ import annotations
@@ -50,7 +47,9 @@ _FILE = {"type": "string", "format": "binary"}
 
 
 def to_openapi(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> dict[str, Any]:
-    """The document as OpenAPI 3.0. `base_url` is where it came from: a scheme that is missing is taken from it."""
+    """Convert a Swagger document to OpenAPI 3.0. A missing scheme is taken from `base_url`, where the document came
+    from.
+    """
     return _Converter(root, notes).document(base_url)
 
 
@@ -109,7 +108,7 @@ class _Converter:
         return out
 
     def _mimes(self, operation: dict[str, Any], key: str) -> list[str]:
-        """What an operation says it takes or gives, else what the document says."""
+        """The media types of an operation, else those of the document."""
         listed = operation.get(key, self._root.get(key))
         return [mime for mime in as_list(listed) if isinstance(mime, str)]
 
@@ -162,7 +161,7 @@ class _Converter:
 
 
 def _schema(parameter: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter that is no body: its own words, without those of the parameter."""
+    """The schema of a parameter that is not a body."""
     if parameter.get("type") == "file":
         return dict(_FILE)
     return {key: value for key, value in parameter.items() if key in _OF_SCHEMA}
@@ -185,7 +184,7 @@ _MAX_HOPS = 50
 
 
 class ImportNotes:
-    """What is not taken over, each once, in order; very many end in a count."""
+    """What is not imported, each note once, in order. Very many notes end in a count."""
 
     def __init__(self) -> None:
         self._found: dict[str, None] = {}
@@ -201,12 +200,12 @@ class ImportNotes:
         self._found[text] = None
 
     def list(self) -> list[str]:
-        """All of them."""
+        """All notes."""
         return [*self._found, *([f"and {self._more:,} more"] if self._more else [])]
 
 
 class OpenApiDocument:
-    """The document; follows references inside it."""
+    """A document; follows references inside it."""
 
     def __init__(self, root: Mapping[str, Any], notes: ImportNotes) -> None:
         self.root = root
@@ -214,11 +213,11 @@ class OpenApiDocument:
         self._found: dict[str, Any] = {}
 
     def part(self, name: str) -> dict[str, Any]:
-        """A section at the top; empty where it is missing or no mapping."""
+        """A top-level section; empty if it is missing or not a mapping."""
         return as_dict(self.root.get(name))
 
     def follow(self, node: Any) -> dict[str, Any]:
-        """What a node is, or leads to by its `$ref`; empty where it leads nowhere."""
+        """Follow the `$ref` of a node; empty if it leads nowhere."""
         for _ in range(_MAX_HOPS):
             found = as_dict(node)
             ref = found.get("$ref")
@@ -229,7 +228,7 @@ class OpenApiDocument:
         return {}
 
     def at(self, ref: str) -> Any:
-        """What stands at a local reference; None, and a note, for any other."""
+        """Return the target of a local reference; None, with a note, for any other."""
         if ref not in self._found:
             self._found[ref] = self._look_up(ref)
         return self._found[ref]
@@ -246,7 +245,7 @@ class OpenApiDocument:
 def read_document(
     source: bytes | str | Mapping[str, Any], notes: ImportNotes, base_url: str | None = None
 ) -> OpenApiDocument:
-    """The document in JSON or YAML, Swagger 2.0 as OpenAPI 3.0; raises InvalidRequest for what is neither."""
+    """Read a document in JSON or YAML; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
     root = source if isinstance(source, Mapping) else _parsed(source, notes)
     said = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
@@ -275,7 +274,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """The value if it is text, without blanks around it."""
+    """The value, stripped, if it is text, else an empty text."""
     return value.strip() if isinstance(value, str) else ""
 
 

@@ -1,21 +1,10 @@
-"""Names for what is imported: slugs as 002 wants them, versions, names of arguments and of secrets. Pure.
+"""An OpenAPI 3.0 or 3.1 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
 
-Security schemes of OpenAPI -> auth of a request, with the names of secrets. Values are never looked for.
-
-Of several alternatives the first that can be taken over counts. One scheme is the request's `auth`; keys that are
-wanted beside it stand in its headers or query.
-
-Schemas of OpenAPI 3.0 and 3.1 -> JSON Schema 2020-12, each whole in itself: what it refers to stands in its `$defs`.
-
-Each component is translated once for each direction (a request leaves out what is read-only, a response what is
-write-only), so that a large document costs what it holds, and a circle of references stays one.
-
-One operation of an OpenAPI document -> the request of an HTTP tool and the schema of its arguments.
-
-Parameters and the fields of a JSON or form body become arguments of their own names; a body that is no plain object is
-the one argument `body`. What a server would take as a default is told in words, not sent.
-
-An OpenAPI 3.0 or 3.1 document -> the draft of a bundle and its tools. Pure; what is not taken over is noted.
+Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object is the one argument
+`body`. A server's defaults are described, not sent. Of several alternatives of security the first that we support is
+used; the draft has names of secrets, never values. Schemas become JSON Schema 2020-12 with their references in `$defs`.
+Each component is translated once per direction (requests leave out read-only properties, responses write-only ones), so
+that a large document stays cheap and circular references stay circular.
 """
 
 from __future__ import annotations
@@ -43,6 +32,7 @@ from onetool_ipy.bundles.importing.document import (
     as_text,
     read_document,
 )
+from onetool_ipy.net.hosts import pattern_of
 from onetool_ipy.schema.check import compile_schema
 
 __all__ = [
@@ -68,7 +58,7 @@ _MAX_WORD = 32
 
 
 class UniqueNames:
-    """Gives each name once; a second one gets a number."""
+    """Hands out each name once; a second one gets a number."""
 
     def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()) -> None:
         self._taken: set[str] = set(taken)
@@ -77,7 +67,7 @@ class UniqueNames:
         self._longest = longest
 
     def take(self, name: str) -> str:
-        """The name, or the nearest one that is free."""
+        """Return the name, or the nearest free one."""
         found, count = name[: self._longest], self._next.get(name, 2)
         while found in self._taken:
             tail = f"{self._mark}{count}"
@@ -93,7 +83,7 @@ def slug(text: str, default: str) -> str:
 
 
 def version(text: str) -> str:
-    """A version label; dots stay."""
+    """A version label; dots are kept."""
     return _label(text, "-.").strip("-.")[:MAX_RUNES].strip("-.") or "1"
 
 
@@ -103,12 +93,12 @@ def argument(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text of the document where a template stands: no `${` in it means anything."""
+    """A text of the document inside a template, with every `${` escaped."""
     return text.replace("${", "$${")
 
 
 def secret(*parts: str) -> str:
-    """`PETSTORE_API_KEY` from what it belongs to and what it is called."""
+    """The name of a secret, such as `PETSTORE_API_KEY`, from its owner and its own name."""
     words: list[str] = []
     for part in parts:
         split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKD", part))
@@ -127,7 +117,7 @@ def _label(text: str, allowed: str) -> str:
 
 
 class RequiredAuth(NamedTuple):
-    """What a request needs to be let in."""
+    """The auth of a request: one scheme, and keys in headers and query."""
 
     auth: dict[str, Any] | None
     headers: dict[str, str]
@@ -139,7 +129,7 @@ _TAKEN = ("bearer", "basic", "apiKey", "oauth2")
 
 
 class SecuritySchemes:
-    """The schemes of one document; `secrets` are those that were used so far, by name."""
+    """The security schemes of one document. `secrets` are those used so far, by name."""
 
     def __init__(self, api: OpenApiDocument, prefix: str) -> None:
         self._api = api
@@ -150,7 +140,7 @@ class SecuritySchemes:
         self.secrets: dict[str, str] = {}
 
     def of(self, operation: dict[str, Any], place: str) -> RequiredAuth:
-        """What an operation needs: its own security, else that of the document."""
+        """The auth of an operation: its own security, else that of the document."""
         listed = operation.get("security", self._api.root.get("security"))
         ways = [as_dict(way) for way in as_list(listed)]
         if not ways:
@@ -166,7 +156,7 @@ class SecuritySchemes:
         return _NOTHING
 
     def _together(self, auths: list[dict[str, Any]], place: str) -> RequiredAuth:
-        """One is the auth; only keys can stand beside it."""
+        """Combine schemes that are required together. Only API keys can be combined with another scheme."""
         keys = [auth for auth in auths if auth["type"] == "apiKey"]
         others = [auth for auth in auths if auth["type"] != "apiKey"]
         if len(others) > 1:
@@ -261,7 +251,7 @@ class _Made(NamedTuple):
 
 
 class SchemaTranslator:
-    """The schemas of one document."""
+    """Translates the schemas of one document to JSON Schema."""
 
     def __init__(self, api: OpenApiDocument) -> None:
         self._api = api
@@ -275,7 +265,7 @@ class SchemaTranslator:
         self._patterns: dict[str, bool] = {}
 
     def translated(self, schema: Any, direction: Direction) -> tuple[Any, frozenset[str]]:
-        """A schema of the document, and the references in it, which `definitions` gives."""
+        """Translate a schema; returns it with its references, which `definitions` resolves."""
         key = (id(schema), direction)  # the document outlives this object, so an id means one schema
         if key not in self._seen:
             refs: set[str] = set()
@@ -283,11 +273,11 @@ class SchemaTranslator:
         return self._seen[key]
 
     def definitions(self, refs: frozenset[str], direction: Direction) -> dict[str, Any]:
-        """The `$defs` that these references need, with all that those need."""
+        """The `$defs` for these references, and for the references inside of them."""
         return {self._name(ref): self._component(ref, direction).schema for ref in self._reach(refs, direction)}
 
     def size(self, schema: Any, refs: frozenset[str], direction: Direction) -> int:
-        """How long a schema is with all its definitions, as JSON text."""
+        """The length of a schema with all its definitions, as JSON text."""
         total = len(text_of(schema))
         for ref in self._reach(refs, direction):
             key = (ref, direction)
@@ -297,7 +287,7 @@ class SchemaTranslator:
         return total
 
     def shape(self, schema: Any) -> dict[str, Any]:
-        """The schema itself, after its references: for a look at its type and properties."""
+        """The schema behind its references, to look at its type and properties."""
         return self._api.follow(schema)
 
     def _reach(self, refs: frozenset[str], direction: Direction) -> list[str]:
@@ -363,7 +353,7 @@ class SchemaTranslator:
         return out
 
     def _plain(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a schema holds no other schema."""
+        """The keywords that hold no other schema."""
         out: dict[str, Any] = {}
         if (kind := _type(node.get("type"))) is not None:
             out["type"] = kind
@@ -416,9 +406,6 @@ class SchemaTranslator:
 
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
-            from onetool_ipy.base.errors import InvalidTool
-            from onetool_ipy.schema.check import compile_schema
-
             try:
                 compile_schema({"pattern": pattern})
                 self._patterns[pattern] = True
@@ -466,7 +453,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _numbers(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Bounds; in 3.0 `exclusiveMinimum: true` says of which kind `minimum` is."""
+    """The bounds of numbers; in 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`."""
     out = {key: node[key] for key in _NUMBERS if _is_number(node.get(key))}
     if out.get("multipleOf", 1) <= 0:
         del out["multipleOf"]
@@ -494,7 +481,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 _IN_PATH = re.compile(r"\{([^{}]*)\}")
 _SAFE = "/:@!&'()*+,;=-._~%"
 _SPOKEN = frozenset(("accept", "content-type", "authorization"))
-"""Headers that are said elsewhere in a document; as parameters they are to be ignored."""
+"""Headers that a document describes elsewhere; as parameters they are ignored."""
 
 _COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
 _MAX_FIELDS = 100
@@ -512,14 +499,14 @@ _FILE = {
         },
     ]
 }
-"""What stands for a file among the arguments."""
+"""The schema of an argument that is a file."""
 
 
 class Operation:
-    """Gathers what an operation takes. `method` and `path` name it in notes.
+    """The arguments, path, query, headers and body of one operation. `method` and `path` name it in notes.
 
-    `reserved` are names that no argument may have: those of secrets. What stands behind a `#` in the path only tells
-    operations apart, and is not sent.
+    `reserved` are names that no argument may have: those of secrets. A `#...` at the end of the path only tells
+    operations apart and is not sent.
     """
 
     def __init__(
@@ -540,7 +527,7 @@ class Operation:
         self.body_type: str | None = None
 
     def take(self, operation: dict[str, Any], shared: list[Any]) -> None:
-        """Take the parameters, those of the path among them, and the body."""
+        """Read the parameters and the body."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
@@ -551,7 +538,7 @@ class Operation:
             self._request_body(self._api.follow(operation["requestBody"]))
 
     def schema(self) -> dict[str, Any]:
-        """The schema of the arguments, whole in itself."""
+        """The schema of the arguments, self-contained."""
         out: dict[str, Any] = {"type": "object", "properties": self.properties}
         if self.required:
             out["required"] = self.required
@@ -561,7 +548,7 @@ class Operation:
         return out
 
     def target(self) -> str:
-        """The path with its holes."""
+        """The path with its placeholders."""
         out, end = "", 0
         for match in _IN_PATH.finditer(self._path):
             out += _literal(self._path[end : match.start()])
@@ -594,18 +581,18 @@ class Operation:
         required = parameter.get("required") is True or where == "path"
         argument = self._argument(name, source, required=required, about=about)
         form = "json" if content else self._form(where, name, parameter, source)
-        hole = f"${{{argument}|{form}}}" if form else f"${{{argument}}}"
+        placeholder = f"${{{argument}|{form}}}" if form else f"${{{argument}}}"
         if parameter.get("allowReserved") is True:
             self._note(f"'{name}' allows reserved characters; they are percent-encoded all the same")
         if where == "path":
-            self._in_path[name] = self._in_style(name, parameter) + hole
+            self._in_path[name] = self._in_style(name, parameter) + placeholder
         elif where == "query":
-            self.query[literal(name)] = hole
+            self.query[literal(name)] = placeholder
         else:
-            self.headers[name] = hole
+            self.headers[name] = placeholder
 
     def _form(self, where: str, name: str, parameter: dict[str, Any], source: Any) -> str:
-        """How a list or an object of this parameter is written."""
+        """The form in which a list or an object of this parameter is written."""
         style = parameter.get("style") or ("form" if where == "query" else "simple")
         explode = parameter.get("explode", style in ("form", "deepObject"))
         shape = self._schemas.shape(source)
@@ -623,14 +610,14 @@ class Operation:
         return {"spaceDelimited": "space", "pipeDelimited": "pipe"}.get(str(style), "csv")
 
     def _in_style(self, name: str, parameter: dict[str, Any]) -> str:
-        """What stands before a value in the path."""
+        """The text before a value in the path."""
         style = as_text(parameter.get("style"))
         if style in ("label", "matrix") and parameter.get("explode") is True:
             self._note(f"'{name}': {style} with explode is written without it")
         return {"label": ".", "matrix": f";{quote(name, safe='')}="}.get(style, "")
 
     def _argument(self, name: str, source: Any, *, required: bool, about: str = "") -> str:
-        """A new argument, and its schema."""
+        """Add an argument with its schema."""
         taken = self._arguments.take(argument(name))
         if taken != name:
             self._note(f"'{name}' is the argument '{taken}'")
@@ -670,7 +657,7 @@ class Operation:
             self.body[literal(name)] = f"${{{argument}{form}}}"
 
     def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
-        """A body that is one argument."""
+        """Make the whole body one argument."""
         if kind == "multipart":
             self._note("a multipart body that is not a plain object is not taken over")
             self.body_type = None
@@ -680,7 +667,7 @@ class Operation:
         self.body = f"${{{argument}}}" if kind != "form" else {"body": f"${{{argument}|spread}}"}
 
     def _fields(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The fields of a body that is a plain object; None for any other."""
+        """The fields of a body that is a plain object, or None."""
         shape = self._schemas.shape(source)
         names = as_dict(shape.get("properties"))
         open_ = shape.get("additionalProperties", False)
@@ -711,7 +698,7 @@ def _is_object(shape: dict[str, Any]) -> bool:
 
 
 def _told(schema: Any, about: str) -> Any:
-    """The schema of an argument: described, and with its default in words."""
+    """The schema of an argument, with its description and its default in words."""
     if not isinstance(schema, dict):
         return {"description": about} if about and schema is True else schema
     out = dict(schema)
@@ -734,7 +721,7 @@ def _field_form(kind: str, encoding: dict[str, Any]) -> str:
 
 
 def _chosen(content: dict[str, Any]) -> tuple[str, str | None]:
-    """The media type that is sent, and how its body is written."""
+    """The media type to send, and how its body is encoded."""
     plain = {str(mime).partition(";")[0].strip().lower(): str(mime) for mime in content}
     for mime, written in plain.items():
         if mime in ("application/json", "*/*", "application/*"):
@@ -762,7 +749,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 class BundleDraft(Value):
-    """What a document gives: a bundle, its tools, the secrets and hosts they need, and what was not taken over."""
+    """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported."""
 
     bundle: dict[str, Any]
     tools: list[dict[str, Any]]
@@ -778,9 +765,9 @@ def import_openapi(
     base_url: str | None = None,
     secrets: Collection[str] = (),
 ) -> BundleDraft:
-    """Make a draft of a document; raises InvalidRequest for what is none, or leads nowhere.
+    """Import a document; raises InvalidRequest if it is not one, or has no usable server.
 
-    `secrets` are the names of secrets that are there already: an argument of such a name is renamed.
+    `secrets` are the names of existing secrets: an argument of such a name is renamed.
     """
     with set_aside():
         return _import(source, slug, base_url, secrets)
@@ -844,7 +831,7 @@ class _Maker:
         if server is None:
             return
         wanted = self.security.of(operation, place)
-        reserved = self._known | {hole.name for hole in placeholders_in(_signs(wanted))}
+        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(wanted))}
         taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
         request = self._request(taken, server, method, operation, wanted)
@@ -888,7 +875,7 @@ class _Maker:
         return request | {key: value for key, value in parts.items() if value not in (None, {})}
 
     def _json_mime(self, operation: dict[str, Any]) -> str:
-        """The kind of JSON that a good response comes in; empty where there is none."""
+        """The JSON media type of a successful response, or an empty text."""
         for code, node in as_dict(operation.get("responses")).items():
             if str(code)[:1] == "2":
                 for mime in as_dict(self._api.follow(node).get("content")):
@@ -897,7 +884,7 @@ class _Maker:
         return ""
 
     def _compiled(self, taken: Operation, place: str) -> dict[str, Any]:
-        """The schema of the arguments; a loose one where theirs cannot be used."""
+        """The schema of the arguments; without any types if theirs cannot be compiled."""
         schema = taken.schema()
         try:
             self._require_sound(schema)
@@ -911,7 +898,7 @@ class _Maker:
         return schema
 
     def _output(self, operation: dict[str, Any], place: str) -> Any:
-        """The schema of the one good response, where there is just one and it is JSON of a sane size."""
+        """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
         responses = as_dict(operation.get("responses"))
         good = [self._api.follow(node) for code, node in responses.items() if str(code)[:1] == "2"]
         if len(good) != 1:
@@ -935,14 +922,14 @@ class _Maker:
         return whole or None
 
     def _require_sound(self, schema: dict[str, Any]) -> None:
-        """Refuse what is no JSON Schema. Many operations share theirs, and one look at each is enough."""
+        """Raise InvalidTool for an invalid JSON Schema. Equal schemas of several operations are compiled once."""
         text = text_of(schema)
         if text not in self._sound:
             compile_schema(schema)
             self._sound.add(text)
 
     def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
-        """The URL that the path is appended to: of the operation, the path or the document."""
+        """The server URL: of the operation, the path or the document."""
         listed = next(
             (x for x in (operation.get("servers"), item.get("servers"), self._api.root.get("servers")) if x), None
         )
@@ -964,9 +951,7 @@ class _Maker:
 
 
 def _host_of(url: str) -> str | None:
-    """The host of a server as `http.allowed_hosts` names it; None for what is no address."""
-    from onetool_ipy.net.hosts import pattern_of
-
+    """The host of a server as a pattern of `http.allowed_hosts`, or None if it is not a URL."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").lower(), parts.port
@@ -988,12 +973,12 @@ def _filled(server: dict[str, Any]) -> str:
 
 
 def _signs(wanted: RequiredAuth) -> list[Any]:
-    """Every text of what a request is signed with."""
+    """Every text of the auth of a request."""
     return [list(part.values()) for part in (wanted.auth or {}, wanted.headers, wanted.query)]
 
 
 def _header_of(auth: dict[str, Any] | None) -> list[str]:
-    """The header that auth sets by a name of its own."""
+    """The header that the auth sets."""
     return [auth["name"]] if auth is not None and auth.get("in") == "header" else []
 
 
@@ -1002,7 +987,7 @@ def _slug(operation: dict[str, Any], method: str, path: str) -> str:
 
 
 def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
-    """What a tool is called, what it does, and its tags."""
+    """Display name, description and tags of a tool."""
     summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
     parts = [summary, about if about != summary else "", "Deprecated." if operation.get("deprecated") is True else ""]
     tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]

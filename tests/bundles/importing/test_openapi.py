@@ -92,7 +92,7 @@ def test_a_document_becomes_a_bundle_and_its_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "hole"),
+    ("more", "placeholder"),
     [
         ({}, "${ids}"),
         ({"explode": False}, "${ids|csv}"),
@@ -105,10 +105,10 @@ def test_a_document_becomes_a_bundle_and_its_tools() -> None:
         ({"schema": None, "content": {"application/json": {"schema": {"type": "object"}}}}, "${ids|json}"),
     ],
 )
-def test_a_query_parameter_keeps_its_style(more: dict[str, Any], hole: str) -> None:
+def test_a_query_parameter_keeps_its_style(more: dict[str, Any], placeholder: str) -> None:
     parameter = {"in": "query", "name": "ids", "schema": {"type": "array", "items": {"type": "string"}}, **more}
 
-    assert request_of(one({"parameters": [parameter]}))["query"] == {"ids": hole}
+    assert request_of(one({"parameters": [parameter]}))["query"] == {"ids": placeholder}
 
 
 def test_a_path_parameter_keeps_its_style() -> None:
@@ -655,11 +655,13 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
 
     for tool in draft.tools:
         request = tool["http"]["request"]
-        used = {hole.name for key, part in request.items() if key != "auth" for hole in placeholders_in(part)}
+        used = {
+            placeholder.name for key, part in request.items() if key != "auth" for placeholder in placeholders_in(part)
+        }
         used |= {
-            hole.name
+            placeholder.name
             for key, text in request.get("auth", {}).items()
             if key != "name"
-            for hole in placeholders_in(text)
+            for placeholder in placeholders_in(text)
         }
         assert used <= {*tool["argSchema"]["properties"], *(secret["name"] for secret in draft.secrets)}
