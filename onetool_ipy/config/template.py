@@ -139,7 +139,7 @@ version: 1
 #   chars_per_token: 4
 
 # Language models. provider: openai, ollama, gemini or anthropic. key: the NAME of a secret, not its value.
-# options: other parameters to send, as the provider names them.
+# Other parameters to send, as the provider names them, go into options.
 # models:
 #   default: local
 #   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3, options: {num_ctx: 16384}}
