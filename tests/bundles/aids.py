@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-class Shelf:
+class ProjectBundles:
     """A toolbox of a project, and short ways to fill its bundles."""
 
     def __init__(self, project: Project, **options: Any) -> None:

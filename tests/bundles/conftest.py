@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bundles.aids import Shelf
+from tests.bundles.aids import ProjectBundles
 from tests.core.support import Project, project
 
-__all__ = ["project", "shelf"]
+__all__ = ["project", "project_bundles"]
 
 
 @pytest.fixture
-def shelf(project: Project) -> Shelf:
+def project_bundles(project: Project) -> ProjectBundles:
     """The bundles of an empty project."""
-    return Shelf(project)
+    return ProjectBundles(project)

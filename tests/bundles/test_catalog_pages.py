@@ -10,24 +10,24 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.catalog import page_of
-from tests.bundles.aids import Shelf, go
+from tests.bundles.aids import ProjectBundles, go
 from tests.core.support import Project
 
 COUNT = 30
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectBundles]:
     """Bundles that the tests of this file only read."""
-    shelf = Shelf(Project(tmp_path_factory.mktemp("paging") / "project"))
-    fill(shelf)
-    yield shelf
-    shelf.box.close()
+    project_bundles = ProjectBundles(Project(tmp_path_factory.mktemp("paging") / "project"))
+    fill(project_bundles)
+    yield project_bundles
+    project_bundles.box.close()
 
 
-def fill(shelf: Shelf) -> str:
-    bundle = shelf.bundle("many")
-    shelf.bundles.put_tools(bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(COUNT)])
+def fill(project_bundles: ProjectBundles) -> str:
+    bundle = project_bundles.bundle("many")
+    project_bundles.bundles.put_tools(bundle.bundle_id, [(f"t{number}", "1", go()) for number in range(COUNT)])
     return bundle.bundle_id
 
 
@@ -41,7 +41,7 @@ def pages(ask: Any, **query: Any) -> list[list[str]]:
             return found
 
 
-def test_default_is_25(full: Shelf) -> None:
+def test_default_is_25(full: ProjectBundles) -> None:
     assert [len(page) for page in pages(full.bundles.list_tools)] == [25, COUNT + 5 - 25]
     assert [len(page) for page in pages(full.bundles.list_tools, page_size=1000)] == [COUNT + 5]
 
@@ -57,7 +57,7 @@ def test_most_is_256_whatever_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, COUNT - 1, COUNT, COUNT + 1])
-def test_every_row_once(full: Shelf, size: int) -> None:
+def test_every_row_once(full: ProjectBundles, size: int) -> None:
     listed = [slug for page in pages(full.bundles.list_tools, page_size=size) for slug in page]
     searched = [s for page in pages(lambda **q: full.bundles.search("many", **q), page_size=size) for s in page]
 
@@ -65,21 +65,21 @@ def test_every_row_once(full: Shelf, size: int) -> None:
     assert len(searched) == len(set(searched)) == COUNT
 
 
-def test_rows_that_come_and_go_shift_nothing(shelf: Shelf) -> None:
-    own = fill(shelf)
-    first = shelf.bundles.list_tools(bundle_ids=[own], page_size=10)
+def test_rows_that_come_and_go_shift_nothing(project_bundles: ProjectBundles) -> None:
+    own = fill(project_bundles)
+    first = project_bundles.bundles.list_tools(bundle_ids=[own], page_size=10)
     for number in (3, 9, 10):
-        shelf.bundles.delete_tool(own, f"t{number}", "1")
-    shelf.bundles.put_tool(own, "new", "1", go())
+        project_bundles.bundles.delete_tool(own, f"t{number}", "1")
+    project_bundles.bundles.put_tool(own, "new", "1", go())
 
-    rest = pages(shelf.bundles.list_tools, bundle_ids=[own], page_size=10)
-    second = shelf.bundles.list_tools(bundle_ids=[own], page_size=10, page_token=first.next_page_token)
+    rest = pages(project_bundles.bundles.list_tools, bundle_ids=[own], page_size=10)
+    second = project_bundles.bundles.list_tools(bundle_ids=[own], page_size=10, page_token=first.next_page_token)
 
     assert [tool.slug for tool in second] == [f"t{number}" for number in range(11, 21)]
     assert rest[-1][-1] == "new"
 
 
-def test_a_token_of_another_query_is_refused(full: Shelf) -> None:
+def test_a_token_of_another_query_is_refused(full: ProjectBundles) -> None:
     own = full.bundles.named("many").bundle_id  # type: ignore[union-attr]
     token = full.bundles.list_tools(page_size=5).next_page_token
     searched = full.bundles.search("many", page_size=5).next_page_token
@@ -98,8 +98,8 @@ def test_a_token_of_another_query_is_refused(full: Shelf) -> None:
     assert len(full.bundles.list_tools(page_token=token, page_size=7)) == 7  # the size may change
 
 
-def test_a_token_of_another_project_is_refused(full: Shelf, tmp_path: Any) -> None:
-    other = Shelf(Project(tmp_path / "other"))
+def test_a_token_of_another_project_is_refused(full: ProjectBundles, tmp_path: Any) -> None:
+    other = ProjectBundles(Project(tmp_path / "other"))
     token = full.bundles.list_tools(page_size=5).next_page_token
 
     with pytest.raises(InvalidRequest):
@@ -131,7 +131,7 @@ def forged(token: str) -> list[Any]:
     ]
 
 
-def test_forged_tokens_are_refused(full: Shelf) -> None:
+def test_forged_tokens_are_refused(full: ProjectBundles) -> None:
     token = full.bundles.list_tools(page_size=5).next_page_token
     assert token is not None
 
@@ -142,7 +142,7 @@ def test_forged_tokens_are_refused(full: Shelf) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, "5", None, 2.0, True])
-def test_bad_sizes_are_refused(full: Shelf, size: Any) -> None:
+def test_bad_sizes_are_refused(full: ProjectBundles, size: Any) -> None:
     for ask in (full.bundles.list_tools, full.bundles.list_bundles, lambda **q: full.bundles.search("x", **q)):
         with pytest.raises(InvalidRequest, match="pageSize"):
             ask(page_size=size)

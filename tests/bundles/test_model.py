@@ -11,7 +11,7 @@ import pytest
 
 from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, RequestRefused
 from onetool_ipy.bundles.model import Bundle, Page, Switch, Tool, ToolBody, read
-from tests.bundles.aids import Shelf, go, http
+from tests.bundles.aids import ProjectBundles, go, http
 
 BUNDLE_KEYS = {"bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"}
 TOOL_KEYS = {
@@ -20,9 +20,9 @@ TOOL_KEYS = {
 }
 
 
-def test_bundle_on_the_wire(shelf: Shelf) -> None:
+def test_bundle_on_the_wire(project_bundles: ProjectBundles) -> None:
     """Contract 15, On the wire."""
-    made = shelf.bundle(description="About it.")
+    made = project_bundles.bundle(description="About it.")
 
     wire = made.to_dict()
     assert wire.keys() == BUNDLE_KEYS
@@ -32,12 +32,12 @@ def test_bundle_on_the_wire(shelf: Shelf) -> None:
     assert read(Bundle, wire).to_dict() == wire
 
 
-def test_tool_on_the_wire(shelf: Shelf) -> None:
+def test_tool_on_the_wire(project_bundles: ProjectBundles) -> None:
     """Contract 15, On the wire: fields that may be missing are left out, `lastCalledAt` is null."""
-    bundle = shelf.bundle()
+    bundle = project_bundles.bundle()
 
-    local = shelf.tool(bundle, tags=["a", "b", "a"]).to_dict()
-    remote = shelf.bundles.put_tool(
+    local = project_bundles.tool(bundle, tags=["a", "b", "a"]).to_dict()
+    remote = project_bundles.bundles.put_tool(
         bundle.bundle_id, "get", "1", http(outputSchema={"type": "array"}, limits={"maxCallsPerMinute": 5})
     ).to_dict()
 
@@ -50,8 +50,8 @@ def test_tool_on_the_wire(shelf: Shelf) -> None:
     assert remote["displayName"] == "get"
 
 
-def test_fields_are_reached_as_attributes_and_by_wire_name(shelf: Shelf) -> None:
-    made = shelf.bundle()
+def test_fields_are_reached_as_attributes_and_by_wire_name(project_bundles: ProjectBundles) -> None:
+    made = project_bundles.bundle()
 
     assert made.display_name == made["displayName"] == dict(made.to_dict())["displayName"]
     assert made.get("softDeletedAt", "none") == "none"
@@ -59,23 +59,23 @@ def test_fields_are_reached_as_attributes_and_by_wire_name(shelf: Shelf) -> None
         made["nope"]
 
 
-def test_page_is_its_rows(shelf: Shelf) -> None:
-    page = shelf.bundles.list_bundles()
+def test_page_is_its_rows(project_bundles: ProjectBundles) -> None:
+    page = project_bundles.bundles.list_bundles()
 
     assert isinstance(page, Page)
     assert [bundle.slug for bundle in page] == [page[i].slug for i in range(len(page))]
     assert page.to_dict() == {"items": [bundle.to_dict() for bundle in page]}
 
 
-def test_records_show_in_one_line_each(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle, isEnabled=False)
+def test_records_show_in_one_line_each(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle, isEnabled=False)
 
     assert repr(bundle) == f"<bundle my-api (on) {bundle.bundle_id}>"
-    shown = repr(shelf.bundles.list_tools(include_disabled=True, page_size=6)).splitlines()
+    shown = repr(project_bundles.bundles.list_tools(include_disabled=True, page_size=6)).splitlines()
     assert shown[0].startswith("<tool now@1 (go, on, built-in) of")
     assert shown[-1] == f"<tool say@1 (go, off) of the bundle {bundle.bundle_id}>"
-    assert repr(shelf.bundles.list_tools(page_size=1)).endswith("\n...")
+    assert repr(project_bundles.bundles.list_tools(page_size=1)).endswith("\n...")
 
 
 BAD = {
@@ -126,37 +126,39 @@ BAD = {
 @pytest.mark.spec("002/Data Model/urlTemplate starts with http or https")
 @pytest.mark.spec("002/Terminology/Tool type is go or http")
 @pytest.mark.parametrize("case", BAD)
-def test_bad_record_is_refused_naming_the_field_and_nothing_is_stored(shelf: Shelf, case: str) -> None:
-    bundle = shelf.bundle()
+def test_bad_record_is_refused_naming_the_field_and_nothing_is_stored(
+    project_bundles: ProjectBundles, case: str
+) -> None:
+    bundle = project_bundles.bundle()
     record, said = BAD[case]
 
     with pytest.raises(InvalidRequest) as caught:
-        shelf.bundles.put_tool(bundle.bundle_id, "say", "1", record)  # type: ignore[arg-type]  # that is the point
+        project_bundles.bundles.put_tool(bundle.bundle_id, "say", "1", record)  # type: ignore[arg-type]  # that is the point
 
     assert said in caught.value.message
-    assert shelf.bundles.list_tools(bundle_ids=[bundle.bundle_id]).items == []
-    assert [path.name for path in (shelf.root / bundle.bundle_id).iterdir()] == ["bundle.json"]
+    assert project_bundles.bundles.list_tools(bundle_ids=[bundle.bundle_id]).items == []
+    assert [path.name for path in (project_bundles.root / bundle.bundle_id).iterdir()] == ["bundle.json"]
 
 
-def test_what_was_read_can_be_sent_back_as_a_new_version(shelf: Shelf) -> None:
+def test_what_was_read_can_be_sent_back_as_a_new_version(project_bundles: ProjectBundles) -> None:
     """`toolID` in a PUT body is ignored, and so is what only the store decides."""
-    bundle = shelf.bundle()
-    first = shelf.tool(bundle)
+    bundle = project_bundles.bundle()
+    first = project_bundles.tool(bundle)
     body = {**first.to_dict(), "version": "2"}
 
-    second = shelf.bundles.put_tool(bundle.bundle_id, "say", "2", body)
+    second = project_bundles.bundles.put_tool(bundle.bundle_id, "say", "2", body)
 
     assert second.tool_id != first.tool_id
     assert second.arg_schema == first.arg_schema
-    again = shelf.bundles.put_tool(bundle.bundle_id, "say", "3", {**go(), "toolID": "junk", "callCount": 99})
+    again = project_bundles.bundles.put_tool(bundle.bundle_id, "say", "3", {**go(), "toolID": "junk", "callCount": 99})
     assert (again.call_count, again.version) == (0, "3")
 
 
 @pytest.mark.spec("002/Data Model/Placeholders come from arguments or secrets")
-def test_argument_named_as_a_secret_is_refused(shelf: Shelf) -> None:
-    shelf.project.write("secrets.yaml", "API_KEY: s3cret-value\n", mode=0o600)
-    box = shelf.another()
-    bundle = shelf.bundle()
+def test_argument_named_as_a_secret_is_refused(project_bundles: ProjectBundles) -> None:
+    project_bundles.project.write("secrets.yaml", "API_KEY: s3cret-value\n", mode=0o600)
+    box = project_bundles.another()
+    bundle = project_bundles.bundle()
     schema = {"type": "object", "properties": {"API_KEY": {"type": "string"}}}
 
     with pytest.raises(InvalidRequest, match="'API_KEY' is also the name of a secret"):
@@ -165,12 +167,12 @@ def test_argument_named_as_a_secret_is_refused(shelf: Shelf) -> None:
     assert box.bundles.put_tool(bundle.bundle_id, "get", "1", http("https://api.example.com/?k=${API_KEY}")).available
 
 
-def test_record_over_a_mebibyte_is_too_large(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
+def test_record_over_a_mebibyte_is_too_large(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
     schema = {"type": "object", "properties": {"a": {"enum": ["x" * 1000] * 1100}}}
 
     with pytest.raises(BodyTooLarge) as caught:
-        shelf.tool(bundle, argSchema=schema)
+        project_bundles.tool(bundle, argSchema=schema)
 
     assert (caught.value.status, caught.value.code) == (413, "too_large")
 

@@ -6,183 +6,183 @@ import pytest
 
 from onetool_ipy.base.errors import NoSuchTool
 from onetool_ipy.core.tool import ToolSpec
-from tests.bundles.aids import Shelf, go
+from tests.bundles.aids import ProjectBundles, go
 from tests.core.support import Project
 
 
 @pytest.fixture
-def shelf(project: Project) -> Shelf:
-    return Shelf(project)
+def project_bundles(project: Project) -> ProjectBundles:
+    return ProjectBundles(project)
 
 
-def spec(shelf: Shelf, name: str) -> ToolSpec:
-    found = shelf.box.registry.get(name)
+def spec(project_bundles: ProjectBundles, name: str) -> ToolSpec:
+    found = project_bundles.box.registry.get(name)
     assert found is not None, name
     return found
 
 
-def test_a_tool_is_found_by_its_plain_name_and_by_each_version(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
+def test_a_tool_is_found_by_its_plain_name_and_by_each_version(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
     for version in ("1.0", "2.0"):
-        shelf.clock.turn(seconds=1)
-        shelf.tool(bundle, "get-user", version, description=f"Number {version}.")
+        project_bundles.clock.turn(seconds=1)
+        project_bundles.tool(bundle, "get-user", version, description=f"Number {version}.")
 
-    assert spec(shelf, "my-api.get-user").description == "Number 2.0."
-    assert spec(shelf, "my-api.get-user@1.0").description == "Number 1.0."
-    assert shelf.box.call("my-api.get-user@1.0", {"message": "x"}).meta["tool"] == "my-api.get-user@1.0"
-    assert spec(shelf, "my-api.get-user").origin == "bundle"
+    assert spec(project_bundles, "my-api.get-user").description == "Number 2.0."
+    assert spec(project_bundles, "my-api.get-user@1.0").description == "Number 1.0."
+    assert project_bundles.box.call("my-api.get-user@1.0", {"message": "x"}).meta["tool"] == "my-api.get-user@1.0"
+    assert spec(project_bundles, "my-api.get-user").origin == "bundle"
 
 
-def test_versions_are_found_and_not_listed(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle, "say", "1")
+def test_versions_are_found_and_not_listed(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle, "say", "1")
 
-    names = [one.name for one in shelf.box.registry.list()]
+    names = [one.name for one in project_bundles.box.registry.list()]
 
     assert names.count("my-api.say") == 1
     assert not [name for name in names if "@" in name]
-    assert [one.name for one in shelf.box.registry.versions()] == ["my-api.say@1"]
-    assert shelf.box.ot.tools(pattern="my-api", info="list") == ["my-api.say"]
-    assert [one.name for one in shelf.box.registry.pack("my-api") or ()] == ["my-api.say"]
+    assert [one.name for one in project_bundles.box.registry.versions()] == ["my-api.say@1"]
+    assert project_bundles.box.ot.tools(pattern="my-api", info="list") == ["my-api.say"]
+    assert [one.name for one in project_bundles.box.registry.pack("my-api") or ()] == ["my-api.say"]
 
 
-def test_dashes_are_underscores_in_python(shelf: Shelf) -> None:
+def test_dashes_are_underscores_in_python(project_bundles: ProjectBundles) -> None:
     from onetool_ipy.sdk import call_tool
 
-    bundle = shelf.bundle("my-api")
-    shelf.tool(bundle, "get-user", "1.0")
-    pack = shelf.box.pack("my_api")
+    bundle = project_bundles.bundle("my-api")
+    project_bundles.tool(bundle, "get-user", "1.0")
+    pack = project_bundles.box.pack("my_api")
 
     assert pack is not None
     assert pack.get_user(message="a") == "a"
     assert pack["get-user"](message="b") == "b"
     assert pack["get-user@1.0"](message="c") == "c"
-    assert shelf.box.pack("my-api").get_user("d") == "d"  # type: ignore[union-attr]
+    assert project_bundles.box.pack("my-api").get_user("d") == "d"  # type: ignore[union-attr]
     assert call_tool("my_api.get_user", message="e") == "e"
     assert dir(pack) == ["get_user"]
     with pytest.raises(NoSuchTool):
         pack.nope  # noqa: B018 - looking is the point
 
 
-def test_the_enabled_version_changed_last_has_the_plain_name(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
+def test_the_enabled_version_changed_last_has_the_plain_name(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
     for version in ("1", "2", "3"):
-        shelf.clock.turn(seconds=1)
-        shelf.tool(bundle, "say", version, description=f"Number {version}.")
+        project_bundles.clock.turn(seconds=1)
+        project_bundles.tool(bundle, "say", version, description=f"Number {version}.")
 
-    shelf.bundles.patch_tool(bundle.bundle_id, "say", "3", enabled=False)
-    assert spec(shelf, "my-api.say").description == "Number 2."
-    shelf.bundles.patch_tool(bundle.bundle_id, "say", "3", enabled=True)
-    assert spec(shelf, "my-api.say").description == "Number 3."
-    shelf.bundles.delete_tool(bundle.bundle_id, "say", "3")
-    assert spec(shelf, "my-api.say").description == "Number 2."
+    project_bundles.bundles.patch_tool(bundle.bundle_id, "say", "3", enabled=False)
+    assert spec(project_bundles, "my-api.say").description == "Number 2."
+    project_bundles.bundles.patch_tool(bundle.bundle_id, "say", "3", enabled=True)
+    assert spec(project_bundles, "my-api.say").description == "Number 3."
+    project_bundles.bundles.delete_tool(bundle.bundle_id, "say", "3")
+    assert spec(project_bundles, "my-api.say").description == "Number 2."
 
 
-def test_a_tool_that_is_off_says_which_switch_and_how_to_turn_it(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
-    shelf.bundles.patch_tool(bundle.bundle_id, "say", "1", enabled=False)
+def test_a_tool_that_is_off_says_which_switch_and_how_to_turn_it(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
+    project_bundles.bundles.patch_tool(bundle.bundle_id, "say", "1", enabled=False)
 
     for name in ("my-api.say", "my-api.say@1"):
-        failed = shelf.box.call(name, {"message": "x"}).error
+        failed = project_bundles.box.call(name, {"message": "x"}).error
         assert failed is not None
         assert (failed.code, failed.reason) == ("tool_not_found", "disabled")
         assert "version '1' is off. Turn it on with: %tool bundle on my-api.say@1" in failed.message
-        assert spec(shelf, name).disabled
+        assert spec(project_bundles, name).disabled
 
-    shelf.bundles.patch_bundle(bundle.bundle_id, enabled=False)
-    failed = shelf.box.call("my-api.say", {"message": "x"}).error
+    project_bundles.bundles.patch_bundle(bundle.bundle_id, enabled=False)
+    failed = project_bundles.box.call("my-api.say", {"message": "x"}).error
     assert failed is not None
     assert "its bundle 'my-api' is off. Turn it on with: %tool bundle on my-api" in failed.message
 
 
-def test_another_toolboxs_switch_counts_at_the_next_call(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
-    other = shelf.another()
+def test_another_toolboxs_switch_counts_at_the_next_call(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
+    other = project_bundles.another()
     assert other.call("my-api.say", {"message": "x"}).ok
 
-    shelf.bundles.patch_bundle(bundle.bundle_id, enabled=False)
+    project_bundles.bundles.patch_bundle(bundle.bundle_id, enabled=False)
     assert other.call("my-api.say", {"message": "x"}).error.reason == "disabled"  # type: ignore[union-attr]
-    shelf.bundles.patch_bundle(bundle.bundle_id, enabled=True)
+    project_bundles.bundles.patch_bundle(bundle.bundle_id, enabled=True)
     assert other.call("my-api.say", {"message": "x"}).ok
 
 
-def test_another_toolboxs_tools_are_in_the_next_list(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    other = shelf.another()
+def test_another_toolboxs_tools_are_in_the_next_list(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    other = project_bundles.another()
     assert other.ot.tools(pattern="my-api", info="list") == []
 
-    shelf.tool(bundle)
+    project_bundles.tool(bundle)
     assert other.ot.tools(pattern="my-api", info="list") == ["my-api.say"]
-    time = shelf.bundles.named("time")
+    time = project_bundles.bundles.named("time")
     assert time is not None
-    shelf.bundles.patch_bundle(time.bundle_id, enabled=False)
+    project_bundles.bundles.patch_bundle(time.bundle_id, enabled=False)
     assert [one.name for one in other.registry.list() if one.disabled] == ["time.now"]
-    shelf.bundles.delete_tool(bundle.bundle_id, "say", "1")
+    project_bundles.bundles.delete_tool(bundle.bundle_id, "say", "1")
     assert other.ot.tools(pattern="my-api", info="list") == []
 
 
-async def test_switches_count_for_async_calls_too(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
-    other = shelf.another()
+async def test_switches_count_for_async_calls_too(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
+    other = project_bundles.another()
 
     assert (await other.acall("my-api.say", {"message": "x"}, source="rest")).data == "x"
-    shelf.bundles.patch_bundle(bundle.bundle_id, enabled=False)
+    project_bundles.bundles.patch_bundle(bundle.bundle_id, enabled=False)
     assert (await other.acall("my-api.say", {"message": "x"})).error.reason == "disabled"  # type: ignore[union-attr]
 
 
-def test_a_new_bundle_with_an_old_slug_takes_over_the_name(shelf: Shelf) -> None:
-    first = shelf.bundle()
-    shelf.tool(first)
-    other = shelf.another()
+def test_a_new_bundle_with_an_old_slug_takes_over_the_name(project_bundles: ProjectBundles) -> None:
+    first = project_bundles.bundle()
+    project_bundles.tool(first)
+    other = project_bundles.another()
     assert other.call("my-api.say", {"message": "x"}).ok
-    shelf.bundles.delete_tool(first.bundle_id, "say", "1")
-    shelf.bundles.delete_bundle(first.bundle_id)
+    project_bundles.bundles.delete_tool(first.bundle_id, "say", "1")
+    project_bundles.bundles.delete_bundle(first.bundle_id)
 
-    second = shelf.bundle()
-    shelf.tool(second, func="shell.pwd", argSchema={"type": "object"})
+    second = project_bundles.bundle()
+    project_bundles.tool(second, func="shell.pwd", argSchema={"type": "object"})
 
     assert other.call("my-api.say", {}).ok
     assert other.bundles.invoke(second.bundle_id, "say", "1", {}).ok
 
 
-def test_a_renamed_bundle_moves_its_tools(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
+def test_a_renamed_bundle_moves_its_tools(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
 
-    shelf.bundles.put_bundle(bundle.bundle_id, slug="new-api", display_name="New")
+    project_bundles.bundles.put_bundle(bundle.bundle_id, slug="new-api", display_name="New")
 
-    assert shelf.box.call("new-api.say", {"message": "x"}).ok
-    assert shelf.box.call("my-api.say", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
+    assert project_bundles.box.call("new-api.say", {"message": "x"}).ok
+    assert project_bundles.box.call("my-api.say", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
 
 
-def test_a_pack_that_comes_later_keeps_its_name_and_the_bundle_is_a_problem(shelf: Shelf) -> None:
-    bundle = shelf.bundle("geo")
-    shelf.tool(bundle, "find")
-    shelf.project.write("tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n')
-    box = shelf.another()
+def test_a_pack_that_comes_later_keeps_its_name_and_the_bundle_is_a_problem(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle("geo")
+    project_bundles.tool(bundle, "find")
+    project_bundles.project.write("tools/geo.py", 'pack = "geo"\n\ndef find() -> int:\n    """Find."""\n    return 1\n')
+    box = project_bundles.another()
 
     assert box.call("geo.find").data == 1
     assert any("'geo.find' is taken" in str(problem) for problem in box.problems())
     assert box.bundles.invoke(bundle.bundle_id, "find", "1", {"message": "x"}).data == "x"
 
 
-def test_long_slugs_make_long_names_that_work(shelf: Shelf) -> None:
-    bundle = shelf.bundle("𐐀" * 64)
-    shelf.tool(bundle, "ü" * 64, "x" * 64)
+def test_long_slugs_make_long_names_that_work(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle("𐐀" * 64)
+    project_bundles.tool(bundle, "ü" * 64, "x" * 64)
 
     name = f"{'𐐀' * 64}.{'ü' * 64}"
-    assert shelf.box.call(name, {"message": "x"}).ok
-    assert shelf.box.call(f"{name}@{'x' * 64}", {"message": "x"}).ok
+    assert project_bundles.box.call(name, {"message": "x"}).ok
+    assert project_bundles.box.call(f"{name}@{'x' * 64}", {"message": "x"}).ok
 
 
-def test_a_call_is_checked_logged_and_masked_as_any_other(shelf: Shelf) -> None:
-    shelf.project.write("secrets.yaml", "KEY: very-secret-value\n", mode=0o600)
-    box = shelf.another()
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
+def test_a_call_is_checked_logged_and_masked_as_any_other(project_bundles: ProjectBundles) -> None:
+    project_bundles.project.write("secrets.yaml", "KEY: very-secret-value\n", mode=0o600)
+    box = project_bundles.another()
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
 
     box.call("my-api.say", {"message": "very-secret-value"}, source="model")
 
@@ -191,31 +191,31 @@ def test_a_call_is_checked_logged_and_masked_as_any_other(shelf: Shelf) -> None:
     assert row.source == "model"
 
 
-def test_a_reload_keeps_the_bundles(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.tool(bundle)
+def test_a_reload_keeps_the_bundles(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
 
-    shelf.box.reload()
+    project_bundles.box.reload()
 
-    assert shelf.box.call("my-api.say", {"message": "x"}).ok
-    assert shelf.box.bundles.get_bundle(bundle.bundle_id).slug == "my-api"
-
-
-def test_help_and_search_know_the_tools(shelf: Shelf) -> None:
-    bundle = shelf.bundle()
-    shelf.bundles.put_tool(bundle.bundle_id, "say", "1", go(description="Give a zebra back."))
-
-    assert "Give a zebra back." in str(shelf.box.ot.help(query="my-api.say"))
-    assert "my-api.say" in str(shelf.box.ot.help(query="zebra"))
+    assert project_bundles.box.call("my-api.say", {"message": "x"}).ok
+    assert project_bundles.box.bundles.get_bundle(bundle.bundle_id).slug == "my-api"
 
 
-def test_versions_are_completed_behind_the_at_sign(shelf: Shelf) -> None:
+def test_help_and_search_know_the_tools(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.bundles.put_tool(bundle.bundle_id, "say", "1", go(description="Give a zebra back."))
+
+    assert "Give a zebra back." in str(project_bundles.box.ot.help(query="my-api.say"))
+    assert "my-api.say" in str(project_bundles.box.ot.help(query="zebra"))
+
+
+def test_versions_are_completed_behind_the_at_sign(project_bundles: ProjectBundles) -> None:
     from onetool_ipy.faces.notebook.completion import CompletionContext, complete
 
-    bundle = shelf.bundle()
-    shelf.tool(bundle, "say", "1.0")
-    shelf.tool(bundle, "say", "2.0")
-    sight = CompletionContext(shelf.box, ())
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle, "say", "1.0")
+    project_bundles.tool(bundle, "say", "2.0")
+    sight = CompletionContext(project_bundles.box, ())
 
     plain = complete("%tool my-api.s", sight)
     single = complete("%tool my-api.say@", sight)

@@ -16,7 +16,7 @@ from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.schema.check import Checker
-from tests.bundles.importing.test_real_documents import text_of
+from tests.bundles.importing.test_openapi_real_documents import text_of
 
 
 def document(**parts: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.model import Switch, read
 from onetool_ipy.bundles.problems import beneath, fault, together, with_others
-from tests.bundles.aids import Shelf
+from tests.bundles.aids import ProjectBundles
 
 FIRST = InvalidRequest("slug: it is empty.", hint="Give it one.", details=[fault("/slug", "it is empty.")])
 SECOND = InvalidRequest("tags: no.", details=[fault("/tags/0", "no")])
@@ -59,12 +59,12 @@ def test_refusal_keeps_its_details_when_it_is_copied() -> None:
     assert copy.copy(FIRST).details == FIRST.details
 
 
-def test_put_from_python_tells_every_fault(shelf: Shelf) -> None:
-    own = shelf.bundle().bundle_id
+def test_put_from_python_tells_every_fault(project_bundles: ProjectBundles) -> None:
+    own = project_bundles.bundle().bundle_id
     http = {"request": {"urlTemplate": "ftp://x", "method": "FETCH"}}
 
     with pytest.raises(InvalidRequest) as caught:
-        shelf.bundles.put_tool(own, "a b", "1", {"type": "http", "http": http, "tags": 5})
+        project_bundles.bundles.put_tool(own, "a b", "1", {"type": "http", "http": http, "tags": 5})
 
     pointers = [each["pointer"] for each in caught.value.details]
     assert set(pointers) == {"/slug", "/tags", "/http/request/urlTemplate", "/http/request/method"}

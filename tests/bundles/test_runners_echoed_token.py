@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tests.bundles.aids import Shelf
+from tests.bundles.aids import ProjectBundles
 from tests.core.support import Project
 from tests.harness.stub import Asked, Stub
 
@@ -23,18 +23,20 @@ def test_an_echoed_token_is_masked_wherever_it_is_shown_logged_or_stored(project
     with Stub(answer) as stub:
         project.write("secrets.yaml", "CLIENT: s3cret-client\n").chmod(0o600)
         port = stub.url("/").split(":")[2].rstrip("/")
-        shelf = Shelf(project, config=f"http: {{allowed_hosts: ['127.0.0.1:{port}'], allow_private: true}}\n")
+        project_bundles = ProjectBundles(
+            project, config=f"http: {{allowed_hosts: ['127.0.0.1:{port}'], allow_private: true}}\n"
+        )
         auth = {"type": "oauth2", "tokenUrl": stub.url("/token"), "clientId": "me", "clientSecret": "${CLIENT}"}
         record = {"type": "http", "http": {"request": {"urlTemplate": stub.url("/data"), "auth": auth}}}
-        shelf.bundles.put_tool(shelf.bundle().bundle_id, "data", "1", record)
+        project_bundles.bundles.put_tool(project_bundles.bundle().bundle_id, "data", "1", record)
 
         for _ in range(2):
-            result = shelf.box.call("my-api.data")
+            result = project_bundles.box.call("my-api.data")
             assert result.ok, result.error
             assert result.data["said"] == f"Bearer {TOKEN}", "a value returned to Python is never altered"
             assert TOKEN not in f"{result} {result!r} {[result]}"
             assert "***" in repr(result)
             assert "".join(result.lines()["lines"]).count("***") == 2
-            shelf.box.call("tools.echo", {"message": f"it is {TOKEN}"})
-            assert TOKEN not in "".join(row.args for row in shelf.box.log.history())
-            shelf.box.reload()
+            project_bundles.box.call("tools.echo", {"message": f"it is {TOKEN}"})
+            assert TOKEN not in "".join(row.args for row in project_bundles.box.log.history())
+            project_bundles.box.reload()
