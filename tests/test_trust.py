@@ -14,7 +14,7 @@ import pytest
 from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Untrusted, UsageProblem
 from onetool_ipy.faces.notebook.trust import question_lines
-from onetool_ipy.faces.trust_text import said_of, told_of_yes
+from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.host import Host
 from onetool_ipy.toolbox import Toolbox
 
@@ -355,7 +355,7 @@ def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Pa
     (folder / ".onetool" / "tools").mkdir(parents=True)
     env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
     with open_leniently(env=env, cwd=folder) as box:
-        said = [*question_lines(box), *told_of_yes(box), *said_of(box, was_listed=True)]
+        said = [*question_lines(box), *trust_lines(box), *removal_lines(box, was_listed=True)]
         assert not [line for line in said if "\n" in line or "\x1b" in line]
 
 

@@ -9,7 +9,7 @@ from onetool_ipy.base.printable import printable_line
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["said_of", "told_of_yes", "trust_of"]
+__all__ = ["removal_lines", "trust_lines", "trust_state"]
 
 _WHY = {
     "home": "It is your own, in your home directory.",
@@ -18,7 +18,7 @@ _WHY = {
 }
 
 
-def trust_of(box: Toolbox) -> dict[str, Any]:
+def trust_state(box: Toolbox) -> dict[str, Any]:
     """Whether the project is trusted, why, and what a yes would let run."""
     config = box.config
     return {
@@ -29,7 +29,7 @@ def trust_of(box: Toolbox) -> dict[str, Any]:
     }
 
 
-def told_of_yes(box: Toolbox) -> list[str]:
+def trust_lines(box: Toolbox) -> list[str]:
     """Lines that say what a yes lets run, or why there is nothing to say yes to."""
     trust, found = box.config.trust, box.would_run()
     folder = printable_line(found.folder)
@@ -40,7 +40,7 @@ def told_of_yes(box: Toolbox) -> list[str]:
     return [f"{folder} is trusted from now on. It may run:", *(f"  {line}" for line in found.lines())]
 
 
-def said_of(box: Toolbox, *, was_listed: bool) -> list[str]:
+def removal_lines(box: Toolbox, *, was_listed: bool) -> list[str]:
     """Lines that say what `--remove` did."""
     trust, folder = box.config.trust, printable_line(str(box.config.paths.project))
     if trust.how in _WHY:

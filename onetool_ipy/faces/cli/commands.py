@@ -36,7 +36,7 @@ from onetool_ipy.faces.cli.output import (
     show_json,
 )
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
-from onetool_ipy.faces.trust_text import said_of, told_of_yes
+from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import mismatch_line
 from onetool_ipy.sdk.pack_template import pack_template
@@ -427,9 +427,9 @@ def _trust(options: argparse.Namespace) -> int:
     with open_leniently(cwd=folder) as box:
         if options.remove:
             was_listed = box.distrust()
-            lines = said_of(box, was_listed=was_listed)
+            lines = removal_lines(box, was_listed=was_listed)
         else:
-            lines = told_of_yes(box)
+            lines = trust_lines(box)
             box.trust()
         for line in lines:
             say(box.mask(line))

@@ -287,7 +287,7 @@ class AskMagic:
         try:
             yield
         except OneToolError as exc:
-            self._last.keep(exc)
+            self._last.remember(exc)
             raise
 
 

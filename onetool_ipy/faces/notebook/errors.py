@@ -29,7 +29,7 @@ class LastFailure:
         self._mask = mask
         self._kept: tuple[BaseException, types.TracebackType | None] | None = None
 
-    def keep(self, exc: BaseException) -> None:
+    def remember(self, exc: BaseException) -> None:
         """Remember an exception with all its frames."""
         self._kept = (exc, exc.__traceback__)
 
@@ -44,9 +44,9 @@ class LastFailure:
             text += f"details: {exc.details}\n"
         return self._mask(text.rstrip())
 
-    def dress(self, exc: BaseException, *, since: str = "") -> None:
+    def style(self, exc: BaseException, *, since: str = "") -> None:
         """Make a tool's or snippet's own exception show only its own frames, from the file `since` on."""
-        self.keep(exc)
+        self.remember(exc)
 
         def lines() -> list[str]:
             return self.render(exc, _from_file(exc.__traceback__, since))
@@ -74,9 +74,9 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     own = result.error.exception
     if own is None or isinstance(own, OneToolError):
         if own is not None:
-            last.keep(own)
+            last.remember(own)
         raise ToolCallError(result)
-    last.keep(own)
+    last.remember(own)
     frames = own_frames(own)
     shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
     said = Failure(**{**vars(result.error), "message": printable(result.error.message)})

@@ -73,7 +73,7 @@ class NotebookHost(Host):
         self.offer_packs()
 
     def style_error(self, exc: BaseException) -> None:
-        self.last.dress(exc)
+        self.last.style(exc)
 
     def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
         return self._magics.runner.run_code(code, name)

@@ -211,7 +211,7 @@ class JobDisplay:
         name = f"job {job.number} · {job.call.name} · {status}"
         row = ProgressRow(name, job.elapsed_s, done if has_told else None, total, _short(text), is_over=is_over)
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
-        printed = mask(_tail("".join(self._printed)))
+        printed = mask(_last_part("".join(self._printed)))
         if printed:
             texts.append(printed)
             htmls.append(html.pre(printed))
@@ -242,7 +242,7 @@ def _short(text: str) -> str:
     return " ".join(str(text).split())[:80]
 
 
-def _tail(text: str) -> str:
+def _last_part(text: str) -> str:
     if len(text) <= _MAX_PRINTED:
         return text.rstrip("\n")
     return "...\n" + text[-_MAX_PRINTED:].rstrip("\n")

@@ -222,7 +222,7 @@ class LineRunner:
         except OneToolError:
             raise
         except Exception as exc:  # the user's code may raise anything; show the snippet's lines, not ours
-            self._last.dress(exc, since=since)
+            self._last.style(exc, since=since)
             raise
 
     def _page_of(self, name: str) -> str:
@@ -242,12 +242,12 @@ class LineRunner:
         except ToolCallError:
             raise  # remembered where it was raised, with the tool's own exception
         except OneToolError as exc:
-            self._last.keep(exc)
+            self._last.remember(exc)
             raise
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as exc:  # a tool's own, which is not an Exception
-            self._last.dress(exc)
+            self._last.style(exc)
             raise
 
     def _call(self, asked: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:

@@ -31,7 +31,7 @@ from onetool_ipy.faces.rest.bodies import (
 from onetool_ipy.faces.rest.openapi import openapi
 from onetool_ipy.faces.rest.request import QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
-from onetool_ipy.faces.trust_text import trust_of
+from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["PREFIX", "PROJECT", "ROUTES", "Route"]
@@ -312,7 +312,7 @@ async def import_openapi(request: RestRequest) -> RestResponse:
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
 def get_trust(request: RestRequest) -> RestResponse:
     """Whether the project is trusted, and what a yes would let run."""
-    return RestResponse(200, trust_of(request.box))
+    return RestResponse(200, trust_state(request.box))
 
 
 @route("POST", f"{PREFIX}/trust", {200: TrustState}, body=TrustBody, failures=(404, 409), example={"isTrusted": False})
@@ -329,7 +329,7 @@ def set_trust(request: RestRequest) -> RestResponse:
             box.distrust()
     except UsageProblem as exc:
         raise InvalidRequest(exc.message, hint=exc.hint) from exc
-    return RestResponse(200, trust_of(box))
+    return RestResponse(200, trust_state(box))
 
 
 @route("GET", f"{PREFIX}/openapi.json", {200: dict[str, Any]}, action="read")

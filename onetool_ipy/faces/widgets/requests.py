@@ -29,7 +29,7 @@ from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.trust_text import trust_of
+from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
@@ -278,7 +278,7 @@ class ScreenRequests:
     def _standing(self) -> Json:
         """The state of the project's trust, to be shown; a yes counts for what was shown last."""
         self._shown = self._box.would_run()
-        return trust_of(self._box)
+        return trust_state(self._box)
 
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()
@@ -459,7 +459,7 @@ def report(box: Toolbox) -> Json:
     return {
         "version": __version__,
         "project": str(box.config.paths.project),
-        "trust": trust_of(box),
+        "trust": trust_state(box),
         "tools": len(specs),
         "fingerprint": blake2b(listed.encode()).hexdigest()[:16],
         "problems": [{"where": p.where, "message": p.message, "hint": p.hint} for p in box.problems()],

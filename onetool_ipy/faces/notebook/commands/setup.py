@@ -17,7 +17,7 @@ from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.commands import Command, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
-from onetool_ipy.faces.trust_text import said_of, told_of_yes
+from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 
 __all__ = ["Mode", "SetupCommands", "install", "remove", "startup_file"]
 
@@ -107,8 +107,8 @@ class SetupCommands(CommandGroup):
             raise UsageProblem(f"%tool trust does not know '{asked.words[0][:40]}'.", hint="It knows: list, --remove.")
         if asked.given:
             was_listed = self.box.distrust()
-            return self.page(*said_of(self.box, was_listed=was_listed))
+            return self.page(*removal_lines(self.box, was_listed=was_listed))
         self.box.follow_trust()
-        lines, shown = told_of_yes(self.box), self.box.would_run()
+        lines, shown = trust_lines(self.box), self.box.would_run()
         self.box.trust(shown=shown)
         return self.page(*lines)
