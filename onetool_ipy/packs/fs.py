@@ -1,8 +1,8 @@
 """Built-in pack `fs`: list a directory, read a text file; confined to the configured roots.
 
-The check is made on what was really opened, after following links, so that no spelling and no race leads out. FIFOs,
-devices and what the kernel shows under /proc are never opened for reading; neither is the secrets file of any project,
-by whatever name or link, nor anything in a state directory.
+The file that was actually opened is checked, after following links, so that no spelling and no race leads outside.
+FIFOs, devices, files under /proc, the secrets file of any project (by any name or link) and files in a state directory
+are never read.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
 _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
 _MAX_FROM_OUTSIDE = 10 * 1024 * 1024
-"""What one call reads at most where no person made it."""
+"""What one call reads at most if no person made it."""
 _PERSON = frozenset(("python", "magic", "shortcut", "widget", "cli"))
 _FOLDER = ".onetool"
 _SECRETS = "secrets.yaml"
 _OF_A_PROJECT = re.compile(r".*-[0-9a-f]{12}|trust.*", re.DOTALL)
-"""The names in a state directory that hold the state of one project, or the list of trusted ones."""
+"""Names in the state directories: the state of one project, or the list of trusted projects."""
 _STATE_NAMES = re.compile(r"approvals\.json|cache|calls|favourites\.json|maps|results|serving")
 
 
 class OutsideRoots(ExecutionFailed):
-    """A path that leads out of the roots, to secrets, or into a state directory."""
+    """A path outside the roots, to secrets, or in a state directory."""
 
     reason = "not_allowed"
     status = 403
 
 
 class Private(Value):
-    """What no fs tool reads, wherever the roots are.
+    """Files that no fs tool reads, wherever the roots are.
 
-    `secrets_files` are those that are known; the secrets file of any other project is known by its place. `bases` are
-    the state directories of this user, with a folder for each project; `state` is the folder in force.
+    `secrets_files` are the known ones; those of other projects are recognized by their path. `bases` are the state
+    directories of this user, with a folder for each project; `state` is the folder of this project.
     """
 
     secrets_files: tuple[Path, ...] = ()
@@ -59,7 +59,7 @@ class Private(Value):
 def packs(
     roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd
 ) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """The pack with its functions, confined to `roots`; a relative path starts from the folder that `working` gives."""
+    """Return the pack, confined to `roots`; relative paths start at the folder that `working` returns."""
     confined = Confined(roots, private, working)
 
     @mark(read_only=True, cache_key=confined.listing_stamp)
@@ -103,7 +103,7 @@ def packs(
 
 
 class Confined:
-    """The file system as far as the roots reach."""
+    """The files and folders inside the roots."""
 
     def __init__(self, roots: Sequence[Path], private: Private, working: Callable[[], str] = os.getcwd) -> None:
         self._roots = tuple(roots)
@@ -111,7 +111,7 @@ class Confined:
         self._working = working
 
     def stamp(self, path: str, **_: Any) -> tuple[str, int, int] | None:
-        """What a cached answer depends on: path, time of change, size; None where there is nothing to reuse."""
+        """Return the cache key of a path: real path, time of change, size; None if it cannot be cached."""
         try:
             real = self._real(path)
             found = os.stat(real)
@@ -120,18 +120,18 @@ class Confined:
         return (real, found.st_mtime_ns, found.st_size)
 
     def listing_stamp(self, path: str, recursive: bool = False, **_: Any) -> tuple[str, int, int] | None:
-        """As `stamp`; a directory does not tell what changed further down."""
+        """Return `stamp`, or None for a recursive listing, since a directory's time ignores changes further down."""
         return None if recursive else self.stamp(path)
 
     def entries(self, path: str, depth: int) -> list[dict[str, Any]]:
-        """The rows of a directory, down to `depth` levels, sorted; links are named, not followed."""
+        """List a directory, down to `depth` levels, sorted; links are listed, not followed."""
         rows = list(islice(self._walk(path, depth), _MAX_ENTRIES + 1))
         if len(rows) > _MAX_ENTRIES:
             raise TooLarge(f"'{path}' holds more than {_MAX_ENTRIES:,} entries.", hint="List a smaller part of it.")
         return sorted(rows, key=lambda row: row["path"])
 
     def read(self, path: str, limit: int, most: int | None = None) -> str:
-        """The text of a regular file of at most `limit` bytes, and of at most `most` whatever the limit is."""
+        """Read a regular file of at most `limit` bytes, and of at most `most` whatever the limit."""
         allowed = limit if most is None else min(limit, most)
         with self._opened(self._real(path), path, os.O_RDONLY) as fd:
             size = os.fstat(fd).st_size
@@ -150,7 +150,7 @@ class Confined:
             raise ExecutionFailed(f"'{path}' is not UTF-8 text (byte {exc.start}).") from exc
 
     def _real(self, path: str) -> str:
-        """The absolute path without links and without `~`."""
+        """Return the absolute path without links and without `~`."""
         path = os.fspath(path)
         if not path or "\0" in path:
             raise ExecutionFailed("A path must not be empty and cannot hold a NUL character.")
@@ -174,7 +174,7 @@ class Confined:
             except ExecutionFailed:
                 if place == top:
                     raise
-                continue  # gone, or not ours to read: its own row is all there is
+                continue  # removed, or not readable: its own row is listed already
             for name, kind, size in entries:
                 row = os.path.join(label, name)
                 yield {"path": row, "type": kind, "size": size}
@@ -183,7 +183,7 @@ class Confined:
 
     @contextmanager
     def _opened(self, real: str, path: str, flags: int) -> Iterator[int]:
-        """Open a path without links and make sure that what was opened lies inside a root and may be read."""
+        """Open a path without links, and check that the open file lies inside a root and may be read."""
         self._require_inside(real, path)
         try:
             _require_kind(os.lstat(real), flags, path)
@@ -213,9 +213,9 @@ class Confined:
         )
 
     def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:
-        """Refuse the secrets file of any project: by its place, and by what it is, since a hard link is the same file.
+        """Refuse the secrets file of any project, by its path and by its inode, since a hard link is the same file.
 
-        What an editor leaves beside it (`secrets.yaml~`, `.secrets.yaml.swp`) counts as well.
+        An editor's copies beside it (`secrets.yaml~`, `.secrets.yaml.swp`) are refused too.
         """
         parent, name = os.path.split(lies)
         is_named = _SECRETS in name.casefold() and os.path.basename(parent).casefold() == _FOLDER
@@ -223,7 +223,7 @@ class Confined:
             raise OutsideRoots(f"'{path}' holds secrets and is never read.")
 
     def _secrets_files(self, lies: str) -> Iterator[str | Path]:
-        """The secrets files that a file could be: those that are known, and of every project above it or a root."""
+        """Yield the secrets files to compare with: the known ones, and of every project above the file or a root."""
         yield from self._private.secrets_files
         seen: set[str] = set()
         for start in (lies, *(os.path.realpath(root) for root in self._roots)):
@@ -234,15 +234,15 @@ class Confined:
                 folder = os.path.dirname(folder)
 
     def _refuse_state(self, lies: str, path: str) -> None:
-        """Refuse what lies in a state directory; where a root is in it too, what we keep there."""
+        """Refuse files in a state directory; if a root lies in it too, refuse only our own files there."""
         places = [(base, _OF_A_PROJECT) for base in self._private.bases]
         if self._private.state is not None:
             places.append((self._private.state, _STATE_NAMES))
-        for folder, kept in places:
+        for folder, ours in places:
             inside = _below(lies, folder)
             if inside is not None:
                 has_root = any(_below(os.path.realpath(root), folder) is not None for root in self._roots)
-                if not has_root or kept.fullmatch(inside):
+                if not has_root or ours.fullmatch(inside):
                     raise OutsideRoots(f"'{path}' is in a state directory of onetool-ipy, which fs never reads.")
 
 
@@ -253,9 +253,9 @@ def _is_from_outside() -> bool:
 
 
 def _below(real: str, folder: Path) -> str | None:
-    """The first name of a path below a folder, empty for the folder itself; None for a path elsewhere.
+    """Return the first name of a path below a folder, "" for the folder itself, None for a path elsewhere.
 
-    Names that a file system may take for the same, by case or composition, count as the same.
+    Names are compared by case folding and composition, as some file systems do.
     """
     path, start = _folded(real) + "/", _folded(os.path.realpath(folder)).rstrip("/") + "/"
     return path[len(start) :].partition("/")[0] if path.startswith(start) else None
@@ -273,7 +273,7 @@ def _is_same(found: os.stat_result, file: str | Path) -> bool:
 
 
 def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
-    """A directory where one is listed, else a regular file; opening anything else could wait or do something."""
+    """Require a directory for a listing, else a regular file; opening anything else could block or have effects."""
     if flags & os.O_DIRECTORY:
         if not stat.S_ISDIR(found.st_mode):
             raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
@@ -284,7 +284,7 @@ def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
 
 
 def _is_of_kernel(found: os.stat_result) -> bool:
-    """Whether a file is one that the kernel makes up under /proc: it tells of processes, their environment too."""
+    """Whether a file is under /proc, which shows processes and their environment."""
     try:
         return found.st_dev == os.stat("/proc/self").st_dev
     except OSError:
@@ -312,7 +312,7 @@ def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:
 
 
 def _opened_path(fd: int) -> str | None:
-    """Where an open file really lies, by the system's own word; None where it gives none."""
+    """Return the real path of an open file as the system reports it, or None."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:

@@ -1,4 +1,4 @@
-"""Built-in packs `time`, `tools` and `shell`: small, read-only, for finding out that everything works."""
+"""Built-in packs `time`, `tools` and `shell`: small and read-only, to try that everything works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Clock = Callable[[], datetime.datetime]
 
 
 def packs(clock: Clock, working: Callable[[], str] = os.getcwd) -> list[tuple[str, Sequence[Callable[..., Any]]]]:
-    """The packs with their functions; `clock` gives the time as an aware UTC datetime, `working` the working folder."""
+    """Return the packs; `clock` returns the time as an aware UTC datetime, `working` the working folder."""
 
     @mark(read_only=True, tags=("time",))
     def now() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a pack author imports: `from onetool_ipy.sdk import call_tool, batch_execute, ...` (spec 000).
 
-Every function works inside a call, in the toolbox that runs it, and outside one, in the toolbox opened last; without
-any the default one is opened. Nothing here is loaded before it is used.
+Inside a call every function uses the toolbox that runs it; outside, the toolbox opened last, or the default one. A
+module is imported when one of its functions is first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`onetool-ipy init --pack NAME`: the texts of a new pack file with two tools, its test, and its settings. Pure.
 
-Whoever writes them keeps files that are there; the settings are given as the whole text of `onetool.yaml`, with the
-pack's own lines added and everything else as it was.
+The caller writes the files and keeps those that exist. The settings are the whole text of `onetool.yaml`, with the
+pack's lines added and everything else unchanged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MAIN = ".onetool/onetool.yaml"
 
 
 def pack_template(name: str, settings: str = "") -> dict[str, str]:
-    """Path in the project -> text of the file. `settings` is what onetool.yaml holds now.
+    """Return path in the project -> text of the file. `settings` is the present text of onetool.yaml.
 
-    Raises InvalidTool for a name that no pack can have, UsageProblem where the settings cannot be added to.
+    Raises InvalidTool for an invalid pack name, UsageProblem if the settings cannot be added.
     """
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise InvalidTool(f"'{name}' is not a name for a pack.", hint="Use letters, digits and _, such as brave.")
+        raise InvalidTool(f"'{name}' is not a valid pack name.", hint="Use letters, digits and _, such as brave.")
     return {
         f".onetool/tools/{name}.py": _PACK.replace("NAME", name),
         f"tests/test_{name}.py": _TEST.replace("NAME", name),
@@ -31,7 +31,7 @@ def pack_template(name: str, settings: str = "") -> dict[str, str]:
 
 
 def _with_settings(text: str, name: str) -> str:
-    """The text of onetool.yaml with the pack's settings in it."""
+    """Return the text of onetool.yaml with the pack's settings added."""
     own = f"  {name}:\n    greeting: Hello   # read with get_config()\n"
     if not text.strip():
         return f"version: 1\n\npacks:\n{own}"
@@ -54,7 +54,7 @@ def _with_settings(text: str, name: str) -> str:
 
 
 def _block(text: str) -> str:
-    """The lines that belong to the key above them."""
+    """Return the indented lines that belong to the key above them."""
     ends = re.search(r"^[^\s#]", text, re.MULTILINE)
     return text[: ends.start()] if ends else text
 

@@ -1,8 +1,7 @@
 """`onetool-ipy stubs`: `.pyi` files for the packs of a project, so that editors complete `brave.search(`. Pure.
 
-They describe `onetool_ipy.live`: with them in a folder of stubs (`typings/` for Pylance and Pyright, `mypy_path` for
-mypy), `from onetool_ipy.live import brave` has tools with arguments, types and docs. A tool's result is `Any`: what it
-returns is said in words.
+The stubs describe `onetool_ipy.live`: in a stubs folder (`typings/` for Pylance and Pyright, `mypy_path` for mypy),
+`from onetool_ipy.live import brave` has tools with arguments, types and docs. The result of every tool is `Any`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from onetool_ipy.schema.read import identifier, python_names
 __all__ = ["stubs"]
 
 _FOLDER = "onetool_ipy/live"
-_LOOSE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
-_WHOLE = {"dict": "dict[str, Any]", "list": "list[Any]"}
-_HEAD = '"""Written by `onetool-ipy stubs`; write it anew after a change of the tools."""\n'
+_INCOMPLETE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
+_COMPLETE = {"dict": "dict[str, Any]", "list": "list[Any]"}
+_HEAD = '"""Written by `onetool-ipy stubs`; run it again when the tools have changed."""\n'
 
 
 def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
-    """Path below the folder of stubs -> text: a file for each pack, and one that offers them all."""
+    """Return path -> text: a file for each pack, and `__init__.pyi`, which exports them."""
     packs: dict[str, list[ToolSpec]] = {}
     for spec in specs:
         packs.setdefault(spec.pack, []).append(spec)
@@ -50,7 +49,7 @@ def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
 
 
 def _tool(kind: str, spec: ToolSpec) -> str:
-    """A tool as a class, since it can be called and has `.aio`."""
+    """Return a tool as a class, since it has `__call__` and `.aio`."""
     labels = set(python_names(spec.params).values())
     this = identifier("self", labels)
     listed = _typed(spec.signature[len(spec.name) + 1 : -1])
@@ -67,9 +66,9 @@ def _tool(kind: str, spec: ToolSpec) -> str:
 
 
 def _typed(listed: str) -> str:
-    """The arguments with every type whole, as strict checkers want them: `dict` says of what, and so does `**rest`."""
-    return _LOOSE.sub(
-        lambda found: _WHOLE.get(found[0]) or (found[0] if found[1] is None else f"{found[1]}: Any"), listed
+    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
+    return _INCOMPLETE.sub(
+        lambda found: _COMPLETE.get(found[0]) or (found[0] if found[1] is None else f"{found[1]}: Any"), listed
     )
 
 
@@ -89,6 +88,6 @@ def _docstring(spec: ToolSpec) -> Iterator[str]:
 
 
 def _quotable(text: str) -> str:
-    """Text that may stand between triple quotes, whatever it holds."""
+    """Escape text for use between triple quotes."""
     plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text).replace("\\", "\\\\")
     return plain.replace('"', '\\"') if '"""' in plain or plain.endswith('"') else plain

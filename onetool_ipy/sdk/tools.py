@@ -1,6 +1,6 @@
-"""Other packs, this pack's settings and secrets, and progress, as a running tool sees them.
+"""What a running tool uses of its toolbox: other packs, its own settings and secrets, progress.
 
-A pack called from another pack is in a call of its own, so each sees its own settings.
+A pack called from another pack runs in a call of its own, so each sees its own settings.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ __all__ = ["call_tool", "get_config", "get_pack", "get_secret", "progress"]
 
 
 def get_pack(name: str) -> Any | None:
-    """The pack of that name, its tools as methods; None where there is none."""
+    """Return the pack of that name, with its tools as methods, or None."""
     return current.require().pack(name)
 
 
 def call_tool(name: str, /, **kwargs: Any) -> Any:
     """Call a tool by its qualified name and return its raw value; a tool's own exception passes through.
 
-    Raises ValueError where the pack or the tool is not there.
+    Raises ValueError if there is no such pack or tool.
     """
     box = current.require()
     found = box.registry.find(name)
@@ -38,7 +38,7 @@ def call_tool(name: str, /, **kwargs: Any) -> Any:
 
 
 def get_config(pack: str | None = None) -> dict[str, Any]:
-    """The settings of the running tool's pack, or of the pack named; empty where it has none. The dict is yours."""
+    """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it has none."""
     if pack is None:
         pack = _own_pack()
     found = current.require().config.settings.packs.get(pack)
@@ -46,24 +46,24 @@ def get_config(pack: str | None = None) -> dict[str, Any]:
 
 
 def get_secret(name: str) -> str | None:
-    """The secret of that name, from secrets.yaml, then from the environment."""
+    """Return the secret of that name, from secrets.yaml, else from the environment."""
     found = current.require().config.secrets.get(name)
     return None if found is None else str(found)
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
-    """Tell how far the running call is; nobody hears it where nobody listens."""
+    """Report how far the running call is, to the program that made it, if it listens."""
     here = current.scope()
     if here is not None and here.progress is not None:
         here.progress(done, total, text)
 
 
 def _own_pack() -> str:
-    """The pack that asks: that of the running tool, or the one whose file is just being imported."""
+    """Return the pack of the running tool, or the one whose file is being imported."""
     here = current.scope()
     if here is None:
         return ""
-    if here.importing:  # another pack's tool may be the reason for the import
+    if here.importing:  # the running tool may belong to another pack
         asking = sys._getframe(2).f_globals.get("pack")
         return asking if isinstance(asking, str) else ""
     return here.spec.pack if here.spec is not None else ""

@@ -1,4 +1,4 @@
-"""Which cassette is on in a toolbox, and in which mode one is opened. Light: every toolbox has one of these."""
+"""The cassettes that are on in a toolbox, and the mode of a new one. Imports little, since every toolbox has it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CI_ENV = "CI"
 
 
 class Replays:
-    """The cassettes that are on; the one begun last is `active` and answers. It outlives a reload."""
+    """The cassettes that are on. The one begun last is `active` and answers. A reload keeps them."""
 
     def __init__(self) -> None:
         self.env: Mapping[str, str] = {}
@@ -30,7 +30,7 @@ class Replays:
         self._on: list[Cassette] = []
 
     def mode(self, asked: str | None) -> Mode:
-        """The mode that holds: the one asked for, $ONETOOL_REPLAY, `replay` in CI, else auto."""
+        """Return the mode asked for, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
         named = asked or self.env.get(_MODE_ENV)
         if not named:
             return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
@@ -39,7 +39,7 @@ class Replays:
         return named  # type: ignore[return-value]  # it is one of them
 
     def step(self, mask: Callable[[str], str]) -> Step:
-        """The step that answers a call from the active cassette; while there is none, it costs one look."""
+        """Return the step that answers calls from the active cassette."""
 
         def answer(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
             if self.active is None:
@@ -56,7 +56,7 @@ class Replays:
         self.active = cassette
 
     def end(self, cassette: Cassette) -> None:
-        """Switch a cassette off; one that is off already stays so."""
+        """Switch a cassette off; does nothing if it is off already."""
         if cassette in self._on:
             self._on.remove(cassette)
             self.active = self._on[-1] if self._on else None

@@ -1,9 +1,9 @@
 """Topics: messages appended to the files that the configuration names, one YAML document for each.
 
-A document begins with `---`, ends with `...`, and its texts are always quoted, so that whatever a message holds, every
-document loads back equal, and one that a kill cut off is known as such (it has no closing quote) and removed before
-the next is written. A topic's file lies inside `.onetool/`, after links are resolved, and is neither a link itself nor
-one of the files that have a meaning there: a message may come from a model, and must never become code or settings.
+A document begins with `---`, ends with `...`, and its texts are always quoted: every message loads back equal, and a
+document that a kill cut off has no closing quote and is removed before the next is written. A topic's file lies inside
+`.onetool/`, after links are resolved. It is not a link, and not a file that has a meaning there: a message may come
+from a model, and must never become code or settings.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _LOCK = ".notify"
 _START, _END = b"---\n", b"\n...\n"
 _FORMAT = 1
 _NUMBERED = re.compile(rb"# onetool_ipy topics, format ([0-9]{1,9})\b")
-"""How a later format has to begin; files of the first one have no such line."""
+"""The first line of later formats; files of the first format have none."""
 _BLOCK = 1 << 20
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _NOT_PLAIN = re.compile("[^ !#-\\[\\]-~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What is written as an escape inside quotes: quotes, backslashes, and all that YAML or an editor might change."""
+"""Characters to escape inside quotes: quotes, backslashes, and all that YAML or an editor might change."""
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
 
 
 class Topics:
-    """Where messages go. `folder` is the `.onetool/` of the project."""
+    """The topics of a project. `folder` is its `.onetool/`."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Topics:
         self._lock_wait_s = lock_wait_s
 
     def notify(self, topic: str, message: str) -> str:
-        """Append a message to the file of the first topic that matches, and say where it went.
+        """Append a message to the file of the first topic that matches, and return where it went.
 
-        The answer comes when the message is on disk. Raises StoreError, naming the path, when it cannot be.
+        Returns once the message is on disk. Raises StoreError, with the path, if it cannot be written.
         """
         found = next((one for one in self._topics if matches(one.pattern, topic)), None)
         if found is None or self._folder is None:
             return NO_TOPIC
-        path = _place(self._folder, found.file)
+        path = _topic_file(self._folder, found.file)
         data = document(self._clock(), self._mask(topic), self._mask(message))
         try:
             with locked(self._folder / _LOCK, self._lock_wait_s):
@@ -79,13 +79,13 @@ class Topics:
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether a topic is meant by a pattern: `*` stands for any text without `:`, all else for itself."""
+    """Whether a topic matches a pattern: `*` stands for any text without `:`."""
     wanted, given = pattern.split(":"), topic.split(":")
     return len(wanted) == len(given) and all(map(_part_matches, wanted, given))
 
 
 def document(ts: datetime.datetime, topic: str, message: str) -> bytes:
-    """One message as a YAML document."""
+    """Return one message as a YAML document."""
     text = f"---\nts: {ts.isoformat()}\ntopic: {_quoted(topic)}\nmessage: {_quoted(message)}\n...\n"
     return text.encode("utf-8")
 
@@ -107,7 +107,7 @@ def _part_matches(pattern: str, text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted YAML scalar; a message of several lines stays several lines."""
+    """Return a double-quoted YAML scalar; a message of several lines stays several lines."""
     lines = [_NOT_PLAIN.sub(_escape, line) for line in text.split("\n")]
     shown = [lines[0], *(f"\\ {line[1:]}" if line.startswith(" ") else line for line in lines[1:])]
     return '"' + "\\n\\\n  ".join(shown) + '"'
@@ -123,8 +123,8 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _place(folder: Path, file: str) -> Path:
-    """The file of a topic. Raises StoreError for one that lies elsewhere, or has another meaning."""
+def _topic_file(folder: Path, file: str) -> Path:
+    """Return the file of a topic. Raises StoreError if it lies elsewhere or has another meaning."""
     path = folder / file
     try:
         home = os.path.realpath(folder)
@@ -142,7 +142,7 @@ def _place(folder: Path, file: str) -> Path:
 
 
 def _add(path: Path, data: bytes) -> None:
-    """Append a document to a file whose last one is whole; called with the lock held."""
+    """Append a document, after removing an incomplete one. The caller holds the lock."""
     make_folder(path.parent)
     try:
         fd = os.open(path, _FLAGS, 0o600)
@@ -156,7 +156,7 @@ def _add(path: Path, data: bytes) -> None:
         data = _separator(fd, size) + data
         try:
             append(fd, data, sync=True)
-        except BaseException:  # also an interrupt: what is not answered for must not stay
+        except BaseException:  # also an interrupt: a message not confirmed must not stay
             with suppress(OSError):
                 os.ftruncate(fd, size)
             raise
@@ -180,9 +180,9 @@ def _separator(fd: int, size: int) -> bytes:
 
 
 def _cut_torn(fd: int) -> int:
-    """Remove a document of ours that a kill cut off, and give the size of the file.
+    """Remove a document of ours that a kill cut off, and return the size of the file.
 
-    What a person wrote or changed is never removed: only a text that begins as ours do, and is no document.
+    Text that a person wrote or changed is never removed, only text that begins like ours and is incomplete.
     """
     size = os.fstat(fd).st_size
     start = _last_end(fd, size)
@@ -193,7 +193,7 @@ def _cut_torn(fd: int) -> int:
 
 
 def _last_end(fd: int, size: int) -> int:
-    """Where the last whole document ends, or 0."""
+    """Return where the last complete document ends, or 0."""
     place = size
     while place > 0:
         begin = max(0, place - _BLOCK)

@@ -96,5 +96,5 @@ def test_settings_in_one_line_are_not_touched() -> None:
 
 @pytest.mark.parametrize("name", ["", "a-b", "a.b", "1a", "class", "_a", "../x", "a/b"])
 def test_a_name_that_no_pack_can_have_is_refused(name: str) -> None:
-    with pytest.raises(InvalidTool, match="not a name for a pack"):
+    with pytest.raises(InvalidTool, match="not a valid pack name"):
         pack_template(name)

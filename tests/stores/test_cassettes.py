@@ -340,7 +340,7 @@ def test_a_disabled_or_forbidden_tool_is_not_answered_for(bench: Open) -> None:
         (lambda text: text.replace("args:", "args: ]"), "line "),
         (lambda text: text.replace("of: nb.ask", "of: 5"), "has the fields 'of' and 'key'"),
         (lambda text: text.replace("ms:", "msx:"), "has no field 'msx'"),
-        (lambda text: text.replace("result:", "failureX:"), "is no field"),
+        (lambda text: text.replace("result:", "failureX:"), "has no field"),
         (lambda text: "- a list\n...\n" + text, "an answer is an object, not a list"),
         (lambda text: "\x00" + text, "line 1"),
     ],
