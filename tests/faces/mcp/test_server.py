@@ -573,8 +573,8 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("%tool serve --port abc", "no port"),
-        ("%tool serve --port 70000", "no port"),
+        ("%tool serve --port abc", "not a port"),
+        ("%tool serve --port 70000", "not a port"),
         ("%tool serve --host 0.0.0.0 --no-token", "token"),
         ("%tool serve --host 999.1.1.1", "Cannot listen"),
         ("%tool serve sotp", "sotp"),
