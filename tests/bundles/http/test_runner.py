@@ -209,7 +209,7 @@ def test_a_step_climbs_no_path_with_what_a_server_said(server: Loopback, make: M
 def test_a_step_cannot_use_a_later_one_or_itself(make: Make) -> None:
     for name in ("step1", "step2"):
         steps = [get(f"http://127.0.0.1/${{{name}.id}}"), get("http://127.0.0.1/")]
-        with pytest.raises(InvalidTool, match="no earlier step"):
+        with pytest.raises(InvalidTool, match="nor an earlier step"):
             make({"steps": steps})
     with pytest.raises(InvalidTool, match="both an argument and a step"):
         make({"steps": [get("http://127.0.0.1/"), get("http://127.0.0.1/")]}, args={"step1": ANY})
