@@ -23,7 +23,6 @@ __all__ = [
     "BoundCall",
     "CallSource",
     "Dep",
-    "LateSpec",
     "Origin",
     "Problem",
     "Record",
@@ -220,30 +219,6 @@ class ToolSpec(Frozen):
 
     def __repr__(self) -> str:
         return printable(f"ToolSpec({self.signature})")
-
-
-class LateSpec(ToolSpec):
-    """A tool of which some fields are known, and the others are read when one of them is first asked for.
-
-    From then on it is a plain ToolSpec. `known` has at least what a registry looks at: `name` and `version`. `read`
-    gives the whole spec and must not raise; what is known wins over it. Two threads may read at once.
-    """
-
-    def __init__(self, read: Callable[[], ToolSpec], known: Json) -> None:
-        self.__dict__.update(known, _read=read)
-
-    def __getattr__(self, field: str) -> Any:
-        if field not in ToolSpec.__annotations__:
-            raise AttributeError(f"A ToolSpec has no '{field}'.")
-        mine = self.__dict__
-        mine.update({**mine["_read"]().__dict__, **mine})
-        object.__setattr__(self, "__class__", ToolSpec)
-        return mine[field]
-
-    def replace(self, **changes: Any) -> ToolSpec:
-        """The same tool with other values for some of its fields; nothing is read for it."""
-        known = {key: value for key, value in self.__dict__.items() if key in ToolSpec.__annotations__}
-        return LateSpec(self.__dict__["_read"], {**known, **changes})
 
 
 class ToolCall(NamedTuple):

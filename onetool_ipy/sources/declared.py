@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names
-from onetool_ipy.core.tool import LateSpec, Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 
 __all__ = ["FILE", "HTTP_REFUSED", "Declared", "DefinitionChecks", "Handlers", "read_definition"]
 
@@ -78,7 +77,7 @@ class Declared:
         bad: list[int] = []
         for index, definition in enumerate(definitions):
             if known is not None and index not in known and definition.name:
-                self._specs.append(_late(definition, handlers))
+                self._specs.append(_read_checked(definition, handlers))
             elif not self._check(definition, handlers):
                 bad.append(index)
         for problem in self._problems:
@@ -121,18 +120,13 @@ def read_definition(
     return spec
 
 
-def _late(definition: Definition, handlers: Handlers) -> ToolSpec:
-    """The tool of a definition that was checked before; the definition is read when the tool is first used."""
-    name = names.canonical(definition.name)
-    known = {"name": name, "version": "", "origin": "config", "where": definition.where}
-    return LateSpec(partial(_read_checked, definition, name, handlers), known)
-
-
-def _read_checked(definition: Definition, name: str, handlers: Handlers) -> ToolSpec:
+def _read_checked(definition: Definition, handlers: Handlers) -> ToolSpec:
+    """Return the tool of a definition that was checked before."""
     try:
         return _read(definition.data, handlers, definition.where, "config")
     except InvalidTool as exc:  # the record of checks was wrong: only this tool is off
         words, empty = exc.message, {"type": "object"}
+        name = names.canonical(definition.name)
         return ToolSpec(name=name, description=words, parameters=empty, run=_mock(None), disabled=words)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from onetool_ipy.base.records import once
 from onetool_ipy.core import describe, names
 from onetool_ipy.core.decorate import marks_of, name_of
-from onetool_ipy.core.tool import LateSpec, Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import deps_of
 
 __all__ = ["Functions", "spec_of"]
@@ -26,11 +25,6 @@ def _full_name(fn: Callable[..., Any], pack: str) -> str:
     return names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
 
 
-def _late(fn: Callable[..., Any], pack: str) -> ToolSpec:
-    known = {"name": _full_name(fn, pack), "version": "", "origin": "builtin"}
-    return LateSpec(partial(spec_of, fn, pack=pack, origin="builtin"), known)
-
-
 class Functions:
     """The source of the tools we ship: a fixed list of (pack, functions)."""
 
@@ -39,8 +33,8 @@ class Functions:
 
     @once
     def by_name(self) -> dict[str, ToolSpec]:
-        """The tools by name. Each is described at its first use and cached, so that its compiled check is kept."""
-        specs = (_late(fn, pack) for pack, functions in self._packs for fn in functions)
+        """The tools by name; cached, so that their compiled checks are kept."""
+        specs = (spec_of(fn, pack=pack, origin="builtin") for pack, functions in self._packs for fn in functions)
         return {spec.name: spec for spec in specs}
 
     def tools(self) -> Iterable[ToolSpec]:

@@ -12,7 +12,7 @@ import pytest
 import onetool_ipy
 from onetool_ipy import Failure, ToolCall, ToolCallError, ToolResult
 from onetool_ipy.base import errors
-from onetool_ipy.core.tool import LateSpec, Problem, ToolSpec
+from onetool_ipy.core.tool import Problem
 
 OPEN: dict[str, Any] = {"type": "object"}
 
@@ -183,48 +183,3 @@ def test_the_face_of_the_package_names_what_it_offers() -> None:
     assert set(onetool_ipy.__all__) <= set(dir(onetool_ipy))
     with pytest.raises(AttributeError, match="nothing"):
         onetool_ipy.nothing  # noqa: B018
-
-
-# --- a spec that is read late
-
-
-def _late(reads: list[str], **known: Any) -> LateSpec:
-    def read() -> ToolSpec:
-        reads.append("read")
-        return ToolSpec(name="a.b", description="Read.", parameters=OPEN, run=dict, origin="config", where="read")
-
-    return LateSpec(read, {"name": "a.b", "version": "", **known})
-
-
-def test_a_late_spec_is_read_at_the_first_look_at_what_is_not_known() -> None:
-    reads: list[str] = []
-    spec = _late(reads, where="known")
-
-    assert (spec.name, spec.pack, spec.short_name, spec.where, reads) == ("a.b", "a", "b", "known", [])
-    assert spec.description == "Read."
-    assert (spec.signature, spec.origin, spec.where, spec.checker.check({}, "a.b")) == ("a.b()", "config", "known", {})
-    assert reads == ["read"]
-    assert type(spec) is ToolSpec
-
-
-def test_a_late_spec_with_other_values_is_still_late() -> None:
-    reads: list[str] = []
-
-    off = _late(reads).replace(disabled="Off.")
-
-    assert (off.name, off.disabled, reads) == ("a.b", "Off.", [])
-    assert off.replace(where="here").where == "here"
-    assert (off.description, off.disabled) == ("Read.", "Off.")
-    assert (off.replace(name="a.c").name, off.replace(name="a.c").disabled, reads) == ("a.c", "Off.", ["read"])
-
-
-def test_a_late_spec_has_the_attributes_of_a_spec_and_no_other() -> None:
-    reads: list[str] = []
-    spec = _late(reads)
-
-    assert not hasattr(spec, "nonsense")
-    assert copy.copy(spec).name == "a.b"
-    assert reads == []
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        spec.name = "x"  # type: ignore[misc]
-    assert repr(spec) == "ToolSpec(a.b())"

@@ -69,18 +69,10 @@ class MapTools:
             raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
         spec = self._box.registry.load(tool)
         try:
-            require_options(spec, engine=engine, workers=workers, retries=retries, per_minute=per_minute)
+            options = {"workers": workers, "engine": engine, "retries": retries, "per_minute": per_minute}
+            require_options(spec, **options)
             rows = read_rows(spec, data, arguments, columns=columns, const=const)
-            run = MapRun(
-                self._box,
-                spec,
-                rows,
-                workers=workers,
-                engine=engine,
-                retries=retries,
-                per_minute=per_minute,
-                timeout_s=timeout,
-            )
+            run = MapRun(self._box, spec, rows, timeout_s=timeout, **options)
             found = run.run(fresh=fresh)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
