@@ -93,7 +93,7 @@ def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, caps
         (["import", "openapi", "swagger.json"], 1, "Swagger"),
         (["import", "openapi", "pets.json", "--bundle", "a_b"], 1, "'_'"),
         (["import", "openapi", "pets.json", "--bundle", "time"], 1, "time"),
-        (["import", "openapi", "https://", "--allow-host"], 1, "no address"),
+        (["import", "openapi", "https://", "--allow-host"], 1, "is not an address"),
     ],
 )
 def test_what_cannot_be_imported_makes_nothing(
