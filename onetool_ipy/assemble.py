@@ -293,7 +293,7 @@ def _registry(
         session=box.session,
         read_definition=lambda data: read_definition(data, handlers, origin="cell"),
         changed=box.tools_changed,
-        peek=lambda: bundles.refresh() or switched.refresh(),
+        has_changed=lambda: bundles.refresh() or switched.refresh(),
         before_list=partial(_before_list, box),
         explain=box.servers.explain,
     )

@@ -71,7 +71,7 @@ def last_name(node: ast.expr) -> str:
 
 
 def source(node: ast.expr | None) -> str:
-    """A short expression as Python text; empty for one that is long or deep."""
+    """Return a short expression as Python text; empty if it is long or deep."""
     if node is None or not is_within(node, nodes=_MAX_SOURCE_NODES):
         return ""
     try:

@@ -1,9 +1,4 @@
-"""The beginning of what `repr` gives of lists, tuples and dicts, at the cost of what is shown.
-
-`repr` writes all of it, however little is wanted: a list that holds the same list twice, and so on for forty levels,
-has a repr of a terabyte. Whatever is inside is asked for its own `repr`, which may raise.
-
-How values that JSON cannot hold are shown, stored and sent: one table, used everywhere.
+"""How values that JSON cannot hold are shown, stored and sent: one table, used everywhere.
 
     value                                   becomes
     ------------------------------------    -----------------------------------------------
@@ -42,7 +37,6 @@ from typing import Any, NoReturn
 __all__ = [
     "ANY_NUMBER",
     "NESTED",
-    "briefly",
     "cut",
     "forms_to_judge",
     "from_json",
@@ -50,16 +44,21 @@ __all__ = [
     "map_text",
     "plain_copy",
     "safe_repr",
+    "short_repr",
     "to_json",
     "to_text",
 ]
 
 NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
-"""What is written here, and what stands for one inside itself."""
+"""The types that `short_repr` writes itself, and what it writes for one inside itself."""
 
 
-def briefly(value: Any, limit: int) -> str:
-    """`repr(value)` where it has at most `limit` characters, else more than that of its beginning."""
+def short_repr(value: Any, limit: int) -> str:
+    """Return `repr(value)` if it has at most `limit` characters, else its beginning, at the cost of what is shown.
+
+    A list that holds the same list twice, and so on for forty levels, has a `repr` of a terabyte. The `repr` of what is
+    inside may raise.
+    """
     said: list[str] = []
     size = 0
     above = {id(value): _pieces(value)}
@@ -169,7 +168,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
 def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
     """Give `repr(value)`, cut, and never fail."""
     try:
-        text = briefly(value, limit) if type(value) in NESTED else repr(value)
+        text = short_repr(value, limit) if type(value) in NESTED else repr(value)
     except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything
         return f"<{type(value).__name__} object, repr failed>"
     return cut(text, limit)

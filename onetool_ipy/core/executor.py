@@ -306,7 +306,7 @@ class Executor:
         allow: Sequence[str] | None = None,
         heard: Heard | None = None,
     ) -> ToolResult:
-        """Run a call to its end; `heard` is told of its progress, where no call around it has a listener."""
+        """Run a call to its end. `heard` gets its progress, if no call around it has a listener."""
         bound = self.bind(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []

@@ -160,7 +160,7 @@ class Job:
         return True
 
     async def _tell_elsewhere(self) -> None:
-        """Who is told of the end may take time over it: showing a result. Others on the loop do not wait for that."""
+        """Tell the listener of the end in a thread: it may take time to show a result, and the loop must not wait."""
         import asyncio
 
         await asyncio.wrap_future(self._executor.workers.submit(self.tell, "own").future)

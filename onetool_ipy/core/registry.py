@@ -77,7 +77,7 @@ class Registry:
         session: SessionTools | None = None,
         read_definition: ReadDefinition | None = None,
         changed: Callable[[], None] | None = None,
-        peek: Callable[[], bool] | None = None,
+        has_changed: Callable[[], bool] | None = None,
         before_list: Callable[[], None] = lambda: None,
         explain: Callable[[str], ToolNotFound | None] = lambda _name: None,
     ) -> None:
@@ -86,10 +86,10 @@ class Registry:
         self._read_definition = read_definition
         self._building = ForkLock()
         self._is_stale = False
-        self._peek = peek
+        self._has_changed = has_changed
         self._before_list = before_list
         self._explain = explain
-        self._changed: Callable[[], None] | None = None  # nobody is told of the first tools
+        self._changed: Callable[[], None] | None = None  # the first tools are no change
         self._index = _Index({}, {}, ())
         self.rebuild()
         self._changed = changed
@@ -204,7 +204,7 @@ class Registry:
 
     def _look_outside(self) -> None:
         """Before a list: ask the sources again where one says, for little, that another process changed its tools."""
-        if self._is_stale or (self._peek is not None and self._peek()):
+        if self._is_stale or (self._has_changed is not None and self._has_changed()):
             self.refresh()
 
     def refresh(self) -> bool:

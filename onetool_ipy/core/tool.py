@@ -237,7 +237,7 @@ class UncheckedCall(ToolCall):
 
 
 Heard = Callable[[float, float | None, str], None]
-"""Who is told how far a call is: (done, total, text)."""
+"""Called with the progress of a call: (done, total, text)."""
 
 
 class BoundCall:

@@ -1,1 +1,1 @@
-"""Thin ends of the same trip: notebook, command line, later widgets, REST and MCP."""
+"""Where people and programs enter: notebook, widgets, REST, MCP, command line."""

@@ -25,8 +25,8 @@ __all__ = [
     "Converter",
     "Mask",
     "Violation",
+    "branch_count",
     "compile_schema",
-    "extent",
     "found_in",
     "given_at",
     "meant",
@@ -46,15 +46,15 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
 
 
-def extent(schema: Mapping[str, Any]) -> int:
-    """The largest number of schemas that one value is judged by, where it may be many; counting ends beyond `MOST`."""
+def branch_count(schema: Mapping[str, Any]) -> int:
+    """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
     if _refers_little(schema):
         return 1
     return _Count(schema, list(_nodes(schema))).largest()
 
 
 def _refers_little(schema: Mapping[str, Any]) -> bool:
-    """Whether there are so few references that it cannot be much more than what is written."""
+    """Whether the schema has so few references that it cannot multiply much."""
     count = 0
     for node in _nodes(schema):
         count += "$ref" in node
@@ -519,10 +519,10 @@ def _put(args: Any, place: list[Any], value: Any) -> bool:
 
 
 def compile_schema(parameters: Mapping[str, Any]) -> Any:
-    """The compiled form of a JSON Schema, offline; InvalidTool for what is none. It is to be given plain JSON only."""
+    """Compile a JSON Schema, offline. Raises InvalidTool if it is not valid. Give the compiled form plain JSON only."""
     import jsonschema_rs
 
-    if extent(parameters) > MOST:
+    if branch_count(parameters) > MOST:
         raise InvalidTool(
             f"A JSON Schema that cannot be judged: its references multiply to more than {MOST:,} for one value.",
             hint="Refer to each part once, not to the same part again and again.",

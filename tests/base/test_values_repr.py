@@ -1,4 +1,4 @@
-"""`briefly` is the beginning of `repr`, and costs no more than what it shows."""
+"""`short_repr` is the beginning of `repr`, and costs no more than what it shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy.base import values
-from onetool_ipy.base.values import briefly
+from onetool_ipy.base.values import short_repr
 
 LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=3)
 KEYS = st.text(max_size=3) | st.tuples(st.integers()) | st.tuples(st.text(max_size=3), st.integers())
@@ -26,7 +26,7 @@ NESTED = _nests(st.recursive(LEAVES, _nests, max_leaves=8))
 @given(value=NESTED, limit=st.integers(0, 200))
 def test_it_is_the_repr_or_more_than_enough_of_its_beginning(value: Any, limit: int) -> None:
     whole = repr(value)
-    said = briefly(value, limit)
+    said = short_repr(value, limit)
 
     assert said == whole or (len(said) > limit and whole.startswith(said))
     assert values.safe_repr(value, limit + 3) == values.cut(whole, limit + 3)
@@ -40,7 +40,7 @@ def _in_itself() -> list[Any]:
 
 
 def test_what_is_inside_itself_is_written_as_repr_writes_it() -> None:
-    assert briefly(_in_itself(), 1_000) == repr(_in_itself())
+    assert short_repr(_in_itself(), 1_000) == repr(_in_itself())
 
 
 @pytest.mark.parametrize("depth", [60, 3_000, 20_000])

@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.bundles.importing.openapi import import_openapi
-from onetool_ipy.schema.check import MOST, Checker, extent
+from onetool_ipy.schema.check import MOST, Checker, branch_count
 from tests.harness.surroundings import ROOT
 
 
@@ -37,7 +37,7 @@ def test_a_chain_without_end_is_refused_and_no_error_of_pythons() -> None:
 
 
 def test_a_few_levels_are_judged_as_ever() -> None:
-    assert extent(doubling(10)) > 1000
+    assert branch_count(doubling(10)) > 1000
 
     checker = Checker(doubling(10))
 
@@ -52,8 +52,8 @@ def test_what_leads_back_to_itself_is_no_multiplication() -> None:
     tree = {"type": "object", "properties": {"x": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": {"anyOf": kinds}}}
     itself = {"type": "object", "$defs": {f"a{n}": {"$ref": f"#/$defs/a{(n + 1) % 20}"} for n in range(20)}}
 
-    assert extent(tree) < 100
-    assert extent(itself) < 100
+    assert branch_count(tree) < 100
+    assert branch_count(itself) < 100
     assert Checker(tree).check({"x": {"k1": {"k2": {}}}}, "t")
 
 
@@ -65,14 +65,14 @@ def test_a_python_object_that_holds_itself_ends() -> None:
     for _ in range(100):
         shared = [shared, shared]
 
-    assert extent(itself) == 1
-    assert extent({"enum": shared}) == 1
+    assert branch_count(itself) == 1
+    assert branch_count({"enum": shared}) == 1
 
 
 @pytest.mark.parametrize("document", ["github.json", "readme.json", "galaxy.yaml"])
 def test_schemas_of_real_documents_are_far_from_it(document: str) -> None:
     draft = import_openapi(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))
 
-    found = [extent(tool[key]) for tool in draft.tools for key in ("argSchema", "outputSchema") if key in tool]
+    found = [branch_count(tool[key]) for tool in draft.tools for key in ("argSchema", "outputSchema") if key in tool]
 
     assert max(found) < MOST / 20, json.dumps(sorted(found)[-5:])
