@@ -255,10 +255,11 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
         if name:
             found.append(name.partition(".")[0] if "." in name else "config")
     found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
-    if config.paths.onetool_dir is not None:
+    folder = config.paths.onetool_dir
+    if folder is not None and os.path.exists(folder / "bundles"):
         from onetool_ipy.bundles.store import stored_slugs
 
-        found += stored_slugs(config.paths.onetool_dir / "bundles")
+        found += stored_slugs(folder / "bundles")
     return tuple(dict.fromkeys(found))
 
 

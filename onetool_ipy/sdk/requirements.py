@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,8 @@ from onetool_ipy.core.tool import BoundCall, Dep, Step, ToolSpec
 from onetool_ipy.render.views import Listing
 
 if TYPE_CHECKING:
+    import subprocess
+
     from onetool_ipy.core.registry import Registry
 
 __all__ = [
@@ -287,6 +288,8 @@ def _library_version(name: str) -> str | None:
 
 def _command_version(path: str, flag: str) -> str | None:
     """Run a command for its version; None if it prints none in time."""
+    import subprocess  # it takes 5 ms, and only this check needs it
+
     try:
         process = subprocess.Popen(
             [path, *flag.split()],
