@@ -1,6 +1,6 @@
 """A call log of the landed version is converted without loss, whatever happens meanwhile.
 
-`tests/fixtures/landed_calls.tar.xz` was written by the code of the tag `landed`: 600 calls over 45 days, the oldest 180
+`tests/fixtures/landed_calls.tar.xz` was written by the code of commit d5bb2f0: 600 calls over 45 days, the oldest 180
 of them without rows, the newest 60 in a journal only; `expected.json` is what that code said about them.
 """
 
