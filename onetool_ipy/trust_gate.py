@@ -40,15 +40,15 @@ class TrustGate:
 
     def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
         """Raise Untrusted for a tool of a project, or of a server in it, that the user does not trust."""
-        parts, servers = self._box.parts, self._box.servers
+        parts = self._box.parts
         if parts.config.trust.record is None:
             return
         spec = spec or parts.registry.get(tool)
         server = tool.partition(".")[0] if spec is None else spec.server
         if spec is not None and (spec.origin not in PROJECT_ORIGINS or self._box.session.specs.get(spec.name) is spec):
             return
-        if server and (server in servers or spec is not None):
-            if not servers.is_allowed(server):
+        if server and (spec is not None or server in self._box.servers):
+            if not self._box.servers.is_allowed(server):
                 raise self._untrusted(f"The tool '{spec.name if spec else tool}' was not run", server)
         elif spec is not None and not parts.config.trust.is_given:
             raise self._untrusted(f"The tool '{spec.name}' was not run")
