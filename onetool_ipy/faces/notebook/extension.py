@@ -72,8 +72,8 @@ class Extension:
         from onetool_ipy.assemble import open_leniently
         from onetool_ipy.faces.notebook.host import NotebookHost
 
-        current.expect(None)
         host = NotebookHost(self.shell, open_leniently(), self.magics, self.names)
+        current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
         return host

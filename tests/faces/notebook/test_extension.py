@@ -215,6 +215,38 @@ def cycle():
 """
 
 
+RACE = """
+import sys, threading
+from onetool_ipy import tool
+sys.setswitchinterval(1e-5)
+shell, lost = get_ipython(), []
+
+def race(turn):
+    shell.run_line_magic("load_ext", "onetool_ipy")
+    extension = shell.magics_manager.registry["onetool_ipy"]
+    together = threading.Barrier(2)
+    panel = threading.Thread(target=lambda: (together.wait(), extension.box))
+    panel.start()
+    together.wait()
+    for _ in range(turn * 40):
+        pass
+    @tool
+    def mine() -> int:
+        "Tell the turn."
+        return turn
+    panel.join()
+    if extension.box.registry.get("nb.mine") is None or shell.user_ns["nb"].mine() != turn:
+        lost.append(turn)
+    shell.run_line_magic("unload_ext", "onetool_ipy")
+"""
+
+
+def test_a_tool_of_a_cell_is_not_lost_while_a_panel_opens_the_toolbox(kernel: Kernel) -> None:
+    kernel.execute(RACE + "for turn in range(60): race(turn)")
+
+    assert kernel.evaluate("lost") == "[]"
+
+
 @pytest.mark.parametrize("cycles", [40, pytest.param(1000, marks=pytest.mark.soak)])
 def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
     """Nothing of ours is left: objects, threads, files, and all that was registered with IPython."""
