@@ -47,9 +47,10 @@ PIN = $(if $(LATEST),,PIP_CONSTRAINT=$(1) PIP_BUILD_CONSTRAINT=$(1))
 PIP := $(call PIN,constraints.txt) $(BIN)/python -m pip install --quiet $(if $(LATEST),--upgrade --upgrade-strategy eager)
 NODE_MODULES := labextension/node_modules/.package-lock.json
 NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
+EXAM := tests/node/exam/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
-TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(SERVERS) $(CLIENTS)
+TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS)
 
 .PHONY: help lab test check soak soak-load bench shots build-lab docs map lock latest browser node strace
 
@@ -136,6 +137,10 @@ $(NODE_MODULES): labextension/package-lock.json | node
 
 $(NODE_PROGRAMS): tests/node/package-lock.json | node
 	cd tests/node && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(EXAM): tests/node/exam/package-lock.json | node
+	cd tests/node/exam && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 $(SERVERS): tests/servers.txt tests/constraints-servers.txt
