@@ -5,7 +5,7 @@
 #   make check      ruff, mypy --strict, import-linter
 #   make soak       every test with full counts on every Python >= 3.11 that is found, and soak-load (hours)
 #   make soak-load  all tests three times in a row while two busy loops run beside them
-#   make bench      our speed against the peers', side by side, in .venv-bench
+#   make bench      our speed against the peers', side by side, in .venv-bench; writes docs/benchmarks.md
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code

@@ -1,15 +1,17 @@
-"""`python -m tests.benchmarks [row or module ...]`: run every module of the package that has `run()`, print one table.
+"""`python -m tests.benchmarks [--big] [row or module ...]`: run every module that has `run()`, print one table.
 
-A module that breaks costs only its own lines; the command then ends with 1. A missed target does not, nor does a module
-that is left out because what it needs is not installed.
+The lines of each module that ran whole go to `docs/benchmarks.md` as well (`page`). `--big` measures how cost grows up
+to ten million calls in the history and a result of a gigabyte. A module that breaks costs only its own lines; the
+command then ends with 1. A missed target does not, nor does a module that is left out because what it needs is not
+installed.
 """
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import os
 import pkgutil
-import platform
 import sys
 import tempfile
 import time
@@ -19,8 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import onetool_ipy
 from tests import benchmarks
-from tests.benchmarks.timing import LeftOut, note, table
+from tests.benchmarks import page
+from tests.benchmarks.timing import BIG, LeftOut, note, table
 from tests.harness import surroundings
 
 
@@ -28,8 +32,12 @@ def main(wanted: Sequence[str]) -> int:
     lines: list[dict[str, Any]] = []
     broken: list[str] = []
     left_out: list[str] = []
+    compileall.compile_dir(
+        str(Path(onetool_ipy.__file__).parent), quiet=1
+    )  # as pip does; or the first lines pay for it
     with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
         surroundings.enter(Path(home))
+        os.environ[BIG] = "1" if "--big" in sys.argv else ""
         for name in _names(wanted, broken):
             module = _imported(name, broken)
             if module is None or not _is_wanted(module, name, wanted):
@@ -46,9 +54,12 @@ def main(wanted: Sequence[str]) -> int:
                 broken.append(name)
                 continue
             lines += [one for one in found if _asked_for(one, name, wanted)]
+            if not wanted or name in wanted:
+                page.keep(name, found)
             note(f"{name}: {time.monotonic() - began:.0f} s")
         surroundings.leave()
-    print(_machine())
+    page.write()
+    print(page.machine())
     print(table(lines))
     for text in dict.fromkeys(one["note"] for one in lines if one.get("note")):
         print(text)
@@ -85,10 +96,5 @@ def _asked_for(one: dict[str, Any], name: str, wanted: Sequence[str]) -> bool:
     return not wanted or name in wanted or str(one.get("row")) in wanted
 
 
-def _machine() -> str:
-    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    return f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores{load}"
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main([word for word in sys.argv[1:] if word != "--big"]))

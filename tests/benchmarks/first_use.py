@@ -112,13 +112,13 @@ def _lines(found: Rounds, *, offered: tuple[str, ...]) -> Iterator[dict[str, Any
         what, met = first, found[first] <= limit_s
         if first == _COMPLETION and not any("now" in text for text in offered):
             what = f"{first} (offers nothing of ours yet)"
-        yield line(9, what, found[first], found[plain], name=plain, target=f"<= {limit_s * 1e3:g} ms", met=met)
+        yield line(9, what, found[first], found[plain], name=plain, reach=f"<= {limit_s * 1e3:g} ms", met=met)
     yield line(
         9,
         _FRAME,
         found[_FRAME],
         found[_PLAIN_FRAME],
         name=_PLAIN_FRAME,
-        target="<= 1.2 s",
+        reach="<= 1.2 s",
         met=found[_FRAME] <= _FRAME_S,
     )

@@ -99,7 +99,7 @@ def _lines(found: Rounds, shells: dict[str, _Shell], missing: str) -> Iterator[d
     for name, limit_s in _OURS.items():
         what = f"%load_ext, {name} (CPU)"
         target, met = ("", None) if limit_s is None else (f"<= {limit_s * 1e3:g} ms", found[name] <= limit_s)
-        yield line(8, what, found[name], found[_FLOOR], name=_FLOOR, target=target, met=met)
+        yield line(8, what, found[name], found[_FLOOR], name=_FLOOR, reach=target, met=met)
     ours = found[_BARE]
     if missing:
         text = f"No peer '{_JUPYSQL}': {missing}"
@@ -111,4 +111,4 @@ def _lines(found: Rounds, shells: dict[str, _Shell], missing: str) -> Iterator[d
         )
     heavy = _HEAVY & {module for name in _OURS for module in shells[name].loaded}
     theirs = f"{_JUPYSQL}: {', '.join(sorted(_HEAVY & shells[_JUPYSQL].loaded)) or 'none'}" if not missing else ""
-    yield line(8, "heavy modules loaded", ", ".join(sorted(heavy)) or "none", theirs, target="none", met=not heavy)
+    yield line(8, "heavy modules loaded", ", ".join(sorted(heavy)) or "none", theirs, reach="none", met=not heavy)

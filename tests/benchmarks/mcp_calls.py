@@ -78,7 +78,7 @@ def _calls(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
                 found["raw"],
                 name="raw SDK client",
                 ratio=ratio,
-                target="<= 1.3x the raw SDK client",
+                reach="<= 1.3x the raw SDK client",
                 met=1 / ratio <= 1.3,
             )
     runner.run(_stop.pop()())
@@ -112,7 +112,7 @@ def _starts(folder: Path) -> Iterator[dict[str, Any]]:
         found["raw"],
         name="raw SDK client, one after the other",
         ratio=ratio,
-        target="all at once",
+        reach="all at once",
         met=ratio > 1,
     )
 

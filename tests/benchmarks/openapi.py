@@ -62,7 +62,7 @@ def _lines(place: Path) -> Iterator[dict[str, Any]]:
                 peer,
                 name="FastMCP.from_openapi",
                 ratio=ratio,
-                target=f"{_REACH_S:g} s" if told == "on the wall" else "",
+                reach=f"{_REACH_S:g} s" if told == "on the wall" else "",
                 met=found["ours"] < _REACH_S if told == "on the wall" else None,
             )
 

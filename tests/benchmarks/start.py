@@ -92,7 +92,7 @@ def _cold_lines(found: Rounds, pure_s: float) -> Iterator[dict[str, Any]]:
         target = f"<= {_COLD_TIMES}x its time ({1 / _COLD_TIMES:.2g}x)"
         met = ratio >= 1 / _COLD_TIMES
         what = f"{_COUNT:,} tools, cold: {part}"
-        yield line(10, what, found[part], found[_C_LOADER], name=_C_LOADER, ratio=ratio, target=target, met=met)
+        yield line(10, what, found[part], found[_C_LOADER], name=_C_LOADER, ratio=ratio, reach=target, met=met)
     yield line(10, f"{_COUNT:,} tools, cold: {_CONFIG}", found[_CONFIG], pure_s, name=_PURE)
 
 
@@ -101,4 +101,4 @@ def _warm_lines(found: Rounds) -> Iterator[dict[str, Any]]:
         target, met = f"<= {_WARM_S * 1e3:g} ms", found[part] <= _WARM_S
         ratio = found.ratio(_HASHED, part)
         what = f"{_COUNT:,} tools, warm: {part}"
-        yield line(10, what, found[part], found[_HASHED], name=_HASHED, ratio=ratio, target=target, met=met)
+        yield line(10, what, found[part], found[_HASHED], name=_HASHED, ratio=ratio, reach=target, met=met)

@@ -1,26 +1,59 @@
 """Taking turns with a stopwatch, and the lines of the table.
 
-Owns how a time is taken: every round lets each contender run for a short slice, forwards and backwards in turn, and
-medians over the rounds count. The clock is the CPU time of the process, since the clock on the wall also counts what
-others do on the machine, and most where a contender has a process of its own. Standard library only.
+Owns how a time is taken: every round lets each contender run for a slice, forwards and backwards in turn.
+`Rounds[name]` is the median of the rounds, `Rounds.mean(name)` what a user pays who makes all of these calls: a cost
+that comes every thousandth call is in the mean and not in the median. The clock is the CPU time of the process unless a
+row says that it is the wall's, and always the same one for both sides. Standard library only.
 """
 
 from __future__ import annotations
 
 import gc
 import statistics
+import subprocess
 import sys
+import textwrap
 import time
 import timeit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["Contender", "LeftOut", "Rounds", "line", "note", "once", "race", "say", "statement", "table", "take_turns"]
+from tests.harness.surroundings import ROOT
 
-_COLUMNS = ("row", "what", "ours", "peer", "ratio", "target", "met")
-_HEADS = ("row", "what", "ours", "peer", "ratio", "reach", "met")
+__all__ = [
+    "BIG",
+    "COLUMNS",
+    "Contender",
+    "LeftOut",
+    "Rounds",
+    "at_least",
+    "at_most",
+    "cells",
+    "fresh",
+    "line",
+    "note",
+    "once",
+    "per_run",
+    "race",
+    "runs_in",
+    "say",
+    "statement",
+    "table",
+    "take_turns",
+    "timed",
+    "times",
+]
+
+BIG = "ONETOOL_BENCH_BIG"
+"""The variable that `--big` sets."""
+
+COLUMNS = ("row", "what", "ours", "peer", "ratio", "reach", "moonshot", "met")
+
+
+Met = bool | Literal["moonshot"] | None
+"""Whether a target is met; None for a line that is there to compare only."""
 
 
 class LeftOut(Exception):
@@ -44,6 +77,14 @@ class Rounds:
     def __getitem__(self, name: str) -> float:
         """The median of a contender."""
         return statistics.median(self.seconds[name])
+
+    def mean(self, name: str) -> float:
+        """The mean of a contender."""
+        return statistics.fmean(self.seconds[name])
+
+    def mean_ratio(self, over: str, under: str) -> float:
+        """One contender's mean over another's."""
+        return self.mean(over) / self.mean(under)
 
     def ratio(self, over: str, under: str) -> float:
         """The median of one contender's time over another's, round by round: both had the same weather."""
@@ -72,16 +113,42 @@ def once(name: str, run: Callable[[], object], *, before: Callable[[], object] =
     return Contender(name, timed)
 
 
+def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> Callable[[], float]:
+    """A sample for `take_turns`: the seconds of one run on this clock, on the wall by default."""
+
+    def sample() -> float:
+        began = clock()
+        kept = work()
+        spent = clock() - began
+        del kept
+        return spent
+
+    return sample
+
+
+def fresh(code: str, *arguments: str) -> Callable[[], float]:
+    """A sample for `take_turns`: a number that a program prints, run in a new process with the bytecode compiled."""
+
+    def sample() -> float:
+        command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return float(done.stdout.splitlines()[-1])
+
+    return sample
+
+
 def race(contenders: Sequence[Contender], *, rounds: int = 201, slice_s: float = 0.001, least: int = 1) -> Rounds:
     """Seconds per run of each contender, by name. Short slices and many rounds ride out a busy machine.
 
     A slice is at least so many runs long, for those whose first run in a slice is slow.
     """
-    counts = {c.name: max(least, _runs_in(c, slice_s)) for c in contenders}
+    counts = {c.name: max(least, runs_in(c, slice_s)) for c in contenders}
     gc.collect()
     gc.freeze()  # what is already there is not ours to collect, in anybody's slice
     try:
-        return take_turns({c.name: partial(_per_run, c, counts[c.name]) for c in contenders}, rounds)
+        return take_turns({c.name: partial(per_run, c, counts[c.name]) for c in contenders}, rounds)
     finally:
         gc.unfreeze()
 
@@ -103,14 +170,18 @@ def line(
     *,
     name: str = "",
     ratio: float | None = None,
-    target: str = "",
-    met: bool | None = None,
+    reach: str = "",
+    moonshot: str = "",
+    met: Met = None,
     note: str = "",
+    headline: str = "",
+    plot: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One line of the table. Times are in seconds, text stands as it is; `name` says who the peer is.
 
-    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two times. `note` is
-    said below the table.
+    `ratio` is the peer's time over ours, best taken from `Rounds.ratio`; by default that of the two times. `at_most`
+    and `at_least` give reach, moonshot and met. `note` is said below the table; `headline` puts the line into the
+    README in these words; `plot` is drawn by `page`.
     """
     if ratio is None and isinstance(peer, float) and isinstance(ours, float) and ours:
         ratio = peer / ours
@@ -121,10 +192,36 @@ def line(
         "ours": say(ours),
         "peer": f"{shown} {name}".strip(),
         "ratio": ratio,
-        "target": target,
+        "reach": reach,
+        "moonshot": moonshot,
         "met": met,
         "note": note,
+        "headline": headline,
+        "plot": plot,
     }
+
+
+def at_most(
+    value: float, reach: float, moonshot: float | None = None, *, show: Callable[[float], str] | None = None
+) -> dict[str, Any]:
+    """Reach, moonshot and met of a line whose value, by default in seconds, is better the smaller it is."""
+    show = show or say
+    met: Met = "moonshot" if moonshot is not None and value <= moonshot else value <= reach
+    return {"reach": f"<= {show(reach)}", "moonshot": "" if moonshot is None else f"<= {show(moonshot)}", "met": met}
+
+
+def at_least(
+    value: float, reach: float, moonshot: float | None = None, *, show: Callable[[float], str] | None = None
+) -> dict[str, Any]:
+    """Reach, moonshot and met of a line whose value, by default a ratio, is better the larger it is."""
+    show = show or times
+    met: Met = "moonshot" if moonshot is not None and value >= moonshot else value >= reach
+    return {"reach": f">= {show(reach)}", "moonshot": "" if moonshot is None else f">= {show(moonshot)}", "met": met}
+
+
+def times(ratio: float) -> str:
+    """A ratio in three digits."""
+    return f"{_three_digits(ratio)}x"
 
 
 def say(seconds: float | str) -> str:
@@ -139,12 +236,16 @@ def say(seconds: float | str) -> str:
 
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """The lines as one table, in the order of their rows."""
-    ordered = sorted(lines, key=lambda found: found.get("row", 0))
-    cells = [_HEADS, *(tuple(_cell(key, found.get(key)) for key in _COLUMNS) for found in ordered)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADS))]
-    shown = [" | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    rows = [COLUMNS, *map(cells, sorted(lines, key=lambda found: found.get("row", 0)))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    shown = [" | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     shown.insert(1, "-|-".join("-" * width for width in widths))
     return "\n".join(shown)
+
+
+def cells(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """A line's texts, one for each of COLUMNS."""
+    return tuple(_cell(key, found.get(key)) for key in COLUMNS)
 
 
 def note(text: str) -> None:
@@ -152,11 +253,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _per_run(contender: Contender, count: int) -> float:
+def per_run(contender: Contender, count: int) -> float:
+    """Seconds of one of so many runs."""
     return contender.time(count) / count
 
 
-def _runs_in(contender: Contender, slice_s: float) -> int:
+def runs_in(contender: Contender, slice_s: float) -> int:
+    """How many runs fill so many seconds."""
     contender.time(1)  # the first run may import or compile
     count, spent = 1, contender.time(1)
     while spent < slice_s / 4:
@@ -173,7 +276,7 @@ def _cell(key: str, value: Any) -> str:
     if value is None:
         return ""
     if key == "met":
-        return {True: "yes", False: "NO"}.get(value, str(value))
+        return {True: "yes", False: "NO", "moonshot": "yes, moonshot"}[value]
     if key == "ratio" and isinstance(value, int | float):
-        return f"{value:,.0f}x" if value >= 100 else f"{value:.3g}x"
+        return times(value)
     return say(value) if isinstance(value, float) else str(value)

@@ -86,4 +86,4 @@ def _line(what: str, ours: float, wratio: float | None, closest: float | None, c
     peers = [f"{wratio:.1f} % WRatio"] if wratio is not None else []
     peers += [f"{closest:.1f} % difflib"] if closest is not None else []
     shown = f"{ours:.2f} % of {count:,}"
-    return line(7, what, shown, ", ".join(peers) or None, target=">= 95 % first", met=ours >= 95)
+    return line(7, what, shown, ", ".join(peers) or None, reach=">= 95 % first", met=ours >= 95)
