@@ -7,6 +7,7 @@ Outside a call it is the toolbox opened last in this process and still open. Wor
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ __all__ = [
     "require",
     "scope",
     "toolbox",
+    "wait_for_notebook",
+    "waiting_functions",
 ]
 
 
@@ -92,6 +95,7 @@ _opened: list[ref[Any]] = []
 _default: list[Any] = []
 _expected: list[Callable[[], Any]] = []
 _kept: dict[Any, Any] = {}
+_waiting: deque[Callable[..., Any]] = deque(maxlen=500)
 
 
 scope: Callable[[], Scope | None] = _scope.get
@@ -109,11 +113,12 @@ def toolbox() -> Any | None:
     here = _scope.get()
     if here is not None and here.toolbox is not None:
         return here.toolbox
+    expected = tuple(_expected)  # read first: another thread may open the one expected while we look
     for known in reversed(_opened):
         box = known()
         if box is not None:
             return box
-    return _expected[-1]() if _expected else None
+    return expected[-1]() if expected else None
 
 
 def require() -> Any:
@@ -150,3 +155,15 @@ def expect(opener: Callable[[], Any] | None) -> None:
 def closed(box: Any) -> None:
     """Forget a toolbox."""
     _opened[:] = [known for known in _opened if known() is not None and known() is not box]
+
+
+def wait_for_notebook(fn: Callable[..., Any]) -> None:
+    """Remember a function that `@tool` marked before there was a toolbox; a notebook registers it when it loads us."""
+    _waiting.append(fn)
+
+
+def waiting_functions() -> list[Callable[..., Any]]:
+    """Return the functions that wait for a notebook, in the order of their marks, and forget them."""
+    found = list(_waiting)
+    _waiting.clear()
+    return found

@@ -1,7 +1,7 @@
 """`@tool`: marks a function as a tool and says what is known about it. Leaves the function unchanged.
 
-In a notebook the mark also registers the function at once, in the current toolbox. Elsewhere the source that finds
-the function reads the mark.
+In a notebook the mark also registers the function in the current toolbox: at once, or when the extension loads.
+Elsewhere the source that finds the function reads the mark.
 """
 
 from __future__ import annotations
@@ -141,9 +141,13 @@ def _mark(fn: _F, marks: Marks) -> _F:
         shown = values.safe_repr(fn, 80)
         raise InvalidTool(f"@tool cannot mark {shown}.", hint="Wrap it in a function of your own.") from exc
     here = current.scope()
+    if here is not None and here.importing:
+        return fn
     box = current.toolbox()
-    if box is not None and not (here is not None and here.importing):
+    if box is not None:
         box.adopt(fn)
+    else:
+        current.wait_for_notebook(fn)
     return fn
 
 

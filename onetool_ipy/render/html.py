@@ -1,7 +1,8 @@
 """Rows and texts -> HTML for a cell. All text from outside is escaped here and nowhere else.
 
-The HTML is self-contained and has no script. Its colours are JupyterLab's variables with fallbacks, so that one output
-works in light themes, dark themes and static pages.
+The HTML is self-contained and has no script. Every outer element is marked so that `$` in it stays a dollar sign, which
+notebooks and exported pages would typeset as mathematics. Colours are JupyterLab's variables with fallbacks, so that
+one output works in light themes, dark themes and static pages.
 """
 
 from __future__ import annotations
@@ -14,10 +15,28 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 
-__all__ = ["Node", "cell_text", "escape", "is_numeric", "marked_note", "note", "numbered", "pre", "table", "tree"]
+__all__ = [
+    "AS_TEXT",
+    "Node",
+    "as_text",
+    "cell_text",
+    "escape",
+    "is_numeric",
+    "marked_note",
+    "note",
+    "numbered",
+    "pre",
+    "table",
+    "tree",
+]
+
+AS_TEXT = "mathjax_ignore tex2jax_ignore"
+"""The classes of an element that MathJax leaves alone: version 3 and later (JupyterLab), and version 2 (nbconvert)."""
 
 _MAX_CELL = 300
 _SHORT = 32
+_TALL, _LONG = 20, 2_000
+"""More lines or characters than this may make a text scroll."""
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
@@ -28,6 +47,8 @@ _PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;m
 _CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
 _NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
 _WRAP = "max-height:40em;overflow:auto"
+_BOX = f'class="{AS_TEXT}" tabindex="0"'
+"""A box that scrolls: it takes the focus, so that a keyboard can scroll it."""
 
 
 def escape(text: str) -> str:
@@ -35,9 +56,16 @@ def escape(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
+def as_text(body: str) -> str:
+    """Foreign HTML, such as a table of pandas, in an element whose dollar signs stay dollar signs."""
+    return f'<div class="{AS_TEXT}">{body}</div>'
+
+
 def pre(text: str) -> str:
     """Preformatted text, wrapped, at most a screen high."""
-    return f'<pre style="{_PRE}">{escape(text)}</pre>'
+    is_tall = text.count("\n") > _TALL or len(text) > _LONG
+    focus = ' tabindex="0"' if is_tall else ""
+    return f'<pre class="{AS_TEXT}"{focus} style="{_PRE}">{escape(text)}</pre>'
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
@@ -47,12 +75,12 @@ def numbered(lines: Iterable[tuple[int, str]]) -> str:
         f'<span style="white-space:pre-wrap;overflow-wrap:anywhere">{escape(line)}</span></div>'
         for number, line in lines
     )
-    return f'<div style="{_WRAP};{_CODE}">{rows}</div>'
+    return f'<div {_BOX} style="{_WRAP};{_CODE}">{rows}</div>'
 
 
 def note(text: str) -> str:
     """A small line below an output."""
-    return f'<div style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+    return f'<div class="{AS_TEXT}" style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
 
 
 def marked_note(mark: str, text: str) -> str:
@@ -71,7 +99,7 @@ def table(
         "<tr>" + "".join(_cell(row.get(name, ""), _RIGHT * (name in right)) for name in names) + "</tr>" for row in rows
     )
     return (
-        f'<div style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
+        f'<div {_BOX} style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -87,7 +115,7 @@ class Node(NamedTuple):
 
 def tree(node: Node) -> str:
     """Nested data as a foldable tree, without script."""
-    return f'<div style="{_WRAP};{_CODE}">{_node(node)}</div>'
+    return f'<div {_BOX} style="{_WRAP};{_CODE}">{_node(node)}</div>'
 
 
 def _node(node: Node) -> str:

@@ -1,7 +1,8 @@
 """Markdown from a model -> Markdown that is safe to show: no HTML, no script, no image that would be loaded.
 
 The address of an image can carry away what the model has read, so an image becomes a link. A link may lead to a web
-page, an e-mail address or into the page itself; any other (`javascript:`) is shown as written. Code stays as written,
+page, an e-mail address or into the page itself; any other (`javascript:`) is shown as written. A `$` is a dollar sign
+unless it encloses what can only be a formula: `$x^2$`, but not the prices in "was $5, now $4". Code stays as written,
 but in an unambiguous form: a block gets its fence at the margin, and inline code with doubtful characters becomes an
 element of ours.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 
 from onetool_ipy.base.printable import printable
+from onetool_ipy.render.html import AS_TEXT
 
 __all__ = ["safe"]
 
@@ -19,6 +21,9 @@ _INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`
 _DOUBTFUL = re.compile(r"[<|]|!\[|\][(:]|`{3}|~{3}")
 _RUN = re.compile(r"`{3,}|~{3,}")
 _LINK = re.compile(r"\](?P<sign>[(:])(?!\s*(?:https?://|mailto:|#))", re.IGNORECASE)
+_DOLLARS = re.compile(r"^\s*\$\$\s*$|\$\$(?=\S)[^$]+(?<=\S)\$\$|(?<![\w$])\$(?=[^\s\d$])[^$]*(?<=\S)\$(?![\w$])|\$")
+"""A formula, or a single dollar sign. A formula has no blank inside its signs, and does not begin with a digit."""
+_DOLLAR = f'<span class="{AS_TEXT}">&#36;</span>'
 _INFO = re.compile(r"[^\w+#.-]")
 
 
@@ -56,7 +61,8 @@ def _line(line: str) -> str:
 
 def _plain(text: str) -> str:
     text = _LINK.sub(lambda hit: f"]{_references(hit['sign'])}", text.replace("<", "&lt;").replace("![", "["))
-    return _RUN.sub(lambda run: _references(run[0]), text)
+    text = _RUN.sub(lambda run: _references(run[0]), text)
+    return _DOLLARS.sub(lambda hit: hit[0] if len(hit[0]) > 1 else _DOLLAR, text)
 
 
 def _code(hit: re.Match[str]) -> str:

@@ -115,5 +115,6 @@ def _link(link: ResourceLink) -> str:
     label = html.escape(link.name or link.uri)
     said = f" {html.escape(link.description)}" if link.description else ""
     if not link.uri.lower().startswith(("http://", "https://")):
-        return f"<div>{label} <code>{html.escape(link.uri)}</code>{said}</div>"
-    return f'<div><a href="{html.escape(link.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>{said}</div>'
+        return f'<div class="{html.AS_TEXT}">{label} <code>{html.escape(link.uri)}</code>{said}</div>'
+    opened = f'<a href="{html.escape(link.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>'
+    return html.as_text(opened + said)

@@ -95,7 +95,7 @@ def to_html(call: Called) -> str:
     )
     box = _BOX.format(colour=colour)
     if call.state == "running":
-        return f'<div style="{box}">{line}</div>'
+        return f'<div class="{html.AS_TEXT}" style="{box}">{line}</div>'
     inner = [_part("arguments", html.pre(_arguments(call.args)))] if call.args else []
     if call.problem:
         inner.append(_part("not done", html.pre(call.problem)))
@@ -103,7 +103,8 @@ def to_html(call: Called) -> str:
         shown = show(call.data, _BOUNDS)
         inner.append(_part("result" + (f" ({shown.cut})" if shown.cut else ""), shown.html))
     state = " open" if call.is_open else ""
-    return f'<details{state} style="{box}"><summary style="{_SUMMARY}">{line}</summary>{"".join(inner)}</details>'
+    summary = f'<summary style="{_SUMMARY}">{line}</summary>'
+    return f'<details{state} class="{html.AS_TEXT}" style="{box}">{summary}{"".join(inner)}</details>'
 
 
 def _part(label: str, body: str) -> str:

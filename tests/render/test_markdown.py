@@ -179,3 +179,27 @@ def test_a_call_with_much_in_it_is_cut() -> None:
 
     assert len(to_html(call)) < 20_000
     assert len(to_text(call)) < 1_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It costs $5, was $7.",
+        "$5-$7",
+        "from $HOME to $USER",
+        "US$5 and US$ 6",
+        "$a$b",
+        "costs $$ or $$$",
+        "**$5** | $6 |",
+    ],
+)
+def test_a_dollar_sign_that_is_no_formula_is_never_typeset(text: str) -> None:
+    """No `$` is left for MathJax; each stands in an element that it skips."""
+    shown = safe(text)
+
+    assert "$" not in shown
+    assert re.sub(r"<span class=.mathjax_ignore tex2jax_ignore.>&#36;</span>", "$", shown) == text
+
+
+def test_a_formula_between_lines_of_dollar_signs_stays() -> None:
+    assert safe("$$\nx = 1\n$$") == "$$\nx = 1\n$$"

@@ -93,9 +93,9 @@ def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], abou
 
 def _cut_by_pandas(data: Any) -> str:
     """Which part of a table pandas shows by its own settings; empty if all of it."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(data, (pandas.DataFrame, pandas.Series)):
+    if not _is_frame(data):
         return ""
+    pandas = sys.modules["pandas"]
     most = pandas.get_option("display.max_rows"), pandas.get_option("display.max_columns")
     wide = zip(data.shape, most, ("rows", "columns"), strict=False)
     over = [f"{count:,} {what}" for count, limit, what in wide if limit and count > limit]
@@ -129,4 +129,11 @@ def _own_bundle(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
         return None
+    if _is_frame(data) and "text/html" in bodies:
+        bodies["text/html"] = html.as_text(bodies["text/html"])
     return {mime: bodies[mime] for mime in ("text/plain", *rich) if mime in bodies}
+
+
+def _is_frame(data: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, (pandas.DataFrame, pandas.Series))

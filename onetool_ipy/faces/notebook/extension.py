@@ -14,6 +14,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
@@ -94,6 +95,16 @@ class Extension:
             self._warn()
         else:
             current.expect(lambda: self.box)
+        self._adopt_waiting()
+
+    def _adopt_waiting(self) -> None:
+        """Register the functions that cells marked with `@tool` before they loaded us."""
+        for fn in current.waiting_functions():
+            try:
+                self.box.adopt(fn)
+            except OneToolError as exc:
+                said = f"onetool_ipy: {exc.message}"
+                print(printable(self.box.mask(said)))  # noqa: T201 - loading goes on without this one
 
     def _page_text(self, name: str, is_shortcut: bool) -> str:
         return self.magics.runner.page_text(name, is_shortcut)

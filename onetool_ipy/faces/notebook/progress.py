@@ -27,7 +27,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.tool import CallSource, ToolCall
 from onetool_ipy.faces.notebook.interrupt import Interrupts
-from onetool_ipy.render.html import escape
+from onetool_ipy.render.html import AS_TEXT, escape
 from onetool_ipy.render.views import counted
 
 __all__ = [
@@ -431,7 +431,7 @@ _ROW = "color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-v
 
 
 def _div(inner: str) -> str:
-    return f'<div style="{_ROW}">{inner}</div>'
+    return f'<div class="{AS_TEXT}" style="{_ROW}">{inner}</div>'
 
 
 def _share(row: ProgressRow) -> float | None:

@@ -133,7 +133,7 @@ def _first_lines(result: ToolResult | None) -> dict[str, Any]:
 
 def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> Picture:
     head = f'<div style="font-weight:600">{html.escape(box.mask(title))}</div>'
-    shown = f'<div class="otx-picture">{_ALONE}{head}{body}{html.note(below)}</div>'
+    shown = f'<div class="otx-picture {html.AS_TEXT}">{_ALONE}{head}{body}{html.note(below)}</div>'
     return Picture(shown, printable(box.mask("\n".join(line for line in lines if line))))
 
 

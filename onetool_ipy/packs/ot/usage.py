@@ -39,7 +39,8 @@ class UsagePlot:
         from onetool_ipy.render import report
 
         style = report.STYLE + report.CELL_STYLE
-        return f"<style>{style}</style><div class='ot-usage'>{report.plots(self._tools, self._series)}</div>"
+        plots = report.plots(self._tools, self._series)
+        return f"<style>{style}</style><div class='ot-usage {html.AS_TEXT}'>{plots}</div>"
 
     def __repr__(self) -> str:
         """Show the tools called most, as bars of text."""

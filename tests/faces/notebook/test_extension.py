@@ -273,3 +273,35 @@ def used(): return open(f"/proc/self/task/{loop.native_id}/stat").read().rsplit(
 before = used(); time.sleep(1.0); after = used()
 before == after"""
     assert kernel.execute(code).result_text == "True"
+
+
+def test_a_tool_marked_before_the_extension_loads_counts_when_it_does(kernel: Kernel) -> None:
+    """Imports and functions first, `%load_ext` after them: as most notebooks are written."""
+    kernel.execute(
+        "from onetool_ipy import tool\n"
+        "@tool\n"
+        "def bmi(weight: float, height: float) -> float:\n"
+        "    'Body mass index.'\n"
+        "    return 0.0\n"
+    )
+    kernel.execute(
+        "@tool(pack='body')\n"
+        "def pulse(age: int) -> int:\n"
+        "    'Highest pulse.'\n"
+        "    return 220 - age\n"
+        "@tool\n"
+        "def bmi(weight: float, height: float) -> float:\n"
+        "    'Body mass index.'\n"
+        "    return round(weight / height**2, 1)\n"
+        "@tool\n"
+        "def odd(a, /, **more): 'Not a tool.'\n"
+    )
+    loaded = kernel.execute("%load_ext onetool_ipy")
+
+    assert loaded.stdout.count("\n") <= 1, "loading goes on, with one line at most for what is no tool"
+    assert kernel.execute("nb.bmi(weight=80, height=2), body.pulse(age=40)").result_text == "(20.0, 180)"
+    assert kernel.execute("%tool nb.bmi weight=80 height=2").result_text == "20.0"
+    kernel.execute("%unload_ext onetool_ipy")
+    kernel.execute("%load_ext onetool_ipy")
+    gone = kernel.execute("%tool nb.bmi weight=80 height=2", allow_errors=True)
+    assert gone.error is not None, "what was registered once is not registered again by itself"
