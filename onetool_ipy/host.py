@@ -1,7 +1,7 @@
 """Host: the program that a toolbox runs in, as the toolbox sees it. A notebook has a host of its own.
 
-A toolbox has one host at a time. `Host` itself is the null host: nobody watches a call, nobody can be asked, there
-is no screen, and a snippet runs in the namespace of its caller.
+A toolbox has one host at a time. `Host` itself is the host of a script: nobody watches a call, there is no screen, a
+snippet runs in the namespace of its caller, and a person can be asked where there is a terminal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from onetool_ipy.base.errors import UsageProblem
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.tool import ToolCall, ToolSpec
 
 __all__ = ["Host", "Screens", "run_source", "snippet_file"]
@@ -29,7 +30,21 @@ class Screens(Protocol):
 
 
 class Host:
-    """What a toolbox asks of the program it runs in; each method here is the answer of a program without a face."""
+    """What a toolbox asks of the program it runs in; each method here is the answer of a program without a face.
+
+    `ask` puts a question to the person. Code does not call it: it calls `box.put_question(question)`, or awaits
+    `box.aput_question(question)` on an event loop, in the context of the call that needs the answer (so that a call
+    of a REST or MCP client never asks the person at the kernel). These check and mask the question first.
+
+        question = Question("server 'shop'", "Which size?", form={"type": "object", "properties": {...}})
+        question = Question("server 'shop'", "Sign in to go on.", url="https://shop.example/consent")
+        reply = box.put_question(question)      # blocks; .action is accept, decline or cancel
+        reply.content                           # of an accepted form: its values, checked against the schema
+
+    Raises QuestionRefused for what must not be asked (a password, a form that is not flat, an address that is neither
+    https nor loopback, more than a call may ask) and NobodyToAsk where nobody can answer: papermill, nbconvert, REST,
+    an MCP client that cannot ask, no stdin. Stop, or the cancellation of the awaiting task, ends the question at once.
+    """
 
     def listen(self, call: ToolCall) -> CallListener | None:  # noqa: ARG002 - the signature is the host's
         """Return the listener of a call that a person makes, if anybody watches it."""
@@ -43,6 +58,15 @@ class Host:
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person trust the project, before the call that needs it is refused."""
+
+    def ask(self, question: Question) -> Reply:
+        """Put a checked question to the person and wait for the reply. Raises NobodyToAsk. Called in any thread.
+
+        An exception thrown into the waiting thread (KeyboardInterrupt, Abandoned) takes the question back.
+        """
+        from onetool_ipy.terminal import ask_in_terminal  # late: few scripts ask
+
+        return ask_in_terminal(question)
 
     def style_error(self, exc: BaseException) -> None:
         """Make a tool's own exception look well where it is shown."""

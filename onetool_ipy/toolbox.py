@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.core.jobs import Job, Jobs
+    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp import Servers
@@ -375,6 +376,35 @@ class Toolbox:
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
         return self.config.secrets.mask(text)
+
+    def put_question(self, question: Question) -> Reply:
+        """Put a question to the person, or to the MCP client that made this call, and wait; see `Host`."""
+        from onetool_ipy.core.question import NobodyToAsk, Reply, checked, form_errors  # late: few calls ask
+
+        here, asked = current.scope(), checked(question.masked(self.mask))
+        if here is not None:
+            here.count_question()
+        if here is not None and here.ask is not None:
+            reply = here.ask(asked)
+        elif here is not None and here.asked_by in ("rest", "mcp"):
+            raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
+        else:
+            reply = self.host.ask(asked)
+        if reply.action == "accept" and asked.form is not None and form_errors(asked.form, reply.content):
+            return Reply("cancel", note="The values do not fit the form.")
+        return reply
+
+    async def aput_question(self, question: Question) -> Reply:
+        """`put_question` without blocking the event loop; a cancellation takes the question back."""
+        import asyncio
+
+        task = self.workers.submit(lambda: self.put_question(question), "free")
+        try:
+            reply: Reply = await asyncio.wrap_future(task.future)
+        except BaseException:
+            self.workers.abandon(task)
+            raise
+        return reply
 
     def make_ready(self, tool: object, source: CallSource = "python") -> None:
         """Before a call: let the person say yes where the tool needs one, and start the one server it needs.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["json_printable", "printable", "printable_line"]
+__all__ = ["json_printable", "printable", "printable_line", "visible"]
 
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, DEL and C1 controls
@@ -18,6 +18,9 @@ _UNSAFE = re.compile(
     r"\ud800-\udfff"  # lone surrogates, which cannot be sent
     r"\U000e0000-\U000e007f]"  # tags: characters that no one sees
 )
+
+
+_PIECE = re.compile(r" {4,}|.", re.DOTALL)
 
 
 def printable(text: str) -> str:
@@ -30,9 +33,31 @@ def printable_line(text: str) -> str:
     return printable(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
 
 
+def visible(text: str, limit: int) -> str:
+    """Return text on one line in which every character is visible: no line ends, colours, controls or long gaps."""
+    shown: list[str] = []
+    length = end = 0
+    for piece in _PIECE.finditer(text):
+        part = piece[0] if piece[0].isprintable() and len(piece[0]) == 1 else _escaped(piece[0])
+        length += len(part)
+        if length > limit:
+            return f"{''.join(shown)}… ({len(text) - end:,} more characters)"
+        shown.append(part)
+        end = piece.end()
+    return "".join(shown)
+
+
 def json_printable(text: str) -> str:
     """Return JSON text that means the same and holds none of these characters."""
     return _UNSAFE.sub(_json_escape, text)
+
+
+def _escaped(char: str) -> str:
+    if len(char) > 1:
+        return f"[{len(char)} blanks]"
+    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
+    code = ord(char)
+    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
 
 
 def _escape(found: re.Match[str]) -> str:

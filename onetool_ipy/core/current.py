@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
+    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 __all__ = [
+    "MAX_QUESTIONS",
     "Scope",
     "closed",
     "enter",
@@ -33,16 +35,33 @@ __all__ = [
 ]
 
 
+MAX_QUESTIONS = 20
+"""How often one call may ask a person."""
+
+
 class Scope:
     """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
 
     `left` collects, for a job, what of its call is left behind running when it is given up; `printed` takes what it
     prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
     by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
-    outermost call: of a tool that a model's tool calls, the model.
+    outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
+    call, where that is not the person at the host: an MCP client that can ask its own user.
     """
 
-    __slots__ = ("asked_by", "call", "depth", "importing", "left", "meta", "printed", "progress", "spec", "toolbox")
+    __slots__ = (
+        "ask",
+        "asked_by",
+        "call",
+        "depth",
+        "importing",
+        "left",
+        "meta",
+        "printed",
+        "progress",
+        "spec",
+        "toolbox",
+    )
 
     def __init__(
         self,
@@ -56,7 +75,9 @@ class Scope:
         meta: dict[str, Any] | None = None,
         importing: bool = False,
         asked_by: CallSource | None = None,
+        ask: Callable[[Question], Reply] | None = None,
     ) -> None:
+        self.ask = ask
         self.asked_by = asked_by or (None if call is None else call.source)
         self.toolbox = toolbox
         self.call = call
@@ -67,6 +88,16 @@ class Scope:
         self.importing = importing
         self.printed = printed
         self.meta = meta
+
+    def count_question(self) -> None:
+        """Count a question of this call. Raises QuestionRefused for one too many."""
+        if self.meta is None:
+            return
+        self.meta["questions"] = self.meta.get("questions", 0) + 1
+        if self.meta["questions"] > MAX_QUESTIONS:
+            from onetool_ipy.core.question import QuestionRefused
+
+            raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
 
     def while_importing(self) -> Scope:
         """The same place, during the import of a pack file."""
@@ -80,6 +111,7 @@ class Scope:
             self.printed,
             importing=True,
             asked_by=self.asked_by,
+            ask=self.ask,
         )
 
 

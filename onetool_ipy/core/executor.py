@@ -545,8 +545,11 @@ class Executor:
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
         depth, progress, left, printed = outer.depth + 1, outer.progress, outer.left, outer.printed
-        asked_by = outer.asked_by
-        return current.Scope(self._owner, bound.call, spec, depth, progress, left, printed, bound.meta, False, asked_by)
+        return current.Scope(
+            *(self._owner, bound.call, spec, depth, progress, left, printed, bound.meta),
+            asked_by=outer.asked_by,
+            ask=outer.ask,
+        )
 
     def _failed(self, bound: BoundCall, exc: BaseException) -> ToolResult:
         if type(exc) is Raised:

@@ -289,19 +289,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
-class _TerminalListener(AskListener):
-    """Asks for approval on stderr, since stdout is for the answer."""
-
-    def question(self, text: str) -> str | None:
-        return ask_at_terminal(text)
-
-
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with aside():
-            allow, approve, listener = names_of(options.tool_allow), names_of(options.approve), _TerminalListener()
+            allow, approve = names_of(options.tool_allow), names_of(options.approve)
             typed = box.ask.typed(
-                options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=listener
+                options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=AskListener()
             )
             answer = typed or box.ask(
                 options.prompt,
@@ -310,7 +303,6 @@ def _ask(options: argparse.Namespace) -> int:
                 tool_allow=allow,
                 max_steps=options.max_steps,
                 approve=approve,
-                listener=listener,
             )
         show_json(box, answer.to_dict())
         if answer.note:

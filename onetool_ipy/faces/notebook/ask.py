@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_prompt
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
@@ -106,13 +107,13 @@ class TerminalView(AskListener):
     def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
         self._line(self._mask(to_text(called(call))))
 
-    def question(self, text: str) -> str | None:
+    def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
         """Ask on a line of its own, after the model's text."""
         if self._is_open:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._is_open = False
-        return super().question(text)
+        return super().question(question, put)
 
     def ended(self, answer: Answer) -> None:
         self._line(self._mask(summary(answer)))

@@ -10,47 +10,25 @@ changed.
 from __future__ import annotations
 
 import json
-import re
-import sys
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from unicodedata import east_asian_width
 
 from onetool_ipy.base import files, values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
+from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
 
 __all__ = [
-    "ApprovalReply",
     "Approvals",
     "Pending",
-    "ask_person",
     "needs_approval",
     "question",
-    "read_reply",
-    "visible",
 ]
 
-_MAX_NAME = 160
-_MAX_KEY = 80
-_MAX_VALUE = 200
-_MAX_BRIEF = 20
-_MANY = 20
-"""How many arguments of a call are shown on their own lines; the others are shortened and joined."""
-_LINE = 76
-_INDENT = "       "
-_GOES_ON = "       | "
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
-_ALL = frozenset(("a", "all", "y", "yes"))
-_NONE = frozenset(("", "n", "no", "none"))
-_NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
-_PIECE = re.compile(r" {4,}|.", re.DOTALL)
 _FORMAT = 2
-_RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
 
 
 class Pending(NamedTuple):
@@ -63,14 +41,6 @@ class Pending(NamedTuple):
     args: Mapping[str, Any]
     changed: bool = False
     fingerprint: str = ""
-
-
-class ApprovalReply(NamedTuple):
-    """The person's reply: the numbers (from 1) of the approved calls, and whether to always approve them."""
-
-    chosen: frozenset[int]
-    always: bool = False
-    understood: bool = True
 
 
 def needs_approval(spec: ToolSpec, args: Any, config: Config) -> bool:
@@ -124,114 +94,22 @@ class Approvals:
         return "changed" if before else "unknown"
 
 
-def question(pending: Sequence[Pending]) -> str:
-    """Write the one question of a turn: every call with every argument by name.
-
-    Text from the model or a tool is escaped, and cut text says so. Lines are broken here and not by the terminal, so
-    that no foreign text can look like one of our lines.
-    """
-    what = "a tool that may" if len(pending) == 1 else f"{len(pending)} tools that may"
-    lines = [f"The model wants to run {what} change something:"]
-    for number, one in enumerate(pending, start=1):
-        lines += _call_lines(f"  {number}. ", one)
-        if one.changed:
-            lines.append("     (this tool has changed since it was approved)")
-    numbers = "" if len(pending) == 1 else ", numbers such as 1,3"
-    lines.append(f"Run? all, none{numbers}, or always (all, and in this session without asking): ")
-    return "\n".join(lines)
+def question(pending: Sequence[Pending], model: str = "") -> Question:
+    """Make the one question of a turn: every call with every argument by name."""
+    asker = f"the model {model}" if model else "the model"
+    return Question(asker, "", calls=tuple(_proposed(one) for one in pending))
 
 
-def read_reply(text: str, count: int) -> ApprovalReply:
-    """Read the typed reply. A reply that is not understood approves nothing."""
-    word = " ".join(text.lower().replace("[", " ").replace("]", " ").split())
-    always = word.startswith("always")
-    rest = word.removeprefix("always").strip(" :,") if always else word
-    everything = frozenset(range(1, count + 1))
-    if rest in _ALL or (always and not rest):
-        return ApprovalReply(everything, always)
-    if rest in _NONE:
-        return ApprovalReply(frozenset())
-    if not _NUMBERS.fullmatch(rest):
-        return ApprovalReply(frozenset(), understood=False)
-    chosen: set[int] = set()
-    for first, last in _RANGE.findall(rest):
-        chosen.update(range(int(first), int(last or first) + 1))
-    if not chosen or not chosen <= everything:
-        return ApprovalReply(frozenset(), understood=False)
-    return ApprovalReply(frozenset(chosen), always)
-
-
-def ask_person(text: str) -> str | None:
-    """Ask with `input()`. Returns None if nobody can answer."""
-    is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook replaces it, to ask the browser
-    if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
-        return None
-    try:
-        return input(text)
-    except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
-        return None  # no terminal, a closed one, or a notebook that runs without a person
-
-
-def visible(text: str, limit: int) -> str:
-    """Return text on one line in which every character is visible: no line ends, colours, controls or long gaps."""
-    shown: list[str] = []
-    length = end = 0
-    for piece in _PIECE.finditer(text):
-        part = piece[0] if piece[0].isprintable() and len(piece[0]) == 1 else _escaped(piece[0])
-        length += len(part)
-        if length > limit:
-            return f"{''.join(shown)}… ({len(text) - end:,} more characters)"
-        shown.append(part)
-        end = piece.end()
-    return "".join(shown)
-
-
-def _call_lines(head: str, one: Pending) -> list[str]:
-    """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
-    name = visible(one.spec.name, _MAX_NAME)
-    given = [
-        f"{_key(key)}={visible(_written(value), _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
-        for place, (key, value) in enumerate(one.args.items())
-    ]
-    whole = head + " ".join([name, *given])
-    if _width(whole) <= _LINE:
-        return [whole]
-    rest = [" ".join(given[_MANY:])] if given[_MANY:] else []
-    return [*_broken(head + name), *(line for each in (*given[:_MANY], *rest) for line in _broken(_INDENT + each))]
-
-
-def _key(key: Any) -> str:
-    """Return an argument's name, in quotes if it could look like something else."""
-    return key if isinstance(key, str) and _NAME.fullmatch(key) else visible(_written(str(key)), _MAX_KEY)
+def _proposed(one: Pending) -> ProposedCall:
+    spec = one.spec
+    args = tuple((str(key), _written(value)) for key, value in one.args.items())
+    badges = (*([f"server {spec.server}"] if spec.server else ()), *(["read-only"] if spec.read_only else ()))
+    note = "this tool has changed since it was approved" if one.changed else ""
+    return ProposedCall(spec.name, spec.summary, args, badges, note)
 
 
 def _written(value: Any) -> str:
     return json.dumps(values.to_json(value), ensure_ascii=False)
-
-
-def _broken(text: str) -> list[str]:
-    """Break text into lines of bounded width; continuation lines are marked."""
-    lines, line, width = [], "", 0
-    for char in text:
-        if width + _width(char) > _LINE:
-            lines.append(line)
-            line, width = _GOES_ON, len(_GOES_ON)
-        line += char
-        width += _width(char)
-    return [*lines, line]
-
-
-def _width(text: str) -> int:
-    """Return how many terminal columns the text takes."""
-    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def _escaped(char: str) -> str:
-    if len(char) > 1:
-        return f"[{len(char)} blanks]"
-    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
-    code = ord(char)
-    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
 
 
 def _read(place: Path) -> dict[str, list[str]] | None:

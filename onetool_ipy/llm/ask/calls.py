@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallCancelled, CallFailure, Disabled, InvalidArgs, NotApproved, OneToolError
+from onetool_ipy.base.printable import visible
 from onetool_ipy.core import names
+from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolCall, ToolSpec
 from onetool_ipy.llm.ask import approval
@@ -136,7 +138,7 @@ class CallRunner:
 
     def _checked(self, call: Call, name: str) -> _Plan:
         if not isinstance(call.arguments, dict):
-            shown = approval.visible(values.cut(str(call.arguments), _MAX_SHOWN), _MAX_SHOWN)
+            shown = visible(values.cut(str(call.arguments), _MAX_SHOWN), _MAX_SHOWN)
             said = f"'{name}': the arguments must be a JSON object, got '{shown}'. Nothing was run."
             return self._refused(call, name, BadJson(said))
         if self._offering.is_search(name):
@@ -187,17 +189,23 @@ class CallRunner:
         if not waiting:
             return plans
         pending = list(waiting.values())
-        text = self._context.mask(approval.question(pending))
-        with self._meter.waiting():
-            typed = self._listener.question(text)
-        reply = approval.ApprovalReply(frozenset()) if typed is None else approval.read_reply(typed, len(pending))
+        reply = self._asked(pending)
         for number, (index, one) in enumerate(waiting.items(), start=1):
-            if number not in reply.chosen:
-                why = _not_approved(one, pending, typed, reply)
+            if reply is None or number not in reply.content.get("run", ()):
+                why = _not_approved(one, pending, reply)
                 plans[index] = self._refused(plans[index].call, plans[index].name, why)
-            elif reply.always:
+            elif reply.content.get("always"):
                 self._approvals.always(one.spec.name, one.fingerprint)
         return plans
+
+    def _asked(self, pending: Sequence[Pending]) -> Reply | None:
+        """Ask the person about these calls. Returns None if nobody can be asked."""
+        asked = approval.question(pending).masked(self._context.mask)
+        with self._meter.waiting():
+            try:
+                return self._listener.question(asked, self._context.put_question)
+            except NobodyToAsk:
+                return None
 
     def _argument_error(self, spec: ToolSpec, args: Any) -> CallFailure | None:
         """Return why these arguments do not fit the schema. Runs no converter, which is code of the tool."""
@@ -289,15 +297,11 @@ class CallRunner:
         return {"tool": name, "call_id": self._context.new_id(), "source": "model", "duration_ms": 0.0}
 
 
-def _not_approved(
-    one: Pending, pending: Sequence[Pending], typed: str | None, reply: approval.ApprovalReply
-) -> NotApproved:
+def _not_approved(one: Pending, pending: Sequence[Pending], reply: Reply | None) -> NotApproved:
     name = one.spec.name
-    if typed is not None:
-        if not reply.understood:
-            shown = approval.visible(typed, 40)
-            return NotApproved(f"'{name}' was not run: the reply '{shown}' was not understood.")
-        return NotApproved(f"'{name}' was not run: the person did not allow it.")
+    if reply is not None:
+        why = reply.note or "the person did not allow it"
+        return NotApproved(f"'{name}' was not run: {why}.")
     allowing = f"approve={list(dict.fromkeys(each.spec.name for each in pending))!r}"
     why = "has changed since it was approved" if one.changed else "may change something"
     return NotApproved(f"'{name}' {why}, and nobody could be asked. It was not run. Allow it with {allowing}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,9 +16,9 @@ from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.load import Config
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.llm.ask.approval import ask_person
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import TokenUsage, Turn
 from onetool_ipy.snippets.definition import Shortcuts
@@ -70,6 +70,9 @@ class AskContext(Protocol):
     def mask(self, text: str) -> str:
         """Return the text without secrets."""
 
+    def put_question(self, question: Question) -> Reply:
+        """Put a question to the person and wait for the reply. Raises NobodyToAsk."""
+
 
 class AskListener:
     """Follows an ask. Every method may be overridden; all are called in the asking thread."""
@@ -89,9 +92,9 @@ class AskListener:
     def called(self, number: int, call: AnswerCall) -> None:
         """A call has ended, or was refused."""
 
-    def question(self, text: str) -> str | None:
-        """Ask the person whether these calls may run. Returns the reply, or None if nobody can be asked."""
-        return ask_person(text)
+    def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
+        """Ask the person whether these calls may run; `put` asks. Raises NobodyToAsk."""
+        return put(question)
 
     def ended(self, answer: Answer) -> None:
         """The ask has ended."""

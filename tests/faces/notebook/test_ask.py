@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onetool_ipy.core.question import ProposedCall, Question, Reply
 from onetool_ipy.faces.notebook.ask import TerminalView
 from tests.harness.kernel import Display, Kernel, Outcome
 
@@ -458,9 +459,10 @@ def test_in_a_terminal_the_question_begins_a_line(capsys: pytest.CaptureFixture[
     view = TerminalView(str)
 
     view.text("I may run anything:")
-    reply = view.question("The model wants to run a tool")
+    asked = Question("the model", "", calls=(ProposedCall("a.one"),))
+    reply = view.question(asked, lambda _asked: Reply("decline"))
     view.text("Done.\n")
-    view.question("The model wants to run a tool")
+    view.question(asked, lambda _asked: Reply("decline"))
 
-    assert reply is None
+    assert reply == Reply("decline")
     assert capsys.readouterr().out == "I may run anything:\nDone.\n"

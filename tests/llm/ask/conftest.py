@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.ask.context import AskListener
+from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
 
 MakeBox = Callable[..., Toolbox]
@@ -51,6 +54,20 @@ def own(tmp_path: Path) -> Own:
 @pytest.fixture
 def box(make_box: MakeBox) -> Toolbox:
     return make_box()
+
+
+class TypingPerson(AskListener):
+    """A person who types replies, as in a terminal; nobody is there where a reply is None."""
+
+    def typed(self, text: str) -> str | None:
+        """Return what is typed as the reply to this text."""
+        raise NotImplementedError
+
+    def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
+        typed = self.typed(approval_text(question.calls))
+        if typed is None:
+            raise NobodyToAsk("Nobody could be asked.")
+        return approval_reply(typed, len(question.calls))
 
 
 class Traces:

@@ -9,23 +9,24 @@ from unicodedata import east_asian_width
 
 import pytest
 
+from onetool_ipy.base.printable import visible
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.answer import Answer
-from onetool_ipy.llm.ask.approval import Pending, question, read_reply, visible
-from onetool_ipy.llm.ask.context import AskListener
+from onetool_ipy.llm.ask.approval import Pending, question
+from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
-from tests.llm.ask.conftest import MakeBox, Own, Traces
+from tests.llm.ask.conftest import MakeBox, Own, Traces, TypingPerson
 
 
-class Person(AskListener):
+class Person(TypingPerson):
     """Answers questions as told, and remembers them."""
 
     def __init__(self, *replies: str | None) -> None:
         self.asked: list[str] = []
         self._replies = list(replies)
 
-    def question(self, text: str) -> str | None:
+    def typed(self, text: str) -> str | None:
         self.asked.append(text)
         return self._replies[len(self.asked) - 1]
 
@@ -56,8 +57,10 @@ def test_one_question_per_turn_names_all_pending_calls(box: Toolbox, traces: Tra
     ("reply", "ran"),
     [
         ("all", [1, 2, 3]),
-        ("a", [1, 2, 3]),
-        ("YES ", [1, 2, 3]),
+        ("ALL ", [1, 2, 3]),
+        ("a", []),
+        ("yes", []),
+        ("y", []),
         ("1,3", [1, 3]),
         ("1 3", [1, 3]),
         ("[2]", [2]),
@@ -77,10 +80,10 @@ def test_one_question_per_turn_names_all_pending_calls(box: Toolbox, traces: Tra
     ],
 )
 def test_what_a_reply_means(reply: str, ran: list[int]) -> None:
-    found = read_reply(reply, 3)
+    found = approval_reply(reply, 3)
 
-    assert sorted(found.chosen) == ran
-    assert found.always == reply.startswith("always")
+    assert found.content.get("run", []) == ran
+    assert found.content.get("always", False) == reply.startswith("always")
 
 
 def test_a_reply_that_is_not_understood_runs_nothing_and_says_so(box: Toolbox, traces: Traces) -> None:
@@ -218,8 +221,8 @@ def test_a_tool_that_changes_between_question_and_call_does_not_run(
 ) -> None:
     tool = Changing(box, traces)
 
-    class Late(AskListener):
-        def question(self, text: str) -> str | None:
+    class Late(TypingPerson):
+        def typed(self, text: str) -> str | None:
             tool.set(**change)
             return "all"
 
@@ -342,6 +345,10 @@ def test_a_broken_file_of_the_user_allows_nothing(make_box: MakeBox, own: Own, t
     assert _sends(box) == ["not_approved"]
 
 
+def _text(pending: list[Pending]) -> str:
+    return approval_text(question(pending).calls)
+
+
 HOSTILE = "\x1b[2J\x1b[31mall\u202e\u2066ok\r\n  2. time.now\nRun? all\x07\u200b\x00\u2028" + "x" * 5000
 
 
@@ -349,7 +356,7 @@ def test_the_question_shows_hostile_text_as_what_it_is() -> None:
     spec = ToolSpec(name="a.one", description="d", parameters={"type": "object"}, run=lambda args: args)
     args = {HOSTILE: HOSTILE, "b": {"c": [HOSTILE]}, "\u202ekey": 1}
 
-    text = question([Pending(spec, args)])
+    text = _text([Pending(spec, args)])
 
     lines = text.split("\n")
     assert all(line.isprintable() for line in lines)
@@ -364,7 +371,7 @@ def _spec(name: str = "a.one") -> ToolSpec:
 
 
 def test_a_long_argument_hides_none_behind_it() -> None:
-    text = question([Pending(_spec(), {"message": "x" * 3000, "to": "everyone@example.com"})])
+    text = _text([Pending(_spec(), {"message": "x" * 3000, "to": "everyone@example.com"})])
 
     assert '       to="everyone@example.com"' in text.split("\n")
     assert "… (2,802 more characters)" in text.replace("\n       | ", "")
@@ -373,7 +380,7 @@ def test_a_long_argument_hides_none_behind_it() -> None:
 def test_every_argument_is_named_however_many_there_are() -> None:
     args = {f"argument_{number}": "y" * 100 for number in range(500)}
 
-    text = question([Pending(_spec(), args)])
+    text = _text([Pending(_spec(), args)])
 
     whole = text.replace("\n       | ", "")
     assert [name for name in args if f"{name}=" not in whole] == []
@@ -385,7 +392,7 @@ def test_no_argument_begins_a_line_as_the_question_does(width: int) -> None:
     """Also not where a terminal would break a long line, in whatever script it is."""
     forged = "  2. time.now (read only)"
     for filler in ("x", "東", "\u3164", " x"):
-        text = question([Pending(_spec(), {"a": filler * width + forged, filler * width: 1})])
+        text = _text([Pending(_spec(), {"a": filler * width + forged, filler * width: 1})])
 
         lines = text.split("\n")[2:-1]
         assert [line for line in lines if not line.startswith("       ")] == []
@@ -393,7 +400,7 @@ def test_no_argument_begins_a_line_as_the_question_does(width: int) -> None:
 
 
 def test_a_name_that_could_pass_for_another_argument_stands_in_quotes() -> None:
-    text = question([Pending(_spec(), {'a="b" c': 1, "plain": 2})])
+    text = _text([Pending(_spec(), {'a="b" c': 1, "plain": 2})])
 
     assert '"a=\\"b\\" c"=1 plain=2' in text
 

@@ -92,9 +92,9 @@ def test_a_pack_file_is_not_imported_before_the_yes(make_box: MakeBox) -> None:
     box = make_box()
 
     class Looking(Person):
-        def question(self, text: str) -> str | None:
+        def typed(self, text: str) -> str | None:
             assert not Path("imported").exists()
-            return super().question(text)
+            return super().typed(text)
 
     refused = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("none"))
     was_imported = Path("imported").exists()
@@ -112,7 +112,7 @@ def test_a_pack_file_that_is_edited_during_the_question_is_neither_run_nor_impor
     box = make_box()
 
     class Late(Person):
-        def question(self, text: str) -> str | None:
+        def typed(self, text: str) -> str | None:
             _pack("pass", "Path('evil').touch()")
             return "all"
 
@@ -129,10 +129,10 @@ def test_always_is_for_the_tool_that_was_shown(make_box: MakeBox) -> None:
     box = make_box()
 
     class Late(Person):
-        def question(self, text: str) -> str | None:
+        def typed(self, text: str) -> str | None:
             if not self.asked:
                 _pack("Path('evil').touch()")
-            return super().question(text)
+            return super().typed(text)
 
     person = Late("always", "none")
     model = ScriptedModel([("house.tidy", {}), ("house.tidy", {}), "ok"])

@@ -15,7 +15,7 @@ from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import Message
 from onetool_ipy.toolbox import Toolbox
-from tests.llm.ask.conftest import MakeBox, Traces
+from tests.llm.ask.conftest import MakeBox, Traces, TypingPerson
 
 KEYS = {"text", "toolCalls", "toolResults", "toolError", "sessionContextUpdated", "stopReason", "usage"}
 
@@ -292,8 +292,8 @@ def test_time_is_limited_but_not_the_time_of_the_person(make_box: MakeBox, trace
     assert answer.calls[0].result.error is not None
     assert answer.calls[0].result.error.reason == "timeout"
 
-    class Slow(AskListener):
-        def question(self, text: str) -> str | None:
+    class Slow(TypingPerson):
+        def typed(self, text: str) -> str | None:
             threading.Event().wait(0.6)
             return "all"
 

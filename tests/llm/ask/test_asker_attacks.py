@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from onetool_ipy.llm import Call, ScriptedModel, Turn
-from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.toolbox import Toolbox
 from tests.bundles.aids import go
-from tests.llm.ask.conftest import MakeBox, Traces
+from tests.llm.ask.conftest import MakeBox, Traces, TypingPerson
 
 BENIGN = ("good.read", {"n": 1})
 MAP = {"tool": "evil.wipe", "data": [{"x": "a"}], "x": "x"}
@@ -214,13 +213,13 @@ def test_there_are_at_least_a_hundred_attacks() -> None:
     assert len(ATTACKS) >= 100
 
 
-class Person(AskListener):
+class Person(TypingPerson):
     """Says what it is told, one reply after the other; nobody is there where that is None."""
 
     def __init__(self, reply: str | None) -> None:
         self._replies = [] if reply is None else reply.split("|")
 
-    def question(self, text: str) -> str | None:
+    def typed(self, text: str) -> str | None:
         assert all(line.isprintable() for line in text.split("\n")), "the question must show what is there"
         assert len(text) < 5000
         return self._replies.pop(0) if self._replies else None

@@ -1,0 +1,200 @@
+"""Question and Reply: what a tool, a server or a model asks of a person, and what the person said.
+
+A question has a text and one of: a form (a flat JSON Schema, as MCP's elicitation has it), an address to visit, or
+calls to approve. `checked` refuses what must not be asked: a form that is not flat, a field for a password, an address
+that is neither https nor loopback. `form_errors` checks what was filled in. How a question is shown is the host's part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import ExecutionFailed, InvalidTool
+from onetool_ipy.base.records import Value
+from onetool_ipy.schema.check import Checker, Violation
+
+__all__ = [
+    "NobodyToAsk",
+    "ProposedCall",
+    "Question",
+    "QuestionRefused",
+    "Reply",
+    "ReplyAction",
+    "checked",
+    "choices_of",
+    "form_errors",
+]
+
+ReplyAction = Literal["accept", "decline", "cancel"]
+"""Yes; no; no decision (the question was dismissed or stopped)."""
+
+_MAX_FIELDS = 40
+_MAX_TEXT = 4_000
+_MAX_BYTES = 64_000
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+_FORMATS = ("email", "uri", "date", "date-time")
+_COMMON = ("title", "description", "default")
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength", "pattern", "format", "enum", "enumNames", "oneOf"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+    "boolean": (),
+    "array": ("items", "minItems", "maxItems"),
+}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SECRET = re.compile(r"password|passwd|passphrase|passcode|pwd|secret|token|apikey|credentials?|pin|cvv|cvc|otp|ssn")
+_SECRET_PAIRS = frozenset(("api key", "access key", "private key", "card number", "security code"))
+
+
+class NobodyToAsk(ExecutionFailed):
+    """A question was put where no person can answer it."""
+
+    reason = "unavailable"
+    status = 503
+
+
+class QuestionRefused(ExecutionFailed):
+    """A question that must not be put to a person, or one too many."""
+
+    reason = "not_approved"
+    status = 403
+
+
+class ProposedCall(Value):
+    """A call that waits for approval. `args` holds each argument's name and its value as JSON text."""
+
+    tool: str
+    summary: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+    badges: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Question(Value):
+    """What is asked, and by whom: `asker` is a phrase such as "server 'shop'", "tool 'shop.order'" or "the model"."""
+
+    asker: str
+    text: str
+    form: Mapping[str, Any] | None = None
+    url: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The asker at the beginning of a sentence."""
+        return self.asker[:1].upper() + self.asker[1:]
+
+    def masked(self, mask: Callable[[str], str]) -> Question:
+        """The same question without secrets."""
+        calls = tuple(call.replace(summary=mask(call.summary), args=_masked(call.args, mask)) for call in self.calls)
+        form = None if self.form is None else values.map_text(dict(self.form), mask)
+        return Question(mask(self.asker), mask(self.text), form, self.url, calls)
+
+
+class Reply(Value):
+    """What the person said. `content` of an accepted form holds its values by field.
+
+    For calls it is `{"run": [numbers from 1], "always": bool}`. `note` says in words why there was no decision.
+    """
+
+    action: ReplyAction
+    content: Mapping[str, Any] = {}
+    note: str = ""
+
+
+def checked(question: Question) -> Question:
+    """Return the question with its form reduced to what a form may have. Raises QuestionRefused."""
+    text = question.text
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}… ({len(text) - _MAX_TEXT:,} more characters)"
+    if question.url:
+        _check_url(question)
+    return question.replace(text=text, form=None if question.form is None else _flat(question))
+
+
+def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[Violation]:
+    """What is wrong with the values of a form, each with the JSON pointer of its field."""
+    return Checker(form).violations(content)
+
+
+def choices_of(field: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The values that a field offers, each with its title; empty for a field of free text, a number or yes/no."""
+    node = field.get("items", {}) if field.get("type") == "array" else field
+    listed = node.get("oneOf") or node.get("anyOf")
+    if listed:
+        return [(str(one["const"]), str(one.get("title") or one["const"])) for one in listed]
+    titles = list(node.get("enumNames") or ())
+    options = [str(option) for option in node.get("enum") or ()]
+    return list(zip(options, [str(title) for title in titles] if len(titles) == len(options) else options, strict=True))
+
+
+def _masked(args: tuple[tuple[str, str], ...], mask: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
+    return tuple((mask(name), mask(text)) for name, text in args)
+
+
+def _check_url(question: Question) -> None:
+    try:
+        parts = urlsplit(question.url)
+        is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:
+        raise _refused(question, "sends you to something that is not an address") from None
+    is_plain = question.url.isascii() and question.url.isprintable() and " " not in question.url
+    if not (is_plain and parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))):
+        raise _refused(question, "sends you to an address that is neither https nor on this machine")
+    if parts.username is not None or parts.password is not None:
+        raise _refused(question, "sends you to an address with a user name in it, which hides its host")
+
+
+def _flat(question: Question) -> dict[str, Any]:
+    form = question.form or {}
+    fields, required = form.get("properties", {}), form.get("required", [])
+    if form.get("type", "object") != "object" or not isinstance(fields, Mapping) or not isinstance(required, list):
+        raise _refused(question, "asks with a form that is not one")
+    if len(fields) > _MAX_FIELDS or len(json.dumps(values.to_json(dict(form)))) > _MAX_BYTES:
+        raise _refused(question, f"asks with a form that is too large (more than {_MAX_FIELDS} fields or 64 kB)")
+    found = {str(name): _field(question, str(name), field) for name, field in fields.items()}
+    made = {
+        "$schema": _DRAFT,
+        "type": "object",
+        "properties": found,
+        "required": [name for name in required if name in found],
+        "additionalProperties": False,
+    }
+    try:
+        Checker(made)
+    except InvalidTool as exc:
+        raise _refused(question, f"asks with a form that is not valid: {exc.message}") from exc
+    return made
+
+
+def _field(question: Question, name: str, field: Any) -> dict[str, Any]:
+    kind = str(field.get("type")) if isinstance(field, Mapping) else ""
+    if kind not in _KEYS or (kind == "array" and not choices_of(field)):
+        raise _refused(question, f"asks for '{values.cut(name, 40)}' with a field that a flat form cannot have")
+    if _is_secret(name, field):
+        raise _refused(question, f"asks for a secret ('{values.cut(name, 40)}'), which a form must not")
+    kept = {key: field[key] for key in (*_COMMON, *_KEYS[kind]) if key in field}
+    if kept.get("format") not in _FORMATS:
+        kept.pop("format", None)
+    return {"type": kind, **kept}
+
+
+def _is_secret(name: str, field: Mapping[str, Any]) -> bool:
+    if field.get("format") == "password" or field.get("writeOnly") is True:
+        return True
+    for text in (name, str(field.get("title") or "")):
+        words = [word.lower() for word in _WORD.findall(text)]
+        pairs = {f"{first} {second}" for first, second in pairwise(words)}
+        if any(map(_SECRET.fullmatch, words)) or _SECRET_PAIRS & pairs:
+            return True
+    return bool(re.search(r"\b(password|passphrase)\b", str(field.get("description") or ""), re.IGNORECASE))
+
+
+def _refused(question: Question, what: str) -> QuestionRefused:
+    return QuestionRefused(f"{question.subject} {what}. It was not shown.")

@@ -1,0 +1,219 @@
+"""A question in a terminal, or in a notebook whose page shows no form: text lines and `input()`.
+
+Text from models, tools and servers is escaped, and lines are broken here and not by the terminal, so that no foreign
+text can look like one of our lines. Only a listed answer counts; anything else runs and sends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unicodedata import east_asian_width
+
+from onetool_ipy.base.printable import visible
+from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply, choices_of, form_errors
+
+__all__ = ["approval_reply", "approval_text", "ask_in_terminal"]
+
+_MAX_NAME = 160
+_MAX_KEY = 80
+_MAX_VALUE = 200
+_MAX_BRIEF = 20
+_MAX_TEXT = 4_100
+_MANY = 20
+"""How many arguments of a call are shown on their own lines; the others are shortened and joined."""
+_LINE = 76
+_INDENT = "       "
+_GOES_ON = "       | "
+_TRIES = 3
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
+_NONE = frozenset(("", "n", "no", "none"))
+_NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
+_RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
+_YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+def ask_in_terminal(question: Question) -> Reply:
+    """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
+    if question.calls:
+        typed = _read_line(approval_text(question.calls))
+        if typed is None:
+            raise NobodyToAsk("Nobody could be asked.")
+        return approval_reply(typed, len(question.calls))
+    asker = visible(question.subject, _MAX_NAME)
+    said = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
+    lines = [f"{asker} asks:", *said]
+    if question.url:
+        lines += ["It sends you to this address. Open it yourself if you trust it:", f"  {question.url}"]
+        answers = "Did you open it? yes, no (decline), or Enter to cancel: "
+    else:
+        answers = "Answer? yes, no (decline), or Enter to cancel: "
+    typed = _read_line("\n".join([*lines, answers]))
+    if typed is None:
+        raise NobodyToAsk(f"{asker} asks a person, and nobody can be asked here.")
+    word = typed.strip().lower()
+    if word in ("n", "no"):
+        return Reply("decline")
+    if word not in ("y", "yes"):
+        return Reply("cancel", note=f"'{visible(typed, 40)}' is not an answer." if word else "It was dismissed.")
+    return Reply("accept") if question.form is None else _fill_in(question.form)
+
+
+def approval_text(calls: Sequence[ProposedCall]) -> str:
+    """Write the one question of a turn: every call with every argument by name."""
+    what = "a tool that may" if len(calls) == 1 else f"{len(calls)} tools that may"
+    lines = [f"The model wants to run {what} change something:"]
+    for number, one in enumerate(calls, start=1):
+        lines += _call_lines(f"  {number}. ", one)
+        if one.note:
+            lines.append(f"     ({one.note})")
+    numbers = "" if len(calls) == 1 else ", numbers such as 1,3"
+    lines.append(f"Run? all, none{numbers}, or always (all, and in this session without asking): ")
+    return "\n".join(lines)
+
+
+def approval_reply(typed: str, count: int) -> Reply:
+    """Read the typed reply to `count` calls. A reply that is not listed in the question approves nothing."""
+    word = " ".join(typed.lower().replace("[", " ").replace("]", " ").split())
+    always = word.startswith("always")
+    rest = word.removeprefix("always").strip(" :,") if always else word
+    if rest in _NONE and not always:
+        return Reply("decline")
+    everything = set(range(1, count + 1))
+    chosen = everything if rest == "all" or (always and not rest) else set[int]()
+    if _NUMBERS.fullmatch(rest):
+        for first, last in _RANGE.findall(rest):
+            chosen.update(range(int(first), int(last or first) + 1))
+    if not chosen or not chosen <= everything:
+        return Reply("cancel", note=f"the reply '{visible(typed, 40)}' was not understood")
+    return Reply("accept", {"run": sorted(chosen), "always": always})
+
+
+def _fill_in(form: Mapping[str, Any]) -> Reply:
+    """Ask for one field after the other. A field that stays wrong cancels."""
+    content: dict[str, Any] = {}
+    for name, field in form["properties"].items():
+        is_required = name in form["required"]
+        for _ in range(_TRIES):
+            typed = _read_line(_prompt(name, field, is_required=is_required))
+            if typed is None:
+                return Reply("cancel", note="It was dismissed.")
+            value = field.get("default") if not typed.strip() else _value(typed.strip(), field)
+            given = {} if value is None else {name: value}
+            only = {**form, "properties": {name: field}, "required": [name] if is_required else []}
+            errors = form_errors(only, given)
+            if not errors:
+                content.update(given)
+                break
+            sys.stdout.write(f"  {visible(errors[0]['message'], _MAX_VALUE)}\n")
+        else:
+            return Reply("cancel", note=f"'{visible(name, _MAX_KEY)}' was not filled in.")
+    return Reply("accept", content)
+
+
+def _prompt(name: str, field: Mapping[str, Any], *, is_required: bool) -> str:
+    title = visible(str(field.get("title") or name), _MAX_KEY)
+    kinds = {"array": "any of these", "boolean": "yes or no", "string": "text", "integer": "a whole number"}
+    choices = choices_of(field)
+    kind = "one of these" if choices and field["type"] != "array" else kinds.get(field["type"], "a number")
+    about = [kind, field.get("format"), "required" if is_required else "optional"]
+    if field.get("default") is not None:
+        about.append(f"Enter for {visible(str(field['default']), 40)}")
+    lines = [visible(str(field["description"]), _MAX_VALUE)] if field.get("description") else []
+    lines += [f"  {number}. {visible(label, _MAX_KEY)}" for number, (_, label) in enumerate(choices, start=1)]
+    return "\n".join([*lines, f"{title} ({', '.join(filter(None, about))}): "])
+
+
+def _value(typed: str, field: Mapping[str, Any]) -> Any:
+    """Read a typed text as the field's kind of value; text that is none stays text, and the check refuses it."""
+    choices = choices_of(field)
+    if field["type"] == "array":
+        return [_chosen(part.strip(), choices) for part in typed.split(",") if part.strip()]
+    if choices:
+        return _chosen(typed, choices)
+    if field["type"] == "boolean":
+        return _YES_NO.get(typed.lower(), typed)
+    if field["type"] == "string":
+        return typed
+    try:
+        return int(typed)
+    except ValueError:
+        pass
+    try:
+        return float(typed)
+    except ValueError:
+        return typed
+
+
+def _chosen(typed: str, choices: Sequence[tuple[str, str]]) -> str:
+    """The choice with this value or title, else with this number."""
+    for value, label in choices:
+        if typed in (value, label):
+            return value
+    is_number = typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(choices)
+    return choices[int(typed) - 1][0] if is_number else typed
+
+
+def _read_line(prompt: str) -> str | None:
+    """Ask with `input()`. Returns None if nobody can answer."""
+    is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook replaces it, to ask the browser
+    if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
+        return None
+    try:
+        if is_own and threading.current_thread() is not threading.main_thread():
+            return _read_in_thread(prompt)
+        return input(prompt)
+    except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
+        return None  # no terminal, a closed one, or a notebook that runs without a person
+
+
+def _read_in_thread(prompt: str) -> str | None:
+    """Read a line of the terminal so that Stop can end this thread: `input()` would wait on and take the next line."""
+    import select
+
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    while not select.select([sys.stdin], [], [], 0.1)[0]:
+        pass
+    return sys.stdin.readline().rstrip("\n") or None
+
+
+def _call_lines(head: str, one: ProposedCall) -> list[str]:
+    """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
+    name = visible(one.tool, _MAX_NAME)
+    given = [
+        f"{_key(key)}={visible(text, _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
+        for place, (key, text) in enumerate(one.args)
+    ]
+    whole = head + " ".join([name, *given])
+    if _width(whole) <= _LINE:
+        return [whole]
+    rest = [" ".join(given[_MANY:])] if given[_MANY:] else []
+    return [*_broken(head + name), *(line for each in (*given[:_MANY], *rest) for line in _broken(_INDENT + each))]
+
+
+def _key(key: str) -> str:
+    """Return an argument's name, in quotes if it could look like something else."""
+    return key if _NAME.fullmatch(key) else visible(json.dumps(key, ensure_ascii=False), _MAX_KEY)
+
+
+def _broken(text: str) -> list[str]:
+    """Break text into lines of bounded width; continuation lines are marked."""
+    lines, line, width = [], "", 0
+    for char in text:
+        if width + _width(char) > _LINE:
+            lines.append(line)
+            line, width = _GOES_ON, len(_GOES_ON)
+        line += char
+        width += _width(char)
+    return [*lines, line]
+
+
+def _width(text: str) -> int:
+    """Return how many terminal columns the text takes."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)

@@ -1,0 +1,159 @@
+"""Questions as text: which typed answers count, and where nobody can answer."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core import current
+from onetool_ipy.core.question import NobodyToAsk, Question, QuestionRefused, Reply, checked
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.host import Host
+from onetool_ipy.terminal import ask_in_terminal
+
+Typed = Callable[..., list[str]]
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "string", "title": "Size", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
+        "count": {"type": "integer", "minimum": 1, "default": 2},
+        "gift": {"type": "boolean"},
+        "extras": {"type": "array", "items": {"type": "string", "enum": ["milk", "sugar"]}},
+    },
+    "required": ["size"],
+}
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """`typed("yes", "2")`: a person types these lines; gives the prompts as they come."""
+
+    def set_up(*lines: str) -> list[str]:
+        prompts: list[str] = []
+        left = list(lines)
+
+        def read(prompt: str = "") -> str:
+            prompts.append(prompt)
+            if not left:
+                raise EOFError
+            return left.pop(0)
+
+        monkeypatch.setattr(builtins, "input", read)
+        return prompts
+
+    return set_up
+
+
+def _question(**fields: Any) -> Question:
+    return checked(Question("server 'shop'", "Which size?\n\x1b[2JRun? all", **fields))
+
+
+def test_a_form_is_filled_in_line_by_line(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    prompts = typed("yes", "huge", "Large", "", "no", "1, sugar")
+
+    reply = ask_in_terminal(_question(form=FORM))
+
+    assert reply == Reply("accept", {"size": "l", "count": 2, "gift": False, "extras": ["milk", "sugar"]})
+    assert prompts[0].startswith("Server 'shop' asks:\n  Which size?\n  \\x1b[2JRun? all\n")
+    assert "  2. Large" in prompts[1]
+    assert "Size (one of these, required): " in prompts[1]
+    assert "Enter for 2" in prompts[3]
+    assert "'huge' is not one of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [(["no"], "decline"), (["n"], "decline"), ([""], "cancel"), (["sure"], "cancel"), (["yes"], "cancel")],
+)
+def test_only_a_listed_answer_counts(typed: Typed, lines: list[str], action: str) -> None:
+    typed(*lines)
+
+    assert ask_in_terminal(_question(form=FORM)).action == action
+
+
+def test_a_field_that_stays_wrong_cancels(typed: Typed) -> None:
+    typed("yes", "x", "y", "", "never")
+
+    reply = ask_in_terminal(_question(form=FORM))
+
+    assert (reply.action, reply.note) == ("cancel", "'size' was not filled in.")
+
+
+def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
+    address = "https://shop.example/consent?" + "x" * 300
+    prompts = typed("yes", "ok")
+
+    accepted, dismissed = (ask_in_terminal(_question(url=address)) for _ in range(2))
+
+    assert f"\n  {address}\n" in prompts[0]
+    assert (accepted.action, dismissed.action) == ("accept", "cancel")
+
+
+def test_without_a_terminal_nobody_can_be_asked() -> None:
+    with pytest.raises(NobodyToAsk, match="nobody can be asked here"):
+        ask_in_terminal(_question(form=FORM))
+
+
+class Answering(Host):
+    """A person who answers every question the same way."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.asked: list[Question] = []
+        self._reply = reply
+
+    def ask(self, question: Question) -> Reply:
+        self.asked.append(question)
+        return self._reply
+
+
+def _tool(run: Callable[[dict[str, Any]], Any]) -> ToolSpec:
+    return ToolSpec(name="shop.order", description="Order.", parameters={"type": "object"}, run=run)
+
+
+def test_values_that_do_not_fit_the_form_are_not_handed_on() -> None:
+    with open_toolbox() as box:
+        box.host = Answering(Reply("accept", {"size": "huge"}))
+
+        reply = box.put_question(Question("server 'shop'", "Size?", form=FORM))
+
+    assert (reply.action, dict(reply.content)) == ("cancel", {})
+
+
+@pytest.mark.parametrize("source", ["rest", "mcp"])
+def test_a_call_of_another_program_does_not_ask_the_person_at_the_kernel(source: Any) -> None:
+    with open_toolbox() as box:
+        host = box.host = Answering(Reply("accept"))
+        box.registry.register(_tool(lambda _args: box.put_question(Question("tool 'shop.order'", "Really?")).action))
+
+        refused = box.call("shop.order", source=source)
+        token = current.enter(current.Scope(box, ask=lambda _question: Reply("decline")))
+        try:
+            relayed = box.call("shop.order", source=source)
+        finally:
+            current.leave(token)
+
+    assert refused.error is not None
+    assert "cannot ask anybody" in refused.error.message
+    assert relayed.data == "decline"
+    assert host.asked == []
+
+
+def test_a_call_that_asks_for_ever_is_stopped() -> None:
+    def ask_on(_args: dict[str, Any]) -> None:
+        while True:
+            box.put_question(Question("tool 'shop.order'", "And now?"))
+
+    with open_toolbox() as box:
+        host = box.host = Answering(Reply("decline"))
+        box.registry.register(_tool(ask_on))
+
+        result = box.call("shop.order")
+
+    assert result.error is not None
+    assert result.error.reason == QuestionRefused.reason
+    assert len(host.asked) == current.MAX_QUESTIONS
