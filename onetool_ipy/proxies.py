@@ -7,8 +7,10 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
     import os
 
     from onetool_ipy.host import Screens
+    from onetool_ipy.mcp.resources import Watch
+    from onetool_ipy.render.views import Listing
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["OtProxy", "PackProxy", "ToolProxy", "raise_failure"]
+__all__ = ["OtProxy", "PackProxy", "ToolProxy", "prompts_of", "raise_failure", "resources_of", "usage_of"]
 
 
 class PackProxy:
@@ -35,9 +39,11 @@ class PackProxy:
         self._box = box
         self._name = name
 
-    def __getattr__(self, attribute: str) -> ToolProxy:
+    def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
+        if attribute in _OFFERS and self._box.is_server(self._name) and not self._is_tool(attribute):
+            return _OFFERS[attribute](self._box, self._name)
         found = self._find(attribute)
         if found is None:
             raise self._missing(attribute)
@@ -50,7 +56,8 @@ class PackProxy:
         return found
 
     def __dir__(self) -> list[str]:
-        return sorted({identifier(spec.short_name) for spec in self._specs()})
+        names = {identifier(spec.short_name) for spec in self._specs()}
+        return sorted({*names, *_OFFERS, "read"} if self._box.is_server(self._name) else names)
 
     def __repr__(self) -> str:
         return f"<pack {self._name}: {', '.join(self.__dir__())}>"
@@ -70,15 +77,60 @@ class PackProxy:
     def _find(self, tool: str) -> ToolProxy | None:
         spec = self._box.registry.find(f"{self._name}.{tool}")
         if spec is None:
-            spelled = (s for s in self._specs() if identifier(s.short_name) == tool)
+            known = (*self._specs(), *self._box.registry.unlisted(self._name))
+            spelled = (s for s in known if identifier(s.short_name) == tool)
             spec = next(spelled, None)
         if spec is not None:
             return ToolProxy(self._box, spec)
         return UnlistedTool(self._box, self._name, tool) if self._box.is_unlisted(self._name) else None
 
+    def _is_tool(self, name: str) -> bool:
+        return self._box.registry.get(f"{self._name}.{name}") is not None
+
     def _missing(self, tool: str) -> NoSuchTool:
         said = self._box.registry.missing(f"{self._name}.{tool}")
         return NoSuchTool(self._box.mask(said.message), hint=said.hint)
+
+
+def resources_of(box: Toolbox, server: str) -> Listing:
+    """The resources and templates of a server as a table. Starts the server if they are not known yet."""
+    from onetool_ipy.mcp.resources import resource_rows
+    from onetool_ipy.render.views import Listing
+
+    return Listing(values.map_text(resource_rows(box.offered_by(server)), box.mask))
+
+
+def prompts_of(box: Toolbox, server: str) -> Listing:
+    """The prompts of a server as a table, each with the line that uses it."""
+    from onetool_ipy.render.views import Listing
+
+    box.offered_by(server)
+    found = [spec for spec in box.prompts() if spec.server == server]
+    rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
+    return Listing(values.map_text(rows, box.mask))
+
+
+def usage_of(prompt: ToolSpec) -> str:
+    """The line that uses a prompt: `$server.prompt city=... [state=...]`."""
+    given = [f"{p.name}=..." if p.required else f"[{p.name}=...]" for p in prompt.params]
+    return " ".join([f"${prompt.name}", *given])
+
+
+def _watch(box: Toolbox, server: str) -> Callable[[str], Watch]:
+    def watch(uri: str) -> Watch:
+        """Follow a resource: `.changed` says whether it changed since `.value` was last read."""
+        box.gate.require_server(server)
+        return box.servers.watch(server, uri, read=lambda: box.read_resource(server, uri).unwrap())
+
+    return watch
+
+
+_OFFERS: Mapping[str, Callable[[Toolbox, str], Any]] = {
+    "prompts": prompts_of,
+    "resources": resources_of,
+    "watch": _watch,
+}
+"""What a server's pack has besides its tools; a tool of the same name wins."""
 
 
 class ToolProxy:

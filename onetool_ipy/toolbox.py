@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp import Servers
+    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
     from onetool_ipy.sources.inventory import Inventory
@@ -233,6 +234,19 @@ class Toolbox:
             raise ToolCallError(result)
         return result
 
+    def read_resource(
+        self, server: str, uri: str, variables: Mapping[str, Any] | None = None, *, source: CallSource = "python"
+    ) -> ToolResult:
+        """Read a resource of a server, by its uri or by a template and its variables; a call like any other."""
+        from onetool_ipy.mcp.resources import reader_name
+
+        self.make_ready(f"{server}.read", source)
+        listing = self.servers.listing(server)
+        if listing is not None and "resources" not in listing.capabilities:
+            raise UsageProblem(f"The server '{server}' has no resources.")
+        name = f"{server}.read" if listing is None else reader_name(server, listing)
+        return self.call(name, {**(variables or {}), "uri": uri}, source=source)
+
     def start(
         self,
         tool: str | ToolCall,
@@ -419,6 +433,26 @@ class Toolbox:
     def is_unlisted(self, pack: str) -> bool:
         """Whether a pack is a server whose tools nobody knows yet."""
         return self.servers.is_unknown(pack)
+
+    def is_server(self, pack: str) -> bool:
+        """Whether a pack is an MCP server."""
+        return (self._servers is not None or bool(self.parts.config.settings.servers)) and pack in self.servers
+
+    def prompts(self) -> list[ToolSpec]:
+        """The known prompts of servers, by name: `$server.prompt k=v`. Starts nothing."""
+        found = (spec for spec in self.registry.unlisted() if spec.server and "prompt" in spec.tags)
+        return sorted(found, key=lambda spec: spec.name)
+
+    def offered_by(self, server: str) -> ServerListing:
+        """What a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason if it fails."""
+        found = self.servers.listing(server)
+        if found is None:
+            self.gate.require_server(server)
+            self.servers.seek(f"{server}.")
+            found = self.servers.listing(server)
+        if found is None:
+            raise self.registry.missing(f"{server}.resources")
+        return found
 
     def would_run(self) -> Inventory:
         """Return what of the project a yes would let run, as far as it needs one."""

@@ -51,18 +51,18 @@ class SessionTools:
 class _Index:
     """What look-ups read: by every name a tool is found by, in order of registration, by pack."""
 
-    __slots__ = ("lookup", "ordered", "packs", "problems", "versions")
+    __slots__ = ("lookup", "ordered", "packs", "problems", "unlisted")
 
     def __init__(
         self,
         ordered: dict[str, ToolSpec],
         packs: dict[str, list[ToolSpec]],
         problems: tuple[Problem, ...],
-        versions: Mapping[str, ToolSpec] | None = None,
+        unlisted: Mapping[str, ToolSpec] | None = None,
     ) -> None:
-        self.lookup = {**_lookup(ordered), **(versions or {})}
+        self.lookup = {**(unlisted or {}), **_lookup(ordered)}
         self.ordered = ordered
-        self.versions = versions or {}
+        self.unlisted = unlisted or {}
         self.packs = packs
         self.problems = problems
 
@@ -151,10 +151,10 @@ class Registry:
         """The tools that a model or client may be told of: those of the list that are on and not for people alone."""
         return [spec for spec in self.list(allow) if not spec.disabled and spec.name not in names.FOR_PEOPLE]
 
-    def versions(self) -> Specs:
-        """The single versions of tools, `pack.tool@version`, which are found by name and not listed."""
+    def unlisted(self, pack: str = "") -> Specs:
+        """What is found by its name and not listed, of all packs or one: versions of tools, and prompts of servers."""
         self._look_outside()
-        return [*self._index.versions.values()]
+        return [spec for spec in self._index.unlisted.values() if not pack or spec.pack == pack]
 
     def packs(self) -> dict[str, Specs]:
         """Pack name -> its tools, in order of registration; starts what `list` starts."""
@@ -221,14 +221,14 @@ class Registry:
         with self._building.mine():
             ordered: dict[str, ToolSpec] = {}
             packs: dict[str, list[ToolSpec]] = {}
-            versions: dict[str, ToolSpec] = {}
+            unlisted: dict[str, ToolSpec] = {}
             problems: list[Problem] = []
             for source in (*self._sources, self.session):
                 specs, faults = _guarded(source, source.tools)
                 problems += faults
                 for spec in specs:
-                    if spec.version:
-                        versions.setdefault(spec.name, spec)
+                    if spec.version or not spec.is_listed:
+                        unlisted.setdefault(spec.name, spec)
                         continue
                     known = ordered.setdefault(spec.name, spec)
                     if known is spec:
@@ -238,7 +238,7 @@ class Registry:
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
-            self._index = _Index(ordered, packs, tuple(problems), versions)
+            self._index = _Index(ordered, packs, tuple(problems), unlisted)
         if self._changed is not None:
             self._changed()
 

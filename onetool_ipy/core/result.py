@@ -162,6 +162,12 @@ class ToolResult(Frozen):
         return found if isinstance(found, str) else None
 
     @property
+    def links(self) -> list[Any]:
+        """The links to resources in the result; `.read()` follows one."""
+        parts = self.data if isinstance(self.data, list) else [self.data]
+        return [part for part in parts if callable(getattr(part, "read", None)) and hasattr(part, "uri")]
+
+    @property
     def df(self) -> pd.DataFrame:
         """The rows of the result as a pandas DataFrame; see `to_df`."""
         return self.to_df()

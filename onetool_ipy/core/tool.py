@@ -75,7 +75,8 @@ class ToolSpec(Frozen):
     listed beside it. `preview`, where it is set, tells what a call would send, without secrets and without sending
     it. `identity`, where it is set, gives all that the tool is, as JSON: the text of its file, its record, its server's
     definition. It imports nothing, and says the same of a tool that is known by its text and of the loaded one.
-    `record` is the version and the id of the bundle record that a tool is made from.
+    `record` is the version and the id of the bundle record that a tool is made from. A tool that is not `is_listed` is
+    found by its name and offered nowhere: a server's prompts, and the reading of its resources.
     """
 
     name: str
@@ -103,6 +104,7 @@ class ToolSpec(Frozen):
     preview: Callable[[dict[str, Any]], Any] | None
     identity: Callable[[], Any] | None
     record: tuple[str, str]
+    is_listed: bool
 
     def __init__(
         self,
@@ -132,6 +134,7 @@ class ToolSpec(Frozen):
         preview: Callable[[dict[str, Any]], Any] | None = None,
         identity: Callable[[], Any] | None = None,
         record: tuple[str, str] = ("", ""),
+        is_listed: bool = True,
     ) -> None:
         self.__dict__.update(
             name=name,
@@ -159,6 +162,7 @@ class ToolSpec(Frozen):
             preview=preview,
             identity=identity,
             record=record,
+            is_listed=is_listed,
         )
 
     def replace(self, **changes: Any) -> ToolSpec:

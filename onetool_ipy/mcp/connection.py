@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,11 @@ class Connection:
         """Call a tool once. Raises NotSent if the call certainly did not reach the server."""
         assert self._session is not None
         return await self._session.call(tool, args, progress)
+
+    async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+        """Run one request of the session. Raises NotSent if it certainly did not reach the server."""
+        assert self._session is not None
+        return await work(self._session)
 
     async def responds(self) -> bool:
         """Whether the server responds now; a server with a call under way counts as responding."""

@@ -29,7 +29,7 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["NotSent", "OutputSchema", "failure_of", "value_of"]
+__all__ = ["NotSent", "OutputSchema", "block_of", "failure_of", "value_of"]
 
 _WRAPPED = "x-fastmcp-wrap-result"
 _WRAPPER_KEYS = {"type", "properties", "required", "title", "$defs"}
@@ -94,9 +94,9 @@ def _is_wrapper(schema: Json) -> bool:
     )
 
 
-def value_of(result: Any, output: OutputSchema, tool: str) -> Any:
-    """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error."""
-    blocks = [_block(item) for item in result.content or ()]
+def value_of(result: Any, output: OutputSchema, tool: str, server: str = "") -> Any:
+    """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error. `server` is for its links."""
+    blocks = [block_of(item, server) for item in result.content or ()]
     if result.is_error:
         said = "\n".join(block for block in blocks if isinstance(block, str)).strip()
         raise ExecutionFailed(values.cut(said or "The server reports a failure without a reason.", _MAX_WORDS))
@@ -124,7 +124,8 @@ def failure_of(exc: Any, server: str) -> CallFailure:
     return ExecutionFailed(said)
 
 
-def _block(item: Any) -> Any:
+def block_of(item: Any, server: str = "") -> Any:
+    """Return the value of one content block. A link is read from `server`."""
     kind = item.type
     if kind == "text":
         return item.text
@@ -133,7 +134,7 @@ def _block(item: Any) -> Any:
     if kind == "audio":
         return Audio(item.mime_type, _bytes(item.data))
     if kind == "resource_link":
-        return ResourceLink(str(item.uri), item.name or "", item.description or "", item.mime_type or "")
+        return ResourceLink(str(item.uri), item.name or "", item.description or "", item.mime_type or "", server)
     inner = item.resource
     text = getattr(inner, "text", None)
     content = text if isinstance(text, str) else _bytes(inner.blob)

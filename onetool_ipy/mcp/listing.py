@@ -1,5 +1,7 @@
 """A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs no other tool.
 
+The resources, templates and prompts of the server stand in the same listing; `resources` checks them.
+
 `ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without secrets, one file per
 server definition. Nothing here imports the SDK.
 """
@@ -20,6 +22,7 @@ from onetool_ipy.base.files import write_whole
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
 
 __all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_tools", "to_specs"]
@@ -32,7 +35,7 @@ _MAX_SHOWN = 80
 _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
 _MAX_FILE = 32 * 1024 * 1024
-_FORMAT = 1
+_FORMAT = 2
 _FAILURE_KEPT_S = 600.0
 _EMPTY: Json = {"type": "object", "properties": {}}
 
@@ -41,13 +44,20 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ServerListing(NamedTuple):
-    """What a server offers: its tools, what is wrong with other tools, and what it says about itself."""
+    """What a server offers: its tools, what is wrong with other tools, and what it says about itself.
+
+    `capabilities` are those that we ask for: resources, prompts, subscribe, completions.
+    """
 
     tools: tuple[Json, ...] = ()
     faults: tuple[str, ...] = ()
     instructions: str = ""
     about: str = ""
     protocol: str = ""
+    resources: tuple[Json, ...] = ()
+    templates: tuple[Json, ...] = ()
+    prompts: tuple[Json, ...] = ()
+    capabilities: tuple[str, ...] = ()
 
 
 def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
@@ -214,9 +224,14 @@ def _read(found: Any) -> ServerListing | None:
     if not isinstance(tools, list) or not all(_is_checked(tool) for tool in tools):
         return None
     words = [found.get(key) for key in ("instructions", "about", "protocol")]
-    if not isinstance(faults, list) or not all(isinstance(word, str) for word in [*faults, *words]):
+    able = found.get("capabilities")
+    if not isinstance(faults, list) or not isinstance(able, list):
         return None
-    return ServerListing(tuple(tools), tuple(faults), *words)  # type: ignore[arg-type]  # all are text, as checked above
+    if not all(isinstance(word, str) for word in [*faults, *words, *able]):
+        return None
+    offers = (read_offers(kind, found.get(kind) or ())[0] for kind in LISTS)
+    known: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able))
+    return ServerListing(*known)
 
 
 def _is_checked(tool: Any) -> bool:

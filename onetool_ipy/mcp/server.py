@@ -12,7 +12,7 @@ import contextvars
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base.errors import (
@@ -28,7 +28,7 @@ from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import StderrLog
 
 if TYPE_CHECKING:
-    from onetool_ipy.mcp.session import Progress
+    from onetool_ipy.mcp.session import Progress, ServerSession
 
 __all__ = ["Server", "State"]
 
@@ -203,13 +203,26 @@ class Server:
 
     async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
         """Call one of its tools, once."""
+        return await self._sent(lambda connection: connection.call(tool, args, progress))
+
+    async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+        """Run one request of its session: read a resource, get a prompt."""
+        return await self._sent(lambda connection: connection.request(work))
+
+    async def complete(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+        """The same for Tab: None if the server is not connected, which starts nothing."""
+        connection = self._connection_here()
+        return None if connection is None or not connection.is_usable() else await connection.request(work)
+
+    async def _sent(self, send: Callable[[Connection], Awaitable[Any]]) -> Any:
+        """Send over the connection; over a new one if the request certainly did not reach the server."""
         connection = await self.connect()
         try:
-            return await connection.call(tool, args, progress)
+            return await send(connection)
         except NotSent:
             connection = await self.connect()
         try:
-            return await connection.call(tool, args, progress)
+            return await send(connection)
         except NotSent:
             raise Unavailable(f"The server '{self.name}' does not take calls. {connection.reason}".rstrip()) from None
 

@@ -31,11 +31,14 @@ from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, to_specs
+from onetool_ipy.mcp.resources import Watch, offer_specs, prompt_names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.server import Server, State
+    from onetool_ipy.mcp.session import ServerSession
 
 __all__ = ["ServerTools", "Servers"]
 
@@ -43,6 +46,7 @@ __all__ = ["ServerTools", "Servers"]
 _MORE_S = 5.0
 _BUSY_S = 2.0
 _CLOSE_S = 1.5
+_COMPLETE_S = 1.0
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -111,6 +115,45 @@ class Servers(Mapping[str, "State"]):
         """Return a server's instructions, if they are known."""
         server = self._servers.get(name)
         return "" if server is None or server.listing is None else self._mask(server.listing.instructions)
+
+    def listing(self, name: str) -> ServerListing | None:
+        """Return what a server offers, if that is known. Starts nothing."""
+        server = self._servers.get(name)
+        return None if server is None or not server.definition.enabled else server.listing
+
+    def prompts(self) -> dict[str, dict[str, Any]]:
+        """Return the known prompts of all servers by the name that they are called by. Starts nothing."""
+        known = ((name, self.listing(name)) for name in self._servers)
+        return {
+            tool: found for name, listing in known if listing for tool, found in prompt_names(name, listing).items()
+        }
+
+    def complete(
+        self, name: str, argument: str, typed: str, given: Mapping[str, str], *, prompt: str = "", template: str = ""
+    ) -> list[str]:
+        """Ask a connected server how an argument may go on, within a second. Starts nothing; empty on any failure."""
+        server = self._servers.get(name)
+        if server is None or server.state != "connected" or self._background.is_here():
+            return []
+        try:
+            found = self._background.run(
+                lambda: server.complete(lambda session: session.complete(prompt, argument, typed, given, template)),
+                _COMPLETE_S,
+            )
+        except Exception:  # noqa: BLE001 - whatever a server does, Tab gives what else is known
+            return []
+        return [self._mask(text) for text in found or ()]
+
+    def watch(self, name: str, uri: str, *, read: Callable[[], Any]) -> Watch:
+        """Follow a resource; starts the server if needed. `read` reads the resource."""
+        server = self._require(name)
+
+        def follow(watch: Watch) -> None:
+            self._run(lambda: server.request(lambda session: session.watch(watch)), server.definition.timeout_s)
+
+        watch = Watch(name, uri, read=read, follow=follow)
+        follow(watch)
+        return watch
 
     def check(self) -> dict[str, State]:
         """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
@@ -223,6 +266,7 @@ class Servers(Mapping[str, "State"]):
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
                 found += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
+                found += offer_specs(server.definition, server.listing, self._sender(server.name), self._mask)
         return found
 
     def explain(self, tool: str) -> ToolNotFound | None:
@@ -271,11 +315,17 @@ class Servers(Mapping[str, "State"]):
 
         return call
 
+    def _sender(self, name: str) -> Callable[[Callable[[ServerSession], Awaitable[Any]]], Awaitable[Any]]:
+        return lambda work: self._on_loop(lambda: self._here(name).request(work))
+
     async def _call(self, name: str, tool: str, args: dict[str, Any], progress: Any) -> Any:
+        return await self._here(name).call(tool, args, progress)
+
+    def _here(self, name: str) -> Server:
         server = self._servers.get(name)
         if server is None or self._is_closed:
             raise Unavailable(f"The server '{name}' is gone.", hint="Reload, or see what there is: %tool server list")
-        return await server.call(tool, args, progress)
+        return server
 
     def _is_unknown(self, server: Server) -> bool:
         return server.listing is None and server.definition.is_allowed and server.may_be_tried()

@@ -3,8 +3,8 @@
 The only module that imports the SDK (2 s), so `connection` imports it on the loop thread when a server starts. All
 callbacks of the SDK's client are set in `ServerSession.open`. Its exceptions become ours here.
 
-Every message passes a `_MessageInterceptor`. It takes the tools out of `tools/list` results: the SDK would reject the
-whole list for one invalid tool, and run schemas from outside through a checker that a pattern can hang. `listing`
+Every message passes a `_MessageInterceptor`. It takes the entries out of the results of `*/list`: the SDK would reject
+the whole list for one invalid entry, and run schemas from outside through a checker that a pattern can hang. `listing`
 checks the tools instead; the SDK sees only their names.
 """
 
@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
@@ -36,11 +36,14 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from onetool_ipy._version import __version__
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallTimeout, InvalidOutput
+from onetool_ipy.mcp import resources
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
+from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 
 __all__ = ["Progress", "ServerSession"]
 
@@ -51,6 +54,9 @@ _ANSWER_S = 3.0
 _MAX_PAGES = 1_000
 _MAX_TEXT = 20_000
 _LAST_WITHOUT_SUBSCRIPTIONS = "2025-11-25"
+_CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts"))
+_LISTED = {"tools/list": "tools", **{method: key for _, method, key in LISTS.values()}}
+_OFFERS_S = 5.0
 _HTTP_S = 30.0
 _HTTP_READ_S = 300.0
 _SESSION_HEADER = "mcp-session-id"
@@ -70,6 +76,7 @@ class ServerSession:
         self._interceptor = _MessageInterceptor()
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
+        self._watches: Watches
         self._client: Client
 
     @property
@@ -81,8 +88,11 @@ class ServerSession:
         """Connect and list the tools. `on_change` is called when the server's tools change."""
 
         async def on_message(message: Any) -> None:
-            if getattr(message, "method", "") == "notifications/tools/list_changed":
+            method = getattr(message, "method", "")
+            if method in _CHANGES:
                 on_change()
+            elif method == "notifications/resources/updated":
+                self._watches.heard(str(message.params.uri))
 
         client = Client(
             self._streams(),
@@ -92,6 +102,8 @@ class ServerSession:
             cache=None,
         )
         self._client = await stack.enter_async_context(client)
+        self._watches = Watches(client)
+        stack.callback(self._watches.end)
         listing = await self.list_tools()
         await self._subscribe(stack, on_change)
         return listing
@@ -99,26 +111,96 @@ class ServerSession:
     async def list_tools(self) -> ServerListing:
         """Ask for all pages of the list."""
         client, interceptor = self._client, self._interceptor
-        cursor, seen = None, set()
+        interceptor.lists.clear()
         if client.server_capabilities.tools is not None:
-            for _ in range(_MAX_PAGES):
-                page = await client.list_tools(cursor=cursor)
-                cursor = page.next_cursor
-                if not cursor or cursor in seen or len(interceptor.tools) > MAX_TOOLS:
-                    break
-                seen.add(cursor)
-        tools, faults = read_tools(interceptor.tools)
-        interceptor.tools = []
+            await self._pages(client.list_tools, "tools")
+        tools, faults = read_tools(interceptor.lists.pop("tools", []))
+        offers, more_faults = await self._list_offers()
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
         self._outputs = {}
         info = client.server_info
         return ServerListing(
             tools,
-            faults,
+            (*faults, *more_faults),
             (client.instructions or "")[:_MAX_TEXT],
             "" if info is None else f"{info.name} {info.version}"[:200],
             client.protocol_version,
+            **offers,
+            capabilities=_capabilities(client.server_capabilities),
         )
+
+    async def _pages(self, list_page: Callable[..., Any], key: str) -> None:
+        """Ask for all pages of a list; the interceptor collects the entries under `key`."""
+        cursor, seen = None, set()
+        for _ in range(_MAX_PAGES):
+            page = await list_page(cursor=cursor)
+            cursor = page.next_cursor
+            if not cursor or cursor in seen or len(self._interceptor.lists.get(key, ())) > MAX_TOOLS:
+                break
+            seen.add(cursor)
+
+    async def _list_offers(self) -> tuple[dict[OfferKind, Any], list[str]]:
+        """List resources, templates and prompts, all at once."""
+        able = self._client.server_capabilities
+        kinds = [kind for kind, (capability, _, _) in LISTS.items() if getattr(able, capability) is not None]
+        found = await asyncio.gather(*(self._list_offer(kind) for kind in kinds))
+        offers = {kind: entries for kind, (entries, _) in zip(kinds, found, strict=True)}
+        return offers, [fault for _, faults in found for fault in faults]
+
+    async def _list_offer(self, kind: OfferKind) -> tuple[tuple[Any, ...], list[str]]:
+        """List one kind. A list that fails is empty, and a fault; the tools stay."""
+        client, (_, method, key) = self._client, LISTS[kind]
+        asked: dict[OfferKind, Callable[..., Any]] = {
+            "resources": client.list_resources,
+            "templates": client.list_resource_templates,
+            "prompts": client.list_prompts,
+        }
+        faults: list[str] = []
+        try:
+            async with asyncio.timeout(_OFFERS_S):
+                await self._pages(asked[kind], key)
+        except MCPError as exc:
+            faults.append(f"It does not answer {method}: {values.cut(str(exc.error.message), 200)}")
+        except (TimeoutError, ValidationError) as exc:
+            faults.append(f"It does not answer {method} ({type(exc).__name__}).")
+        entries, wrong = read_offers(kind, self._interceptor.lists.pop(key, []))
+        return entries, [*faults, *wrong]
+
+    async def read_resource(self, uri: str, variables: Mapping[str, Any]) -> Any:
+        """Read a resource, or what a template gives with these variables."""
+        return await self._request(lambda client: resources.read_resource(client, uri, variables))
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Any:
+        """Get a prompt with these arguments."""
+        server = self._definition.name
+        return await self._request(lambda client: resources.get_prompt(client, name, arguments, server))
+
+    async def complete(self, prompt: str, argument: str, typed: str, given: Mapping[str, str], template: str) -> Any:
+        """Ask how an argument of a prompt, or a variable of a template, may go on."""
+        return await self._request(
+            lambda client: resources.complete_argument(client, prompt, argument, typed, given, template=template)
+        )
+
+    async def watch(self, watch: Watch) -> None:
+        """Follow a resource until the session or the watch ends."""
+        await self._request(lambda _client: self._watches.follow(watch))
+
+    async def _request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Send one request by the SDK's client. Raises NotSent if it certainly did not reach the server."""
+        undelivered = self._interceptor.undelivered
+        self.calls += 1
+        try:
+            return await send(self._client)
+        except MCPError as exc:
+            self.is_lost = self.is_lost or self._interceptor.undelivered > undelivered
+            if self.is_lost and self.calls == 1:
+                raise NotSent from exc
+            raise failure_of(exc, self._definition.name) from exc
+        except ValidationError as exc:
+            said = f"The server '{self._definition.name}' sent a result that is not valid ({exc.error_count()} errors)."
+            raise InvalidOutput(said) from None
+        finally:
+            self.calls -= 1
 
     async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
         """Call a tool once. The idle limit counts from the last progress notification."""
@@ -143,7 +225,7 @@ class ServerSession:
             self.calls -= 1
         if tool not in self._outputs:
             self._outputs[tool] = OutputSchema(self._schemas.get(tool))
-        return value_of(result, self._outputs[tool], tool)
+        return value_of(result, self._outputs[tool], tool, self._definition.name)
 
     async def responds(self) -> bool:
         """Ask the server for a sign of life. An error that the server itself sent is one too."""
@@ -167,10 +249,14 @@ class ServerSession:
     async def _subscribe(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> None:
         """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
         client = self._client
-        tools = client.server_capabilities.tools
-        if tools is None or not tools.list_changed or client.protocol_version <= _LAST_WITHOUT_SUBSCRIPTIONS:
+        able = client.server_capabilities
+        wanted: dict[str, Any] = {
+            f"{what}_list_changed": bool(offered is not None and offered.list_changed)
+            for what, offered in (("tools", able.tools), ("resources", able.resources), ("prompts", able.prompts))
+        }
+        if not any(wanted.values()) or client.protocol_version <= _LAST_WITHOUT_SUBSCRIPTIONS:
             return
-        subscription = await stack.enter_async_context(client.listen(tools_list_changed=True))
+        subscription = await stack.enter_async_context(client.listen(**wanted))
 
         async def follow() -> None:
             with suppress(Exception):  # the stream ended: the list stays as it was last known
@@ -179,6 +265,12 @@ class ServerSession:
 
         task = asyncio.get_running_loop().create_task(follow(), context=contextvars.Context())
         stack.callback(task.cancel)
+
+
+def _capabilities(able: Any) -> tuple[str, ...]:
+    """The capabilities of a server that we use, beside its tools."""
+    found = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
+    return (*found, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(found)
 
 
 def _progress_callback(progress: Progress | None, limit: asyncio.Timeout | None, idle_s: float | None) -> Any:
@@ -209,7 +301,7 @@ def _is_not_of_mcp(record: logging.LogRecord) -> bool:
 
 
 class _MessageInterceptor:
-    """Sees every message of a session. `tools` collects the raw tools of `tools/list` results.
+    """Sees every message of a session. `lists` collects the raw entries of the results of `*/list`, by their key.
 
     `undelivered` counts requests that certainly did not reach the server; `http_status` is its last error status.
     """
@@ -217,21 +309,22 @@ class _MessageInterceptor:
     def __init__(self) -> None:
         self.undelivered = 0
         self.http_status = 0
-        self.tools: list[Any] = []
-        self._pending: set[Any] = set()
+        self.lists: dict[str, list[Any]] = {}
+        self._pending: dict[Any, str] = {}
 
     def on_send(self, message: Any) -> None:
-        if getattr(message, "method", None) == "tools/list":
-            self._pending.add(message.id)
+        key = _LISTED.get(getattr(message, "method", None) or "")
+        if key is not None:
+            self._pending[message.id] = key
 
     def on_receive(self, message: Any) -> None:
         if not self._pending or getattr(message, "id", None) not in self._pending:
             return
-        self._pending.discard(message.id)
+        key = self._pending.pop(message.id)
         result = getattr(message, "result", None)
-        if isinstance(result, dict) and isinstance(result.get("tools"), list):
-            self.tools += result["tools"]
-            result["tools"] = [_stripped(tool) for tool in result["tools"] if _has_name(tool)]
+        if isinstance(result, dict) and isinstance(result.get(key), list):
+            self.lists.setdefault(key, []).extend(result[key])
+            result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []
 
 
 def _has_name(tool: Any) -> bool:

@@ -7,19 +7,23 @@ addresses can be clicked. An image that could contain script (SVG) goes into `<i
 from __future__ import annotations
 
 import base64
+import json
+import re
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
+from onetool_ipy.core import current
 from onetool_ipy.render import html
 
-__all__ = ["Audio", "Blocks", "Image", "Resource", "ResourceLink"]
+__all__ = ["Audio", "Blocks", "Image", "PromptMessage", "PromptMessages", "Resource", "ResourceLink"]
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp")
 _OWN_TYPE = ("image/png", "image/jpeg", "image/gif")
 _SOUND = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/flac", "audio/mp4")
 _MAX_EMBEDDED = 20_000_000
 _MAX_TEXT = 20_000
+_PLAIN = re.compile(r"[\w.~:/?#@!&*+,;=%-]+", re.ASCII)
 _STYLE = "max-width:100%;max-height:32em"
 
 
@@ -67,16 +71,28 @@ class Resource(NamedTuple):
 
 
 class ResourceLink(NamedTuple):
-    """A link to a resource: its address and description."""
+    """A link to a resource: its address and description, and the server that it can be read from."""
 
     uri: str
     name: str = ""
     description: str = ""
     mime: str = ""
+    server: str = ""
+
+    @property
+    def line(self) -> str:
+        """The line that reads the resource; empty where no server is known."""
+        uri = self.uri if _PLAIN.fullmatch(self.uri) else json.dumps(self.uri)
+        return f"%tool server read {self.server} {uri}" if self.server else ""
+
+    def read(self) -> Any:
+        """Read the resource from the server that gave the link."""
+        return current.require().read_resource(self.server, self.uri).unwrap()
 
     def __repr__(self) -> str:
         said = ": ".join(part for part in (self.name, self.description) if part)
-        return printable(f"<{self.uri}> {said}".rstrip())
+        shown = f"<{self.uri}> {said}".rstrip()
+        return printable(f"{shown}\n{self.line}" if self.line else shown)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -88,6 +104,42 @@ class Blocks(list[Any]):
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         plain = "\n".join(part if isinstance(part, str) else repr(part) for part in self)
         return {"text/plain": printable(plain), "text/html": "".join(_html(part) for part in self)}
+
+
+class PromptMessage(NamedTuple):
+    """One message of a prompt: `user` or `assistant`, and text, an image, sound, a resource or a link."""
+
+    role: str
+    content: Any
+
+    @property
+    def text(self) -> str:
+        """The message as text."""
+        inner = self.content.content if isinstance(self.content, Resource) else self.content
+        return inner if isinstance(inner, str) else repr(self.content)
+
+
+class PromptMessages(list[PromptMessage]):
+    """The messages that a server's prompt gives. `text` is all of it as text, `images` are the images in it."""
+
+    @property
+    def text(self) -> str:
+        """The text of all messages; with the roles if there is another one than the user's."""
+        is_plain = all(message.role == "user" for message in self)
+        return "\n\n".join(one.text if is_plain else f"{one.role}: {one.text}" for one in self)
+
+    @property
+    def images(self) -> list[Image]:
+        return [one.content for one in self if isinstance(one.content, Image)]
+
+    def __repr__(self) -> str:
+        return printable(self.text)
+
+    __str__ = __repr__
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+        shown = "".join(html.note(one.role) + _html(one.content) for one in self)
+        return {"text/plain": repr(self), "text/html": shown}
 
 
 def _html(part: Any) -> str:
@@ -114,6 +166,7 @@ def _medium(mime: str, data: bytes, label: str) -> str:
 def _link(link: ResourceLink) -> str:
     label = html.escape(link.name or link.uri)
     said = f" {html.escape(link.description)}" if link.description else ""
+    said += f"<br><code>{html.escape(link.line)}</code>" if link.line else ""
     if not link.uri.lower().startswith(("http://", "https://")):
         return f'<div class="{html.AS_TEXT}">{label} <code>{html.escape(link.uri)}</code>{said}</div>'
     opened = f'<a href="{html.escape(link.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>'

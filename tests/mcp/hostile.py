@@ -16,6 +16,8 @@ hostile.py [FLAG ...]
   --schemas        list `given`, which gives back its arguments and whose schema is wrong
   --read-only      mark `echo` as read-only
   --flood-at-once  answer the handshake with a line without an end
+  --offers         have resources, templates and prompts too, good ones and wrong ones; see OFFERS
+  --mute-offers    say that there are resources and prompts, and answer no request about them
   --attack=JSON    put this text into descriptions, refusals, results and stderr
 """
 
@@ -97,6 +99,9 @@ def answer(message: dict[str, Any]) -> None:
     elif method == "tools/call":
         CALLS[0] += 1
         threading.Thread(target=call, args=(number, params), daemon=True).start()
+    elif method in OFFERS and ("--offers" in FLAGS or "--mute-offers" in FLAGS):
+        if "--offers" in FLAGS:
+            OFFERS[method](number, params)
     elif number is not None:
         send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "Method not found"}})
 
@@ -104,10 +109,16 @@ def answer(message: dict[str, Any]) -> None:
 def handshake(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": params.get("protocolVersion", "2025-06-18"),
-        "capabilities": {"tools": {"listChanged": True}},
+        "capabilities": {"tools": {"listChanged": True}, **capabilities()},
         "serverInfo": {"name": "hostile", "version": "6.6.6"},
         "instructions": FLAGS.get("--instructions", ""),
     }
+
+
+def capabilities() -> dict[str, Any]:
+    if not {"--offers", "--mute-offers"} & FLAGS.keys():
+        return {}
+    return {"resources": {"subscribe": True, "listChanged": True}, "prompts": {}, "completions": {}}
 
 
 def tools() -> list[Any]:
@@ -272,6 +283,110 @@ def calls(number: Any, _args: dict[str, Any], _token: Any) -> None:
     reply(number, {"content": [], "structuredContent": {"calls": CALLS[0], "pid": os.getpid()}})
 
 
+def list_resources(number: Any, _params: dict[str, Any]) -> None:
+    resources: list[Any] = [{"uri": f"x:{name}", "name": name, "mimeType": mime} for name, (mime, _) in CONTENT.items()]
+    resources[0] |= {"name": f"bell\x07<script>{ATTACK}", "size": 12, "title": "A\nB"}
+    wrong: list[Any] = [7, {"name": "no uri"}, {"uri": "x:\x1b[2J"}, {"uri": "x:text"}, {"uri": "y" * 10_000}]
+    reply(number, {"resources": resources + wrong})
+
+
+def list_templates(number: Any, _params: dict[str, Any]) -> None:
+    reply(
+        number,
+        {
+            "resourceTemplates": [
+                {"uriTemplate": "x:page/{number}", "name": "page"},
+                {"uriTemplate": "x:file/{+path}", "name": "file"},
+                {"uriTemplate": "x:up/../{name}", "name": "up"},
+                {"uriTemplate": "x:bad/{", "name": "bad"},
+            ]
+        },
+    )
+
+
+def read_content(number: Any, params: dict[str, Any]) -> None:
+    uri = params["uri"]
+    if uri == "x:huge":
+        flood(int(1e9))
+    if uri == "x:none":
+        send({"jsonrpc": "2.0", "id": number, "error": {"code": -32002, "message": f"Resource not found{ATTACK}"}})
+        return
+    mime, content = CONTENT.get(uri.removeprefix("x:"), ("text/plain", {"text": uri}))
+    parts = content if isinstance(content, list) else [content]
+    reply(number, {"contents": [{"uri": uri, "mimeType": mime, **part} for part in parts]})
+
+
+def list_prompts(number: Any, _params: dict[str, Any]) -> None:
+    arguments: list[Any] = [{"name": "city", "description": "Where\x07", "required": True}, {"name": "mood"}, 7]
+    prompts: list[Any] = [
+        {"name": "greet", "description": "Greet\x1b[31m", "arguments": arguments},
+        {"name": "echo", "description": "Has the name of a tool."},
+        {"name": "slow", "arguments": [{"name": "city"}]},
+        {"name": "bell\x07"},
+        7,
+    ]
+    reply(number, {"prompts": prompts})
+
+
+def get_prompt(number: Any, params: dict[str, Any]) -> None:
+    args = params.get("arguments") or {}
+    words = f"Greet {args.get('city')}.\x1b[31m\x07{ATTACK} {sorted(args)}"
+    picture = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+    messages = [{"role": "user", "content": {"type": "text", "text": words}}, {"role": "user", "content": picture}]
+    if params["name"] == "echo":
+        messages.append({"role": "assistant", "content": {"type": "text", "text": "Hello."}})
+    reply(number, {"messages": messages})
+
+
+def complete(number: Any, params: dict[str, Any]) -> None:
+    if params["ref"].get("name") == "slow":
+        return
+    typed = params["argument"]["value"]
+    known = ["Vienna", "Venice", "bell\x07"] if params["ref"]["type"] == "ref/prompt" else ["1", "2"]
+    reply(number, {"completion": {"values": [name for name in known if name.startswith(typed)]}})
+
+
+def subscribe(number: Any, params: dict[str, Any]) -> None:
+    SUBSCRIBED.add(params["uri"])
+    reply(number, {})
+
+
+def change(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    """Change the text, and tell those who follow it."""
+    CONTENT["text"] = ("text/plain", {"text": f"{CONTENT['text'][1]['text']}!"})
+    for uri in sorted(SUBSCRIBED):
+        send(notice("notifications/resources/updated", uri=uri))
+    reply(number, text("changed"))
+
+
+def link(number: Any, _args: dict[str, Any], _token: Any) -> None:
+    found = [{"type": "resource_link", "uri": uri, "name": "a link"} for uri in ("x:json", 'x:" --save; rm')]
+    reply(number, {"content": found})
+
+
+SUBSCRIBED: set[str] = set()
+CONTENT: dict[str, tuple[str, Any]] = {
+    "text": ("text/plain", {"text": "one"}),
+    "json": ("application/vnd.x+json; charset=utf-8", {"text": '{"a": [1, 2]}'}),
+    "broken": ("application/json", {"text": "{not json"}),
+    "image": ("image/png", {"blob": "iVBORw0KGgo="}),
+    "bytes": ("application/x-strange", {"blob": "AAEC"}),
+    "odd": ("<script>", {"blob": "AAEC"}),
+    "bad64": ("application/pdf", {"blob": "%%%"}),
+    "many": ("text/plain", [{"text": "a"}, {"text": "b"}]),
+    "empty": ("text/plain", []),
+    "long": ("text/plain", {"text": "a line of text\n" * 100_000}),
+    "huge": ("text/plain", {"text": ""}),
+}
+OFFERS: dict[str, Any] = {
+    "resources/list": list_resources,
+    "resources/templates/list": list_templates,
+    "resources/read": read_content,
+    "resources/subscribe": subscribe,
+    "prompts/list": list_prompts,
+    "prompts/get": get_prompt,
+    "completion/complete": complete,
+}
 NUMBER = {"type": "object", "properties": {"result": {"type": "number"}}, "required": ["result"]}
 CALLABLE = {
     "echo": echo,
@@ -292,6 +407,7 @@ CALLABLE = {
     "noise": noise,
     "calls": calls,
     "escape": escape,
+    **({"change": change, "link": link} if "--offers" in FLAGS else {}),
 }
 BAD: list[Any] = [
     7,

@@ -41,7 +41,7 @@ def test_versions_are_found_and_not_listed(project_bundles: ProjectBundles) -> N
 
     assert names.count("my-api.say") == 1
     assert not [name for name in names if "@" in name]
-    assert [one.name for one in project_bundles.box.registry.versions()] == ["my-api.say@1"]
+    assert [one.name for one in project_bundles.box.registry.unlisted()] == ["my-api.say@1"]
     assert project_bundles.box.ot.tools(pattern="my-api", info="list") == ["my-api.say"]
     assert [one.name for one in project_bundles.box.registry.pack("my-api") or ()] == ["my-api.say"]
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import suggest
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
+from onetool_ipy.mcp.resources import resource_rows
+from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
 
@@ -28,6 +31,7 @@ _ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
     r"\bot\.(?P<function>\w+)\(\s*(?P<more>[^()]*,\s*)?(?:(?P<name>\w+)\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
+_INSIDE_READ = re.compile(r"\b(?P<pack>\w+)\.(?:read|watch)\(\s*(?:uri\s*=\s*)?[\"'](?P<typed>[^\"'\n]*)$")
 _BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history", "deps", "view", "browser", "usage")
 _NAMING = (None, "query", "tool", "pattern", "handle", "name")
 _WORDS_OF = {"info": ("list", "min", "full"), "period": ("day", "week", "month", "all"), "engine": ("threads", "dask")}
@@ -36,7 +40,20 @@ _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
 NAMED = ("info", "help", "check", "browse")
 """Sub-commands that take the name of a tool."""
 _VERBS = {
-    "server": ("list", "add", "import", "start", "stop", "restart", "test", "logs", "remove"),
+    "server": (
+        "list",
+        "add",
+        "import",
+        "start",
+        "stop",
+        "restart",
+        "test",
+        "logs",
+        "remove",
+        "resources",
+        "read",
+        "prompts",
+    ),
     "bundle": ("list", "show", "on", "off", "delete"),
     "stats": ("day", "week", "month", "all", "--tool", "--output"),
     "usage": ("day", "week", "month", "all", "--tool"),
@@ -90,6 +107,21 @@ class CompletionContext(NamedTuple):
                 continue
             spec = self.box.registry.get(target) if isinstance(target, str) else None
             yield name, "function", spec.parameters if spec is not None else {}
+        for prompt in self.box.prompts():
+            yield prompt.name, "snippet", prompt.parameters
+
+    def uris(self, server: str) -> list[CompletionItem]:
+        """The known resources and templates of a server."""
+        listing = self.box.servers.listing(server) if self.box.is_server(server) else None
+        return [] if listing is None else [CompletionItem(row["uri"], "value") for row in resource_rows(listing)]
+
+    def from_server(self, spec: ToolSpec, argument: str, typed: str, given: Mapping[str, str]) -> list[str]:
+        """What a connected server offers for an argument of its prompt, or a variable of its template."""
+        servers = self.box.servers
+        if "resource" in spec.tags:
+            return servers.complete(spec.server, argument, typed, {}, template=given.get("uri", ""))
+        prompt = servers.prompts().get(spec.name)
+        return [] if prompt is None else servers.complete(spec.server, argument, typed, given, prompt=prompt["name"])
 
 
 def complete(
@@ -108,6 +140,9 @@ def complete(
     shortcut = _SHORTCUT.match(before)
     if shortcut is not None:
         return _shortcut(shortcut["rest"], context)
+    reading = _INSIDE_READ.search(before)
+    if reading is not None and (offers := context.uris(_server_named(reading["pack"], context))):
+        return _picked(reading["typed"], offers)
     inside = _INSIDE_OT.search(before)
     if inside is not None and inside["name"] in _WORDS_OF:
         return _picked(inside["typed"], [CompletionItem(word, "value") for word in _WORDS_OF[inside["name"]]])
@@ -152,7 +187,13 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     spec = context.box.registry.find(first)
     if spec is None:
         return Completions(last, [])
-    return _argument(last, spec.parameters, {word.key for word in plain[1:]}, context)
+    return _argument(last, spec.parameters, {word.key: word.value for word in plain[1:]}, context, spec)
+
+
+def _server_named(pack: str, context: CompletionContext) -> str:
+    """The server that Python spells so; empty if there is none."""
+    known = context.box.config.settings.servers if not context.box.is_server(pack) else [pack]
+    return next((name for name in known if identifier(name) == pack), "")
 
 
 def _split_last(text: str) -> tuple[list[Word], str]:
@@ -175,6 +216,8 @@ def _of_command(command: str, done: Sequence[str], last: str, context: Completio
         return Completions(last, _tools(last, context))
     if command == "server" and len(done) == 1:
         return _picked(last, [CompletionItem(name, "module") for name in context.box.servers])
+    if command == "server" and len(done) == 2 and done[0] == "read":
+        return _picked(last, context.uris(done[1]))
     return Completions(last, [])
 
 
@@ -192,25 +235,36 @@ def _name(typed: str, context: CompletionContext) -> Completions:
 def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
-    specs = context.box.registry.versions() if "@" in typed else context.box.registry.known()
+    specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
     first = sorted(s.name for s in specs if s.name.lower().startswith(lower))
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
 
 
-def _argument(last: str, parameters: dict[str, Any], given: Collection[str], context: CompletionContext) -> Completions:
+def _argument(
+    last: str,
+    parameters: dict[str, Any],
+    given: Mapping[str, str],
+    context: CompletionContext,
+    spec: ToolSpec | None = None,
+) -> Completions:
     key, equals, value = last.partition("=")
     known = schema_params(parameters)
     if not equals:
         return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in known if p.name not in given])
+    typed = value[1:] if value[:1] in ('"', "'") else value
+    if spec is not None and not spec.is_listed and spec.server and key != "uri":
+        values = context.from_server(spec, key, typed, given)
+        return Completions(typed, [CompletionItem(v, "value") for v in values if not any(c.isspace() for c in v)])
     wanted = next((p for p in known if p.name == key), None)
     if wanted is None:
         return Completions(value, [])
-    typed = value[1:] if value[:1] in ('"', "'") else value
     expected = Expected(wanted.schema, parameters)
     values = [str(choice) for choice in expected.choices]
     if "boolean" in expected.kinds and not expected.takes_text:
         values += ["true", "false"]
+    if spec is not None and "resource" in spec.tags and spec.server:
+        return _picked(typed, context.uris(spec.server))
     if wanted.name == "handle":
         values += context.handles()
     if not values and _OF_FILES.search(wanted.name):
@@ -236,7 +290,7 @@ def _python_call(name: str, inside: str, context: CompletionContext) -> Completi
     if spec is None:
         return Completions("", [])
     parts = re.split(r",\s*", inside)
-    given = {part.partition("=")[0].strip() for part in parts[:-1]}
+    given = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
     return _argument(parts[-1].lstrip(), spec.parameters, given, context)
 
 
@@ -250,7 +304,7 @@ def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("
     spec = context.box.registry.find(name)
     params = known[name][1] if name in known else spec.parameters if spec is not None else {}
     done, last = _split_last(text)
-    return _argument(last, params, {word.key for word in done}, context)
+    return _argument(last, params, {word.key: word.value for word in done}, context, spec)
 
 
 def _prompt(before: str, context: CompletionContext) -> Completions:

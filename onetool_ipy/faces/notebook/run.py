@@ -38,6 +38,7 @@ from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.host import run_source, snippet_file
+from onetool_ipy.proxies import usage_of
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_writer import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
@@ -141,7 +142,8 @@ class LineRunner:
                     name, expand(found, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
                 )
             tool = found or name
-            if found is None and self._box.registry.find(tool) is None:
+            is_known = found is not None or self._box.is_unlisted(tool.partition(".")[0])
+            if not is_known and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
                 raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
             return self._call(split_line(f'"{tool}" {rest}', ()), None, local_ns)
@@ -177,9 +179,11 @@ class LineRunner:
 
     def _list_snippets(self) -> Page:
         known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
-        if not known:
+        rows = [(each.usage, each.description) for each in known]
+        rows += [(usage_of(prompt), prompt.summary) for prompt in self._box.prompts()]
+        if not rows:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
-        return page(self._box, table_lines([(each.usage, each.description) for each in known]))
+        return page(self._box, table_lines(rows))
 
     def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
         if rest.strip() == "--save":

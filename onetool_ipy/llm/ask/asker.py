@@ -366,7 +366,7 @@ class Asker:
         place = context.config.user_state / "approvals.json"
         by_settings = cache(partial(_standing, context.config.home))
         given = tools.allow_list(approve, context.shortcuts)
-        known = [*context.registry.list(), *context.registry.versions()] if given else []
+        known = [*context.registry.list(), *context.registry.unlisted()] if given else []
         return Approvals(self._always, by_settings, place, [s for s in known if names.allowed(s.name, given)])
 
     def _direct(

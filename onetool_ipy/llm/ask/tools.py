@@ -64,7 +64,7 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
 
 def _named(name: str, registry: Registry, shortcuts: Shortcuts) -> list[str]:
     spec = registry.find(_target(name, shortcuts))
-    if spec is not None:
+    if spec is not None and spec.is_listed:
         return [spec.name]
     plain = name.replace("-", "_")
     specs = registry.list()

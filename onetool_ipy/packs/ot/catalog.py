@@ -34,6 +34,13 @@ def snippet_page(snippet: Snippet) -> str:
     return "\n".join([*lines, "", *_example(snippet)])
 
 
+def _prompt_page(spec: ToolSpec) -> str:
+    """Return one prompt of a server in the same form: its text comes from the server when it is used."""
+    lines = [f"name: {flow(spec.name)}", f"description: {flow(spec.description)}"]
+    lines += ["params:", *(f"  {p.name}: {{description: {flow(p.description)}}}" for p in spec.params)]
+    return "\n".join([*lines, f"server: {flow(spec.server)}"])
+
+
 def _example(snippet: Snippet) -> list[str]:
     try:
         line, expansion = example_of(snippet)
@@ -141,7 +148,7 @@ class CatalogTools:
     @mark(read_only=True)
     @worded
     def snippets(self, pattern: str = "", info: Info | str = "min") -> Any:
-        """List the snippets.
+        """List the snippets, and the prompts of MCP servers that are known.
 
         Args:
             pattern: Only snippets with this text in their name or description.
@@ -159,11 +166,16 @@ class CatalogTools:
             for _, snippet in sorted(self._box.shortcuts.snippets.items())
             if contains(pattern, snippet.name) or contains(pattern, snippet.description)
         ]
+        prompts = [
+            spec for spec in self._box.prompts() if contains(pattern, spec.name) or contains(pattern, spec.summary)
+        ]
         if info == "list":
-            return Listing(snippet.name for snippet in found)
+            return Listing([*(snippet.name for snippet in found), *(spec.name for spec in prompts)])
         if info == "min":
-            return Listing(f"{snippet.name}: {snippet.description}".rstrip() for snippet in found)
-        return Text("\n\n".join(snippet_page(snippet) for snippet in found))
+            lines = [(snippet.name, snippet.description) for snippet in found]
+            lines += [(spec.name, spec.summary) for spec in prompts]
+            return Listing(f"{name}: {said}".rstrip() for name, said in lines)
+        return Text("\n\n".join([*map(snippet_page, found), *map(_prompt_page, prompts)]))
 
     @mark(read_only=True)
     @worded

@@ -21,7 +21,9 @@ from onetool_ipy.config.edit import add_server, save_secret
 from onetool_ipy.faces.line.grammar import OptionKind, read_options
 from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.mcp.definition import read_server
+from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render.views import Listing, counted
 
 if TYPE_CHECKING:
@@ -138,6 +140,8 @@ class ServerCommands(CommandGroup):
         "%tool server add NAME COMMAND  a server for this session; --url URL, --env K=V, --header K=V, --save",
         "%tool server import FILE       the mcpServers of another client's JSON; --save keeps them",
         "%tool server start|stop|restart|test|logs|remove NAME",
+        "%tool server resources|prompts NAME",
+        "%tool server read NAME URI     a resource; a template takes its variables as K=V",
     )
 
     def __init__(self, context: CommandContext) -> None:
@@ -152,6 +156,9 @@ class ServerCommands(CommandGroup):
             "test": self._test,
             "logs": self._logs,
             "remove": self._remove,
+            "resources": self._resources,
+            "prompts": self._prompts,
+            "read": self._read,
         }
 
     def table(self) -> dict[str, Command]:
@@ -292,6 +299,31 @@ class ServerCommands(CommandGroup):
         name = self._one(words, "remove")
         self.box.servers.remove(name)
         return self.page(f"{name} is removed.")
+
+    def _resources(self, words: list[str], _given: Mapping[str, Any]) -> Any:
+        name = self._one(words, "resources")
+        rows = resources_of(self.box, name)
+        return rows or self.page(f"The server '{name}' lists no resources.")
+
+    def _prompts(self, words: list[str], _given: Mapping[str, Any]) -> Any:
+        name = self._one(words, "prompts")
+        rows = prompts_of(self.box, name)
+        return rows or self.page(f"The server '{name}' lists no prompts.")
+
+    def _read(self, words: list[str], _given: Mapping[str, Any]) -> Any:
+        name = self._one(words[:1], "read")
+        if len(words) < 2:
+            raise UsageProblem("%tool server read needs a uri.", hint=f"See them with: %tool server resources {name}")
+        variables: dict[str, str] = {}
+        for word in words[2:]:
+            key, is_pair, value = word.partition("=")
+            if not is_pair:
+                raise UsageProblem(f"'{word[:40]}' is not a variable of a template.", hint="Write it as name=value.")
+            variables[key] = value
+        result = self.box.read_resource(name, words[1], variables, source="magic")
+        if result.error is not None:
+            raise_result(result, self.context.last)
+        return result
 
     def _one(self, words: list[str], verb: str) -> str:
         if len(words) != 1:

@@ -1,0 +1,435 @@
+"""What a server offers besides tools: resources, resource templates and prompts.
+
+The lists are checked here and cached with the list of tools. Reading a resource and getting a prompt are calls of tools
+that are found by name and not listed: they take the same way as any call (trust, limits, log, Stop). The functions that
+take the SDK's client run on the background loop, where the SDK is loaded. `Watch` follows one resource.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextvars
+import json
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import unquote
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidArgs, InvalidOutput, Unavailable
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.result import Json
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.mcp.content import block_of
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.render.media import Audio, Blocks, Image, PromptMessage, PromptMessages, Resource
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from onetool_ipy.mcp.listing import ServerListing
+    from onetool_ipy.mcp.session import ServerSession
+
+__all__ = [
+    "LISTS",
+    "OfferKind",
+    "Watch",
+    "Watches",
+    "complete_argument",
+    "get_prompt",
+    "offer_specs",
+    "prompt_names",
+    "read_offers",
+    "read_resource",
+    "reader_name",
+    "resource_rows",
+]
+
+OfferKind = Literal["resources", "templates", "prompts"]
+
+LISTS: Mapping[OfferKind, tuple[str, str, str]] = {
+    "resources": ("resources", "resources/list", "resources"),
+    "templates": ("resources", "resources/templates/list", "resourceTemplates"),
+    "prompts": ("prompts", "prompts/list", "prompts"),
+}
+"""For each kind: the capability, the request that lists it, and the key in its result."""
+
+MAX_OFFERS = 5_000
+"""The most resources, templates or prompts of one server that are kept."""
+
+_KEY: Mapping[OfferKind, str] = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+_NOUN: Mapping[OfferKind, str] = {"resources": "resource", "templates": "template", "prompts": "prompt"}
+_MAX_URI = 8_192
+_MAX_TEXT = 2_000
+_MAX_NAME = 128
+_MAX_ARGUMENTS = 100
+_MAX_FAULTS = 10
+_MAX_JSON = 64 * 1024 * 1024
+_MAX_COMPLETIONS = 100
+_SIZES = range(2**63)
+_JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
+
+Send = Callable[[Callable[["ServerSession"], Awaitable[Any]]], Awaitable[Any]]
+"""Runs work with the server's session on the background loop; starts the server if needed."""
+
+
+def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    """Return the entries of a list that can be offered, and what is wrong with the others."""
+    key, noun = _KEY[kind], _NOUN[kind]
+    good: dict[str, Json] = {}
+    faults: list[str] = []
+    for count, entry in enumerate(raw):
+        if count >= MAX_OFFERS:
+            faults.append(f"It lists more than {MAX_OFFERS:,} {kind}; the others are left out.")
+            break
+        name = entry.get(key) if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _MAX_URI:
+            faults.append(f"A {noun} is left out: its {key} is {values.safe_repr(name, 80)}.")
+        elif name in good:
+            faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
+        else:
+            good[name] = {key: name, **_described(entry), **(_arguments(entry) if kind == "prompts" else {})}
+    return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
+
+
+def _described(entry: Json) -> Json:
+    """The words of an entry, each on one line and without control characters."""
+    kept: Json = {}
+    for key in ("name", "title", "description", "mimeType"):
+        text = entry.get(key)
+        if (
+            isinstance(text, str)
+            and text.strip()
+            and not (key == "name" and "uri" not in entry and "uriTemplate" not in entry)
+        ):
+            kept[key] = printable_line(values.cut(" ".join(text.split()), _MAX_TEXT))
+    size = entry.get("size")
+    if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
+        kept["size"] = size
+    return kept
+
+
+def _arguments(entry: Json) -> Json:
+    """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
+    given = entry.get("arguments")
+    found: dict[str, Json] = {}
+    for one in given[:_MAX_ARGUMENTS] if isinstance(given, list) else ():
+        name = one.get("name") if isinstance(one, dict) else None
+        if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
+            said = one.get("description") or one.get("title")
+            words = printable_line(values.cut(said, _MAX_TEXT)) if isinstance(said, str) else ""
+            found.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
+    return {"arguments": list(found.values())}
+
+
+def resource_rows(listing: ServerListing) -> list[Json]:
+    """The resources and templates of a server as rows."""
+    return [_row(entry, "uri") for entry in listing.resources] + [
+        _row(entry, "uriTemplate") for entry in listing.templates
+    ]
+
+
+def _row(entry: Json, key: str) -> Json:
+    return {
+        "uri": entry[key],
+        "name": entry.get("name", ""),
+        "title": entry.get("title", ""),
+        "type": entry.get("mimeType", ""),
+        "size": entry.get("size"),
+        "template": key == "uriTemplate",
+        "description": entry.get("description", ""),
+    }
+
+
+def prompt_names(server: str, listing: ServerListing) -> dict[str, Json]:
+    """The prompts of a server by the name that they are called by: `server.prompt`, where no tool has that name."""
+    taken = {f"{server}.{'_'.join(tool['name'].split())}" for tool in listing.tools}
+    found: dict[str, Json] = {}
+    for prompt in listing.prompts:
+        name = f"{server}.{'_'.join(prompt['name'].split())}"[:_MAX_NAME]
+        while name in taken or name in found:
+            name += "_prompt"
+        found[name] = prompt
+    return found
+
+
+def reader_name(server: str, listing: ServerListing) -> str:
+    """The name of the tool that reads resources: `server.read`, if no tool or prompt of the server has that name."""
+    taken = {tool["name"] for tool in listing.tools} | {prompt["name"] for prompt in listing.prompts}
+    return f"{server}.{'resources/read' if 'read' in taken else 'read'}"
+
+
+def offer_specs(
+    definition: ServerDefinition, listing: ServerListing, send: Send, mask: Callable[[str], str]
+) -> list[ToolSpec]:
+    """Return what reads the resources of a server and gets its prompts, as tools that are not listed."""
+
+    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], Any], tag: str) -> ToolSpec:
+        return ToolSpec(
+            name=name,
+            description=description,
+            parameters=parameters,
+            run=run,
+            is_async=True,
+            origin="mcp",
+            server=definition.name,
+            read_only=definition.trusted,
+            timeout_s=definition.timeout_s,
+            tags=(tag,),
+            where=definition.where,
+            positional=("uri",) if tag == "resource" else None,
+            identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), name, parameters],
+            is_listed=False,
+        )
+
+    def getter(prompt: str) -> Callable[[Json], Any]:
+        return lambda args: send(lambda session: session.get_prompt(prompt, args))
+
+    found = []
+    if "resources" in listing.capabilities:
+        name = reader_name(definition.name, listing)
+        found.append(
+            spec(name, _READ_DOC, _READ, lambda args: send(lambda s: s.read_resource(**_split(args))), "resource")
+        )
+    for name, prompt in prompt_names(definition.name, listing).items():
+        said = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
+        found.append(spec(name, said, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
+    return found
+
+
+_READ_DOC = """Read a resource of the server, by its uri or by a template with the values of its variables.
+
+Text comes as text, JSON as data, an image as an image, anything else as bytes."""
+_READ: Json = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "The uri of a resource, or a template"}},
+    "required": ["uri"],
+    "additionalProperties": {"type": ["string", "number", "boolean"], "description": "A variable of the template"},
+}
+
+
+def _prompt_schema(prompt: Json) -> Json:
+    arguments = prompt["arguments"]
+    return {
+        "type": "object",
+        "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
+        "required": [one["name"] for one in arguments if one["required"]],
+        "additionalProperties": False,
+    }
+
+
+def _split(args: Json) -> Json:
+    return {"uri": args["uri"], "variables": {key: value for key, value in args.items() if key != "uri"}}
+
+
+async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> Any:
+    """Read a resource and return its value."""
+    address = _address(uri, variables)
+    if client.server_capabilities.resources is None:
+        raise Unavailable("The server has no resources.")
+    result = await client.read_resource(address)
+    found = [_content(item) for item in result.contents]
+    return found[0].value if len(found) == 1 else Blocks(part.shown for part in found) if found else None
+
+
+def _address(uri: str, variables: Mapping[str, Any]) -> str:
+    """The uri to read. Raises InvalidArgs for a bad uri, or values that do not fit the template."""
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    if not uri.strip() or not uri.isprintable() or len(uri) > _MAX_URI:
+        raise InvalidArgs(f"This is not a uri: {values.safe_repr(uri, 80)}")
+    if not variables and "{" not in uri:
+        return uri
+    try:
+        template = UriTemplate.parse(uri)
+    except InvalidUriTemplate as exc:
+        raise InvalidArgs(f"'{values.cut(uri, 80)}' is not a template: {exc}") from exc
+    known = list(template.variable_names)
+    wrong = [f"it needs '{name}'" for name in known if name not in variables]
+    wrong += [f"it has no variable '{name}'" for name in variables if name not in known]
+    if wrong:
+        raise InvalidArgs(f"The template '{values.cut(uri, 80)}': {'; '.join(wrong)}.")
+    texts = {name: _as_text(name, value) for name, value in variables.items()}
+    return template.expand(texts)
+
+
+def _as_text(name: str, value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
+        raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
+    return text
+
+
+class _Content(NamedTuple):
+    """One part of a resource: its value, and how it is shown beside others."""
+
+    value: Any
+    shown: Any
+
+
+def _content(item: Any) -> _Content:
+    mime = (item.mime_type or "").partition(";")[0].strip().lower()
+    uri = str(item.uri)
+    text = getattr(item, "text", None)
+    if isinstance(text, str):
+        return _Content(_data(text) if _JSON_TYPE.fullmatch(mime) else text, Resource(uri, mime, text))
+    try:
+        data = base64.b64decode(item.blob, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidOutput(f"The server sent '{values.cut(uri, 80)}' in a form that is not base64.") from None
+    if mime.startswith("image/"):
+        return _Content(Image(mime, data), Resource(uri, mime, data))
+    if mime.startswith("audio/"):
+        return _Content(Audio(mime, data), Resource(uri, mime, data))
+    return _Content(data, Resource(uri, mime, data))
+
+
+def _data(text: str) -> Any:
+    """JSON as data; text that only claims to be JSON stays text."""
+    try:
+        return json.loads(text) if len(text) <= _MAX_JSON else text
+    except (ValueError, RecursionError):
+        return text
+
+
+async def get_prompt(client: Any, name: str, arguments: Mapping[str, str], server: str) -> PromptMessages:
+    """Get a prompt with these arguments: its messages."""
+    result = await client.get_prompt(name, dict(arguments))
+    return PromptMessages(PromptMessage(str(one.role), block_of(one.content, server)) for one in result.messages)
+
+
+async def complete_argument(
+    client: Any, prompt: str, argument: str, typed: str, given: Mapping[str, str], *, template: str = ""
+) -> list[str]:
+    """Ask the server how an argument of a prompt, or a variable of a template, may go on."""
+    from mcp_types import PromptReference, ResourceTemplateReference
+
+    if client.server_capabilities.completions is None:
+        return []
+    ref = ResourceTemplateReference(uri=template) if template else PromptReference(name=prompt)
+    result = await client.complete(ref, {"name": argument, "value": typed}, dict(given) or None)
+    return [
+        text for text in result.completion.values[:_MAX_COMPLETIONS] if text.isprintable() and len(text) <= _MAX_TEXT
+    ]
+
+
+class Watch:
+    """A resource that is followed: `changed` says whether it changed since `value` was last read.
+
+    `value` reads it, and follows it again where the server has ended meanwhile. `wait(10)` waits for a change,
+    `stop()` ends it. It may be used from any thread.
+    """
+
+    def __init__(self, server: str, uri: str, *, read: Callable[[], Any], follow: Callable[[Watch], None]) -> None:
+        self.server = server
+        self.uri = uri
+        self.changes = 0
+        self.is_live = False
+        self._has_changed = threading.Event()
+        self._read, self._follow = read, follow
+        self._unfollow: Callable[[], None] = lambda: None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the server said that the resource changed since `value` was last read."""
+        return self._has_changed.is_set()
+
+    @property
+    def value(self) -> Any:
+        """The resource as it is now."""
+        if not self.is_live:
+            self._follow(self)
+        self._has_changed.clear()
+        return self._read()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a change, at most `timeout` seconds. Returns whether there was one."""
+        return self._has_changed.wait(timeout)
+
+    def stop(self) -> None:
+        """Follow the resource no longer."""
+        self._unfollow()
+        self.is_live = False
+
+    def began(self, unfollow: Callable[[], None]) -> None:
+        """The server follows it from now on."""
+        self.is_live, self._unfollow = True, unfollow
+
+    def heard(self) -> None:
+        """The server says that it changed."""
+        self.changes += 1
+        self._has_changed.set()
+
+    def lost(self) -> None:
+        """The server ended; what changed since is not known."""
+        self.is_live = False
+
+    def __repr__(self) -> str:
+        state = "changed" if self.changed else "not changed" if self.is_live else "no longer followed"
+        return printable_line(f"<{self.server}: {self.uri}, {state}>")
+
+
+class Watches:
+    """The resources of one session that are followed. All of it runs on the background loop."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._watched: list[tuple[Watch, asyncio.Task[None] | None]] = []
+
+    async def follow(self, watch: Watch) -> None:
+        """Ask the server to say when a resource changes."""
+        import asyncio
+
+        from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        loop, client, able = asyncio.get_running_loop(), self._client, self._client.server_capabilities.resources
+        if able is None or not able.subscribe:
+            raise Unavailable(f"The server '{watch.server}' does not say when a resource changes.")
+        task: asyncio.Task[None] | None = None
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            acknowledged: asyncio.Future[None] = loop.create_future()
+            task = loop.create_task(self._listen(watch, acknowledged), context=contextvars.Context())
+            await acknowledged
+        else:
+            request = SubscribeRequest(params=SubscribeRequestParams(uri=watch.uri))
+            await client.session.send_request(request, EmptyResult)
+        self._watched.append((watch, task))
+
+        def unfollow() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and so is the session
+                loop.call_soon_threadsafe(self._drop, watch)
+
+        watch.began(unfollow)
+
+    async def _listen(self, watch: Watch, acknowledged: asyncio.Future[None]) -> None:
+        """Pass on the changes of one resource, as a server of the newer protocol sends them."""
+        try:
+            async with self._client.listen(resource_subscriptions=[watch.uri]) as subscription:
+                acknowledged.set_result(None)
+                async for _event in subscription:
+                    watch.heard()
+        except Exception as exc:  # noqa: BLE001 - the stream or the server ended in any way; the watch says so
+            if not acknowledged.done():
+                acknowledged.set_exception(exc)
+        watch.lost()
+
+    def heard(self, uri: str) -> None:
+        """A resource changed, as a server of the older protocol says; it may name a part of what is followed."""
+        for watch, _task in self._watched:
+            if uri == watch.uri or uri.startswith(f"{watch.uri.rstrip('/')}/"):
+                watch.heard()
+
+    def end(self) -> None:
+        """The session ends."""
+        for watch, _task in tuple(self._watched):
+            watch.lost()
+            self._drop(watch)
+
+    def _drop(self, watch: Watch) -> None:
+        for task in [task for known, task in self._watched if known is watch and task is not None]:
+            task.cancel()
+        self._watched = [pair for pair in self._watched if pair[0] is not watch]
