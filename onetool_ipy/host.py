@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
     from onetool_ipy.core.question import Question, Reply
+    from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
 
 __all__ = ["Host", "Screens", "run_source", "snippet_file"]
@@ -67,6 +68,9 @@ class Host:
         from onetool_ipy.terminal import ask_in_terminal  # late: few scripts ask
 
         return ask_in_terminal(question)
+
+    def call_failed(self, result: ToolResult) -> None:
+        """Hear of a call by a person that failed."""
 
     def style_error(self, exc: BaseException) -> None:
         """Make a tool's own exception look well where it is shown."""

@@ -300,6 +300,7 @@ def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
     __tracebackhide__ = True
     assert result.error is not None
     own = result.error.exception
+    box.host.call_failed(result)
     if own is None or isinstance(own, OneToolError):
         raise ToolCallError(result) from None
     box.host.style_error(own)

@@ -231,6 +231,7 @@ class Toolbox:
         """Call a tool as `%tool` does: the result is kept whole, and a failure raises ToolCallError."""
         result = self.call(tool, args, timeout=timeout, check=check)
         if result.error is not None:
+            self.host.call_failed(result)
             raise ToolCallError(result)
         return result
 

@@ -181,14 +181,17 @@ class Overtime(CallTimeout):
 
     def of(self, tool: str, limit_s: float | None) -> CallTimeout:
         """Return the same failure with the name of the tool and its whole limit."""
-        told = CallTimeout(f"No result of '{tool}' within {limit_s or 0:g} s.", hint=self.hint)
+        more = max(30, round(3 * (limit_s or 0)))
+        told = CallTimeout(
+            f"'{tool}' did not finish within {limit_s or 0:g} s.", hint=f"Raise the limit: --timeout {more}"
+        )
         told.__cause__ = self.__cause__
         return told
 
 
 def timed_out(limit_s: float | None) -> Overtime:
     """Return the failure of a call that ran past its limit."""
-    return Overtime(f"No result within {round(limit_s or 0, 3):g} s.", hint="Give it more time, or ask for less.")
+    return Overtime(f"It did not finish within {round(limit_s or 0, 3):g} s.", hint="Raise the limit.")
 
 
 def interrupt_in(exc: BaseException) -> BaseException | None:

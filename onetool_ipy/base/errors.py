@@ -38,6 +38,9 @@ lines of text, by `_render_traceback_`, and never as a page of frames.
 
 from __future__ import annotations
 
+import linecache
+import sys
+import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -107,6 +110,7 @@ class OneToolError(Exception):
     def _render_traceback_(self) -> list[str]:
         shown = self.lines() or [type(self).__name__]
         lines = [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+        lines += [f"  {place}" for place in _places_in_cells(self.__traceback__)]
         return [printable(line) for line in lines]
 
 
@@ -157,7 +161,9 @@ class InvalidArgs(CallFailure):
 
 
 class ExecutionFailed(CallFailure):
-    pass
+    """The tool did not give a result. `exchange` is what an HTTP tool sent and got, masked, for `%tool why`."""
+
+    exchange: Any = None
 
 
 class CallTimeout(ExecutionFailed):
@@ -300,6 +306,25 @@ class DuplicateTool(InvalidTool):
 
 class UnknownProvider(OneToolError, ValueError):
     """A model provider whose format is not known."""
+
+
+def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
+    """The lines of cells that led to an error, the caller's first; none for a cell of a single line."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        return []
+    places = []
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        cell = shell.compile.format_code_name(code.co_filename)
+        if cell is not None and len(linecache.getlines(code.co_filename)) > 1:
+            inside = "" if code.co_name == "<module>" else f", in {code.co_name}"
+            places.append(f"{' '.join(cell)}, line {frames.tb_lineno}{inside}")
+        frames = frames.tb_next
+    return places[:1] + places[1:][-_MAX_PLACES:]
+
+
+_MAX_PLACES = 2
 
 
 def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:

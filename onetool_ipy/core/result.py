@@ -20,7 +20,7 @@ from onetool_ipy.core import current
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["CallSite", "Failure", "Frozen", "Json", "ToolResult", "to_frame"]
+__all__ = ["CallSite", "Failure", "Frozen", "Json", "LinePage", "ToolResult", "to_frame"]
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
@@ -188,15 +188,13 @@ class ToolResult(Frozen):
             return str(self.meta["handle"])
         return str(stores.store(self.handle))
 
-    def lines(self, offset: int = 1, limit: int = 100) -> Json:
+    def lines(self, offset: int = 1, limit: int = 100) -> LinePage:
         """Lines of the stored result; stores it first where that is needed. The keys are those of `ot.result`."""
-        found: Json = self._stores().query(self.store(), offset=offset, limit=limit)
-        return found
+        return LinePage(self, offset=offset, limit=limit)
 
-    def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> Json:
-        """Lines of the stored result that match a regular expression (RE2), or are like it."""
-        found: Json = self._stores().query(self.store(), offset=offset, limit=limit, search=pattern, fuzzy=fuzzy)
-        return found
+    def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> LinePage:
+        """Lines or rows of the result that match a regular expression (RE2), or are like it; `.df` has all of them."""
+        return LinePage(self, offset=offset, limit=limit, search=pattern, fuzzy=fuzzy)
 
     def view(self) -> Any:
         """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of it."""
@@ -250,6 +248,48 @@ class ToolResult(Frozen):
             return self._site.mask
         box = current.toolbox()
         return str if box is None else cast("Callable[[str], str]", box.mask)
+
+
+class LinePage(dict[str, Any]):
+    """Some lines of a stored result, under the keys of `ot.result`. A notebook shows rows of data as a table.
+
+    `.df` is a DataFrame of all rows or lines that were asked for, whatever the limit.
+    """
+
+    def __init__(self, result: ToolResult, *, offset: int, limit: int, **asked: Any) -> None:
+        self._result = result
+        self._asked = asked
+        super().__init__(result._stores().query(result.store(), offset=offset, limit=limit, **asked))
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether the result is a table or a list, one line for each row."""
+        return not isinstance(self._result.data, (str, dict))
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """All rows that match, with the columns and the index of the result's own table; of a text, its lines."""
+        numbers, lines = self._all()
+        frame = self._result.df
+        if len(frame) == self["total_lines"] and self.is_of_rows:
+            return frame.iloc[[number - 1 for number in numbers]]
+        return type(frame)({"line": lines}, index=numbers)
+
+    def _all(self) -> tuple[list[int], list[str]]:
+        """The numbers and texts of all lines asked for."""
+        if "matched" not in self:
+            first = self["offset"]
+            return list(range(first, first + self["returned"])), self["lines"]
+        numbers: list[int] = []
+        lines: list[str] = []
+        while len(numbers) < self["matched"]:
+            left = self["matched"] - len(numbers)
+            page = LinePage(self._result, offset=len(numbers) + 1, limit=left, **self._asked)
+            if not page["lines"]:
+                break
+            numbers += page["line_numbers"]
+            lines += page["lines"]
+        return numbers, lines
 
 
 def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:

@@ -6,6 +6,8 @@ read; a notebook shows a table or text of the same rows, and a terminal aligned 
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,32 @@ from onetool_ipy.render.yaml_flow import flow
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["ErrorText", "Listing", "Record", "Text", "counted", "listing_text", "record_text"]
+__all__ = ["ErrorText", "Listing", "Record", "Text", "counted", "listing_text", "local_time", "record_text"]
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 
 def counted(number: float, noun: str) -> str:
     """A number with its noun: `1 call`, `2 calls`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def local_time(moment: datetime.datetime) -> str:
+    """A moment for people, in their time zone: `11:46:28` if it is of today, else `Nov 15 11:46`."""
+    here = moment.astimezone()
+    today = datetime.datetime.now(datetime.UTC).astimezone().date()
+    form = "%H:%M:%S" if here.date() == today else "%b %d %H:%M" if here.year == today.year else "%Y-%m-%d %H:%M"
+    return here.strftime(form)
+
+
+def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its times as people read them; programs get ISO 8601 in UTC."""
+    return {
+        key: local_time(datetime.datetime.fromisoformat(value))
+        if isinstance(value, str) and _MOMENT.fullmatch(value)
+        else value
+        for key, value in row.items()
+    }
 
 
 _MAX_ROWS = 500
@@ -43,7 +65,7 @@ class Listing(list[Any]):
         said = counted(len(self), "row")
         if len(self) > _MAX_ROWS:
             said += f", the first {_MAX_ROWS:,} shown; all of them: .df"
-        return html.table(self._rows()[:_MAX_ROWS]) + html.note(said)
+        return html.table([_for_people(row) for row in self._rows()[:_MAX_ROWS]]) + html.note(said)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -66,8 +88,11 @@ class Record(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
-        facts = [{"": key, "value": value} for key, value in self.items() if key not in tables]
-        shown = "".join(html.note(f"{key}:") + html.table(rows[:_MAX_ROWS]) for key, rows in tables.items())
+        facts = [_for_people({"": key, "value": value}) for key, value in self.items() if key not in tables]
+        shown = "".join(
+            html.note(f"{key}:") + html.table([_for_people(row) for row in rows[:_MAX_ROWS]])
+            for key, rows in tables.items()
+        )
         return (html.table(facts) if facts else "") + shown
 
     @property
@@ -128,5 +153,5 @@ def record_text(record: Mapping[str, Any], width: int) -> str:
 def _aligned_table(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     columns = list(dict.fromkeys(str(key) for row in rows for key in row))
     numbers = [name for name in columns if html.is_numeric(row.get(name) for row in rows)]
-    cells = [{str(key): html.cell_text(value) for key, value in row.items()} for row in rows]
+    cells = [{str(key): html.cell_text(value) for key, value in _for_people(row).items()} for row in rows]
     return [line if len(line) <= width else line[: width - 1] + "…" for line in aligned(cells, columns, numbers)]

@@ -116,7 +116,7 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
         result = await call()  # on a machine that stood still it had not even begun, and nothing was left behind
 
     assert (result.error.code, result.error.reason) == ("execution_error", "timeout")
-    assert result.error.message == f"No result of 't.{name}' within 0.1 s."
+    assert result.error.message == f"'t.{name}' did not finish within 0.1 s."
     if name in OBEDIENT:
         assert until(lambda: table.workers.abandoned() == 0)
     else:
@@ -271,7 +271,7 @@ def test_only_calls_by_machines_have_a_limit_of_their_own(bench: MakeBench, sour
 def test_the_limit_of_the_configuration_is_the_one_that_holds(bench: MakeBench, gate: threading.Event) -> None:
     table = bench(*_stuck_tools(gate).values(), local_s=0.05)
 
-    assert table.call("t.block", source="model").error.message == "No result of 't.block' within 0.05 s."
+    assert table.call("t.block", source="model").error.message == "'t.block' did not finish within 0.05 s."
 
 
 def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBench, gate: threading.Event) -> None:
@@ -286,9 +286,9 @@ def test_the_call_wins_over_the_tool_and_the_tool_over_the_default(bench: MakeBe
         )
     )
 
-    assert table.call("t.block", source="model").error.message == "No result of 't.block' within 0.05 s."
-    assert table.call("t.block").error.message == "No result of 't.block' within 0.05 s."
-    assert table.call("t.block", timeout_s=0.02).error.message == "No result of 't.block' within 0.02 s."
+    assert table.call("t.block", source="model").error.message == "'t.block' did not finish within 0.05 s."
+    assert table.call("t.block").error.message == "'t.block' did not finish within 0.05 s."
+    assert table.call("t.block", timeout_s=0.02).error.message == "'t.block' did not finish within 0.02 s."
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -304,7 +304,7 @@ async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: thr
 
     assert table.call("t.file", timeout_s=0.05).error.reason == "timeout"
     result = await table.acall("t.file", timeout_s=0.05)
-    assert (result.error.reason, result.error.message) == ("timeout", "No result of 't.file' within 0.05 s.")
+    assert (result.error.reason, result.error.message) == ("timeout", "'t.file' did not finish within 0.05 s.")
 
 
 def test_the_limit_covers_the_conversion_of_arguments(bench: MakeBench, gate: threading.Event) -> None:

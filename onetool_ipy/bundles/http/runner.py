@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import datetime
+import html
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
@@ -93,6 +95,7 @@ class RateLimit:
 
 
 _MAX_SAID = 300
+_MAX_PAGE = 20_000
 _MAX_LISTED = 20
 _TEXT = frozenset(
     (
@@ -203,8 +206,8 @@ def _kind(reply: HttpResponse) -> str:
 
 
 def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
-    """The error for a failed status, with the server's message."""
-    said = " ".join((body_text(reply) or "").split())
+    """The error for a failed status, with the server's message; of an HTML page, its title."""
+    said = " ".join(_title(body_text(reply) or "", reply.mime).split())
     words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
     after = reply.headers.get("retry-after", "")
     hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
@@ -213,6 +216,15 @@ def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
         hint=hint,
         details={"status": reply.status, "attempts": reply.attempts},
     )
+
+
+def _title(text: str, mime: str) -> str:
+    """The title of an HTML page, else its words; any other text as it is."""
+    if mime not in ("text/html", "application/xhtml+xml"):
+        return text
+    found = re.search(r"<title[^>]*>(.*?)</title>", text[:_MAX_PAGE], re.IGNORECASE | re.DOTALL)
+    inner = found[1] if found else re.sub(r"<(script|style)\b.*?</\1>", " ", text[:_MAX_PAGE], flags=re.I | re.S)
+    return html.unescape(re.sub(r"<[^>]*>", " ", inner))
 
 
 def _phrase(status: int) -> str:
@@ -332,7 +344,7 @@ def _cut(text: str) -> str:
 MAX_REQUEST_BYTES = 10 * 1024 * 1024
 """The largest body to send if the tool itself sets no limit."""
 
-_UNAUTHORIZED = 401
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 Note = Callable[[dict[str, Any]], None]
 
@@ -563,7 +575,10 @@ class HttpRunner:
             if note is not None:
                 note({"status": reply.status, "attempts": reply.attempts})
             trace.got(reply)
-            value, is_there = step.reader.read(reply, trace.mask)
+            try:
+                value, is_there = step.reader.read(reply, trace.mask)
+            except ExecutionFailed as exc:
+                raise self._explained(exc, step, reply, trace, scope) from None
             scope.steps[step.name] = value
         if is_there:
             found = self._output.check(value, self.name, trace.mask)
@@ -572,6 +587,22 @@ class HttpRunner:
                 if note is not None:
                     note({"mismatch": found})
         return value
+
+    def _explained(
+        self, exc: ExecutionFailed, step: _Ready, reply: HttpResponse, trace: CallTrace, scope: CallValues
+    ) -> ExecutionFailed:
+        """Add to a failure what was sent, and where the credentials came from if they were refused."""
+        request = step.shown(MaskedValues(scope), self._room)
+        answer = {"status": reply.status, "headers": dict(reply.headers), **_body(reply)}
+        exc.exchange = trace.masked({"request": request, "response": answer})
+        sent = exc.exchange["request"]
+        lines = [exc.hint, values.cut(f"It sent {sent['method']} {sent['url'].partition('?')[0]}", _MAX_SAID)]
+        if reply.status in (_UNAUTHORIZED, _FORBIDDEN):
+            named = ", ".join(f"'{name}'" for name in self.secrets)
+            has_auth = step.credentials is not None or step.tokens is not None
+            lines.append(f"Check the secret {named}." if named else "" if has_auth else "This tool sends no auth.")
+        exc.hint = "\n".join(line for line in lines if line)
+        return exc
 
     def _exchange(
         self, step: _Ready, out: OutgoingRequest, grant: Grant | None, until: float, trace: CallTrace, scope: CallValues

@@ -7,25 +7,31 @@ that is cut is stored, and the line below it gives the handle. Everything shown 
 from __future__ import annotations
 
 import base64
+import json
 import sys
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.result import DisplayLimits, RenderedValue, mismatch_line, show
 from onetool_ipy.render.views import Text as Page
+from onetool_ipy.render.views import counted
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Page", "bundle", "store_result"]
+__all__ = ["Page", "bundle", "page_bundle", "store_result"]
 
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
 _MAX_OWN = 200_000
+_PATIENCE_S = 0.3
+"""How long a cell waits until a result is on disk; a table of 100,000 rows is, on most machines."""
 
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -76,9 +82,9 @@ def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> 
         handle = store_result(box, result)
     except OneToolError as exc:
         result.meta["not_stored"] = about["onetool"]["not_stored"] = box.mask(exc.message)
-        return f"{cut} · all of it: .data (not stored: {exc.message})"
+        return f"{cut} · all of it is in .data of the result (not stored: {exc.message})"
     about["onetool"]["handle"] = handle
-    return f"{cut} · all of it: .data, or ot.result(handle='{handle}')"
+    return f"{cut} · open all of it: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
 
 
 def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
@@ -102,16 +108,57 @@ def _cut_by_pandas(data: Any) -> str:
     return f"a part of {' and '.join(over)}" if over else ""
 
 
+def page_bundle(page: LinePage) -> dict[str, str]:
+    """Lines of a result as rows of a table, if they are rows; else with their numbers. The lines are masked already."""
+    first = page["offset"]
+    numbers = page.get("line_numbers") or range(first, first + page["returned"])
+    rows = _rows_of(page["lines"])
+    noun = "row" if rows or (not page["lines"] and page.is_of_rows) else "line"
+    note = f"{page.get('matched', page['returned']):,} of {counted(page['total_lines'], noun)}"
+    if page["has_more"]:
+        rest = f"offset={first + page['returned']}"
+        note += f", {page['returned']:,} shown · all of them: .df" if "matched" in page else f" · more with {rest}"
+    if not page["lines"]:
+        return {"text/plain": note, "text/html": html.note(note)}
+    if rows:
+        shown = show(rows, DisplayLimits(rows=len(rows)))
+        return {"text/plain": printable(f"{shown.text}\n... {note}"), "text/html": shown.html + html.note(note)}
+    text = "\n".join(f"{number:>6,}  {line}" for number, line in zip(numbers, page["lines"], strict=False))
+    numbered = html.numbered(zip(numbers, page["lines"], strict=False))
+    return {"text/plain": printable(f"{text}\n... {note}"), "text/html": numbered + html.note(note)}
+
+
+def _rows_of(lines: list[str]) -> list[dict[str, Any]]:
+    """The rows that lines hold as JSON; empty if one of them does not."""
+    try:
+        rows = [json.loads(line) for line in lines]
+    except ValueError:
+        return []
+    return rows if all(isinstance(row, dict) for row in rows) else []
+
+
 def store_result(box: Toolbox, result: ToolResult) -> str:
-    """Return the handle of a result, storing it if needed; text is written at once, objects at their first use."""
+    """Return the handle of a result, storing it if needed, so that it works in other kernels and after a restart."""
     if result.handle is not None:
         return result.handle
     call_id, tool = str(result.meta.get("call_id", "")), str(result.meta.get("tool", ""))
     handle = box.results.keep(result.data, tool=tool, call_id=call_id)
+    _write_soon(box, handle)
     result.meta["handle"] = handle
     if call_id:
         box.log.attach(call_id, handle)
     return handle
+
+
+def _write_soon(box: Toolbox, handle: str) -> None:
+    """Write a value that is held in memory: at once where that is quick, else in the background.
+
+    Raises StoreError if the disk says no at once. A value that the notebook changes meanwhile stays in memory, and is
+    written when it is read.
+    """
+    writing = box.workers.submit(partial(box.results.store, handle)).future
+    with suppress(TimeoutError, RuntimeError):
+        writing.result(_PATIENCE_S)
 
 
 def _image(data: Any) -> tuple[str, str] | None:

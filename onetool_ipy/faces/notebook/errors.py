@@ -1,6 +1,6 @@
 """Errors in a cell: a few accurate lines; for a tool's own code its frames and none of ours.
 
-Everything shown is masked. The last failure is kept for `%tool why`; `%debug` opens in the tool's own frame.
+Everything shown is masked. The last failure is kept for `why`; `%debug` opens in the tool's own frame.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError
+from onetool_ipy.base.errors import OneToolError, ToolCallError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.result import Failure, ToolResult
 
-__all__ = ["LastFailure", "raise_result"]
+__all__ = ["LastFailure", "foreign_frames", "raise_result"]
 
-_OURS = "onetool_ipy."
+_OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
 
 class LastFailure:
@@ -27,26 +27,16 @@ class LastFailure:
     def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
         self._shell = shell
         self._mask = mask
-        self._kept: tuple[BaseException, types.TracebackType | None] | None = None
+        self.failed: ToolResult | BaseException | None = None
 
-    def remember(self, exc: BaseException) -> None:
-        """Remember an exception with all its frames."""
-        self._kept = (exc, exc.__traceback__)
-
-    def why(self) -> str:
-        """The full traceback of the last failure, masked."""
-        if self._kept is None:
-            return "Nothing has failed in this session."
-        exc, frames = self._kept
-        lines = traceback.format_exception(type(exc), exc, frames)
-        text = "".join(lines)
-        if isinstance(exc, CallFailure) and exc.details is not None:
-            text += f"details: {exc.details}\n"
-        return self._mask(text.rstrip())
+    def remember(self, failed: ToolResult | BaseException) -> None:
+        """Remember a failed call, or an exception outside of one."""
+        self.failed = failed
 
     def style(self, exc: BaseException, *, since: str = "") -> None:
         """Make a tool's or snippet's own exception show only its own frames, from the file `since` on."""
-        self.remember(exc)
+        if not (isinstance(self.failed, ToolResult) and self.failed.error and self.failed.error.exception is exc):
+            self.remember(exc)
 
         def lines() -> list[str]:
             return self.render(exc, _from_file(exc.__traceback__, since))
@@ -56,7 +46,7 @@ class LastFailure:
 
     def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
         """The lines IPython would show, without our frames and without secrets."""
-        shown = _foreign_frames(frames or exc.__traceback__)
+        shown = foreign_frames(frames or exc.__traceback__)
         if isinstance(exc, BaseExceptionGroup):
             lines = "".join(traceback.format_exception(type(exc), exc, shown)).split("\n")
             return [printable(self._mask(line)) for line in lines]
@@ -72,11 +62,9 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     """Raise a failed result as ToolCallError: with the frames of the tool's own exception, or as a few lines."""
     assert result.error is not None
     own = result.error.exception
+    last.remember(result)
     if own is None or isinstance(own, OneToolError):
-        if own is not None:
-            last.remember(own)
         raise ToolCallError(result)
-    last.remember(own)
     frames = own_frames(own)
     shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
     said = Failure(**{**vars(result.error), "message": printable(result.error.message)})
@@ -102,8 +90,8 @@ def _from_file(frames: types.TracebackType | None, file: str) -> types.Traceback
     return found or frames
 
 
-def _foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
-    """The same traceback without our frames."""
+def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+    """The same traceback without our frames, and without those of IPython above the cell."""
     kept = []
     while frames is not None:
         if not str(frames.tb_frame.f_globals.get("__name__", "")).startswith(_OURS):

@@ -31,6 +31,7 @@ __all__ = ["Extension", "load", "unload"]
 
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
+_LINES = ("onetool_ipy.core.result", "LinePage")
 _JOB = ("onetool_ipy.core.jobs", "Job")
 _LISTING = ("onetool_ipy.render.views", "Listing")
 _RECORD = ("onetool_ipy.render.views", "Record")
@@ -117,9 +118,10 @@ class Extension:
         if self._host is not None:
             self._host.stop()
         self.names.withdraw()
-        _forget(self.shell.display_formatter.mimebundle_formatter, _RESULT)
+        for name in (_RESULT, _LINES):
+            _forget(self.shell.display_formatter.mimebundle_formatter, name)
         _forget(self.shell.display_formatter.ipython_display_formatter, _JOB)
-        for name in (_LISTING, _RECORD):
+        for name in (_LISTING, _RECORD, _LINES):
             _forget(self.shell.display_formatter.formatters["text/plain"], name)
         self.input_hooks.remove()
         self.inspector.remove()
@@ -137,6 +139,14 @@ class Extension:
 
             return display.bundle(self.shell, self.box, result, self.magics)
 
+        def lines(page: Any, **_kwargs: Any) -> Any:
+            from onetool_ipy.faces.notebook import display
+
+            return display.page_bundle(page)
+
+        def lines_text(page: Any, printer: Any, _cycle: bool) -> None:
+            printer.text(lines(page)["text/plain"])
+
         def show(job: Any) -> None:
             displays = None if self._host is None else self._host.jobs
             if displays is None or not displays.show(job):
@@ -145,6 +155,8 @@ class Extension:
         if getattr(self.shell, "kernel", None) is None:
             self._show_tables()
         self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_RESULT, bundle)
+        self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_LINES, lines)
+        self.shell.display_formatter.formatters["text/plain"].for_type_by_name(*_LINES, lines_text)
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
 
     def _show_tables(self) -> None:

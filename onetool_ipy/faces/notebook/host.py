@@ -18,6 +18,7 @@ from onetool_ipy.toolbox import PackProxy, Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
     from onetool_ipy.faces.notebook.magics import OneTool
@@ -71,6 +72,9 @@ class NotebookHost(Host):
 
     def reloaded(self) -> None:
         self.offer_packs()
+
+    def call_failed(self, result: ToolResult) -> None:
+        self.last.remember(result)
 
     def style_error(self, exc: BaseException) -> None:
         self.last.style(exc)

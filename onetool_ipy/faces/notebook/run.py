@@ -319,8 +319,10 @@ class LineRunner:
         return self._pages.pack_page(asked.name)
 
     def _finish(self, asked: Line, result: ToolResult) -> Any:
-        if not result.ok and not (asked.flags.soft or self._options.soft):
-            raise_result(result, self._last)
+        if not result.ok:
+            self._last.remember(result)
+            if not (asked.flags.soft or self._options.soft):
+                raise_result(result, self._last)
         if asked.flags.output is None:
             return result
         self._shell.user_ns[asked.flags.output] = result

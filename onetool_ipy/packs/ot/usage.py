@@ -75,7 +75,7 @@ class UsageStats(Record):
             for key, value in self.items()
             if key not in ("tools", "estimates")
         }
-        return html.table([facts]) + (html.table(self["tools"]) if self["tools"] else "")
+        return html.table([facts]) + (Listing(self["tools"])._repr_html_() if self["tools"] else "")
 
 
 class UsageTools:

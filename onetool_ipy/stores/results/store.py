@@ -1,7 +1,7 @@
 """The result store: put a value, get a handle; read its lines by number, by pattern, by similarity.
 
 `Results` is what the rest of the package uses. Text and bytes are written at once. `keep` holds other objects in memory
-(`HeldValues`) until their lines are read, and writes them as they are then. Everything that goes to disk is masked.
+(`HeldValues`) until `store` or a query writes them, as they are then. Everything that goes to disk is masked.
 Once written, a handle works in every process. `value_lines` turns a value into lines, `line_file` is one file.
 
 `ResultFolder` is the folder on disk:
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import Draft, StoreError, sweep
 from onetool_ipy.base.records import Value
@@ -126,6 +127,7 @@ class Results:
         self._mask = mask
         self._held = HeldValues()
         self._outlines: dict[str, Outline] = {}
+        self._storing = ForkLock()  # one at a time: a second writer that fails would remove the first one's file
 
     @property
     def folder(self) -> Path:
@@ -154,10 +156,14 @@ class Results:
 
     def store(self, handle: str) -> str:
         """Write the value held under this handle, so that other processes find it; returns the handle."""
-        held = self._find_held(handle)
-        if held is None:
+        if self._find_held(handle) is None:
             with self._open(handle):
                 return handle
+        with self._storing.mine():
+            held = self._held.find(handle)
+            return handle if held is None else self._store_held(handle, held)
+
+    def _store_held(self, handle: str, held: HeldValue) -> str:
         value = held.get()
         if value is None or held.created_ns + self._ttl_ns <= self._folder.now_ns():
             self._held.drop(handle)

@@ -442,3 +442,31 @@ def test_no_secret_stands_in_an_error(server: Loopback, make: Make) -> None:
     told = make(get(server.url("/echo?a=${OUTER}&b=${INNER}")), secrets=secrets).trace({})
     assert inner not in json.dumps(told)
     assert told["result"]["value"]["query"] == {"a": "***", "b": "***"}
+
+
+def test_a_refusal_names_the_request_and_the_credentials(server: Loopback, make: Make) -> None:
+    url = server.url("/status/401?body=no&key=${q}")
+    args = {"q": {"type": "string"}}
+    with pytest.raises(ExecutionFailed, match="HTTP 401 Unauthorized: no") as bare:
+        make(get(url), args=args).run({"q": "x"})
+    auth = {"request": {"urlTemplate": url, "auth": {"type": "bearer", "value": "${TOKEN}"}}}
+    with pytest.raises(ExecutionFailed) as signed:
+        make(auth, args=args, secrets={"TOKEN": SECRET}).run({"q": SECRET})
+
+    sent = f"It sent GET {server.url('/status/401')}"
+    assert bare.value.hint.splitlines() == [sent, "This tool sends no auth."]
+    assert signed.value.hint.splitlines() == [sent, "Check the secret 'TOKEN'."]
+    exchange = signed.value.exchange
+    assert exchange["request"]["method"] == "GET"
+    assert exchange["request"]["headers"]["Authorization"] == "Bearer ***"
+    assert exchange["response"]["status"] == 401
+    assert exchange["response"]["body"] == "no"
+    assert SECRET not in str(exchange)
+
+
+def test_of_a_page_of_html_the_title_is_told(server: Loopback, make: Make) -> None:
+    page = "<html><head><title>502 Bad\n Gateway &amp; more</title></head><body>" + "<p>x</p>" * 99 + "</body></html>"
+    with pytest.raises(ExecutionFailed, match=r"^HTTP 200 OK: 502 Bad Gateway & more$"):
+        make(get(typed(server, "text/html", page), successCodes=[204])).run({})
+    with pytest.raises(ExecutionFailed, match=r"^HTTP 200 OK: It is down$"):
+        make(get(typed(server, "text/html", "<style>a{}</style><b>It</b> is down"), successCodes=[204])).run({})

@@ -193,7 +193,7 @@ def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> No
 
     assert "ot.result" not in small.text
     handle = loaded.execute("print(x.handle)").text.strip()
-    assert f"... a part of 100,000 rows · all of it: .data, or ot.result(handle='{handle}')" in large.text
+    assert f"... a part of 100,000 rows · open all of it: ot.view('{handle}') · by line: ot.result(" in large.text
     assert large.result is not None
     assert f"handle=&#x27;{handle}&#x27;" in large.result["text/html"]
     assert "<table" in large.result["text/html"]
@@ -218,3 +218,22 @@ def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel)
     assert "of 1,000,001 lines" in outcome.result_text
     assert loaded.evaluate("len(x.data)") == "100000000"
     assert loaded.execute("x.lines(offset=900_001, limit=1)['returned']").result_text == "1"
+
+
+def test_search_on_a_table_gives_rows(loaded: Kernel) -> None:
+    """Of a DataFrame and of a list of records: a table, how many there are, and all of them as a DataFrame."""
+    loaded.execute("import pandas as pd\nrows = [{'city': ('Lisboa', 'Porto')[n % 2], 'n': n} for n in range(2000)]")
+    for value in ("pd.DataFrame(rows, index=range(5, 2005))", "rows"):
+        loaded.execute(f"x = %tool tools.echo message={{{value}}}")
+        found = loaded.execute("x.search('Lisboa')")
+        assert found.result is not None
+        assert "<table" in found.result["text/html"]
+        assert ">Lisboa</td>" in found.result["text/html"]
+        assert "1,000 of 2,000 rows, 100 shown · all of them: .df" in found.result_text
+        assert loaded.evaluate("x.search('Lisboa').df['n'].tolist() == list(range(0, 2000, 2))") == "True"
+        assert loaded.evaluate("x.search('Lisboa')['matched'], len(x.search('Lisboa')['lines'])") == "(1000, 100)"
+    assert loaded.execute("x.search('Faro')").result_text == "0 of 2,000 rows"
+    loaded.execute("t = %tool tools.echo message={'a\\nb\\n' * 200}")
+    assert loaded.execute("t.search('b', limit=2)").result_text.endswith("200 of 401 lines, 2 shown · all of them: .df")
+    assert loaded.evaluate("t.search('b').df['line'].tolist() == ['b'] * 200") == "True"
+    assert loaded.execute("t.lines(limit=2)").result_text.endswith("2 of 401 lines · more with offset=3")

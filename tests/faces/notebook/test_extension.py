@@ -305,3 +305,30 @@ def test_a_tool_marked_before_the_extension_loads_counts_when_it_does(kernel: Ke
     kernel.execute("%load_ext onetool_ipy")
     gone = kernel.execute("%tool nb.bmi weight=80 height=2", allow_errors=True)
     assert gone.error is not None, "what was registered once is not registered again by itself"
+
+
+def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
+    fresh_kernel: FreshKernel, tmp_path: Path
+) -> None:
+    """Of a list, and of a table that pandas cuts; nothing but the cell has touched them."""
+    project = tmp_path / "project"
+    project.mkdir()
+    env = {"ONETOOL_STATE": str(tmp_path / "state")}
+    one, two = fresh_kernel(cwd=project, env=env), fresh_kernel(cwd=project, env=env)
+    for kernel in (one, two):
+        kernel.execute("%load_ext onetool_ipy")
+    one.execute("import pandas as pd\nfrom onetool_ipy import tool")
+    one.execute(
+        "@tool\ndef big(kind: str = '') -> object:\n    'Many rows.'\n    rows = [{'n': n} for n in range(5000)]\n"
+        "    return pd.DataFrame(rows) if kind else rows"
+    )
+    shown = [one.execute(code).text for code in ("%tool nb.big", "%tool nb.big kind=frame")]
+    handles = [text.partition("ot.view('")[2][:12] for text in shown]
+
+    for handle in handles:
+        found = two.execute(f"ot.result(handle='{handle}', offset=5000)['lines']")
+        assert "4999" in found.result_text
+    one.restart()
+    one.execute("%load_ext onetool_ipy")
+    for handle in handles:
+        assert "4999" in one.execute(f"ot.result(handle='{handle}', offset=5000)['lines']").result_text

@@ -192,9 +192,43 @@ def test_why_tells_the_whole_story(loaded: Kernel) -> None:
     loaded.execute(BOOM)
     loaded.execute("%tool nb.boom n=0", allow_errors=True)
     story = loaded.execute("%tool why").result_text
-    assert "Traceback" in story
+    assert "'nb.boom' failed: execution_error\nZeroDivisionError" in story
+    assert "Arguments as received:\n  n = 0" in story
     assert "part = 1 / n" in story
-    assert "executor.py" in story
+    assert "executor.py" not in story
+    assert "executor.py" in loaded.execute("%tool why --internals").result_text
+
+    loaded.execute("x = %tool nb.boom m=1 --soft")
+    soft = loaded.execute("%tool why").result_text
+    assert "'nb.boom' failed: invalid_args" in soft
+    assert "Arguments as received:\n  m = 1" in soft
+    assert "Wanted:\n  nb.boom(n: int)" in soft
+    assert "- missing argument 'n'" in soft
+    assert "Traceback" not in soft
+
+    loaded.execute("nb.boom(n='three')", allow_errors=True)
+    assert 'Arguments as received:\n  n = "three"' in loaded.execute("%tool why").result_text
+
+
+def test_an_error_in_python_code_names_the_cell_and_the_lines(loaded: Kernel) -> None:
+    """The call that led there first, then the line with the wrong argument; a cell of one line needs neither."""
+    loaded.execute(BOOM)
+    many = loaded.execute(
+        "def halves(*numbers):\n    return [nb.boom(n=each) for each in numbers]\n\nhalves(1, 2)\nhalves(3, 'x')\n",
+        allow_errors=True,
+    )
+    assert many.error is not None
+    cell = f"Cell In[{many.execution_count}], line "
+    lines = [line.strip() for line in many.error.text.splitlines()]
+    assert lines[0].startswith("ToolCallError: 'nb.boom': argument 'n'")
+    assert [line.removeprefix(cell) for line in lines if line.startswith(cell)][:2] == ["5", "2, in halves"]
+
+    loop = loaded.execute("for n in (1, 2):\n    nb.bomo(n=n)", allow_errors=True)
+    assert loop.error is not None
+    assert f"Cell In[{loop.execution_count}], line 2" in loop.error.text
+    typed = loaded.execute("x = 1\n%tool nb.boom n=y", allow_errors=True)
+    assert f"Cell In[{typed.execution_count}], line 2" in typed.text
+    assert "Cell In" not in loaded.execute("nb.boom(n='x')", allow_errors=True).text
 
 
 def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) -> None:
@@ -234,7 +268,7 @@ def test_timeout_gives_control_back(loaded: Kernel) -> None:
     loaded.execute("from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while True:\n        pass")
     outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
     assert outcome.error is not None
-    assert "No result of 'nb.forever' within 0.2 s." in outcome.error.text
+    assert "'nb.forever' did not finish within 0.2 s." in outcome.error.text
 
 
 def test_stop_ends_a_running_tool_and_the_kernel_goes_on(loaded: Kernel) -> None:
@@ -425,8 +459,8 @@ def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKe
     assert loaded.execute("%tool nope.nope").result_text.startswith("failed:")
     loaded.execute("%config OneTool.timeout = 0.2")
     loaded.execute("from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while True:\n        pass")
-    assert "No result of 'nb.spin' within 0.2 s" in loaded.execute("%tool nb.spin").result_text
-    assert "No result of 'nb.spin' within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
+    assert "'nb.spin' did not finish within 0.2 s" in loaded.execute("%tool nb.spin").result_text
+    assert "'nb.spin' did not finish within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
     assert "max_lines" in loaded.execute("%config OneTool").text
     loaded.execute("%unload_ext onetool_ipy")
     assert "OneTool" not in loaded.execute("%config").text

@@ -23,6 +23,7 @@ from onetool_ipy.faces.notebook.commands import (
 )
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
+from onetool_ipy.faces.notebook.why import story
 from onetool_ipy.render.views import counted
 from onetool_ipy.schema.read import Param, type_text
 from onetool_ipy.schema.read import params as schema_params
@@ -152,7 +153,7 @@ class CatalogCommands(CommandGroup):
         "%tool info NAME                what a tool does and takes (also: %tool NAME?)",
         "%tool search WORDS             find by words; typos are forgiven",
         "%tool health                   what is wrong now, and what to do",
-        "%tool why                      the whole story of the last failure",
+        "%tool why [--internals]        the whole story of the last failure",
         "%tool reload                   read configuration and pack files again",
         "%tool history [N] [--failed]   the newest calls; %tool history rerun [N or id] calls again",
         "%tool stats [day|week|month]   how the tools are used; --tool NAME, --output FILE.html",
@@ -195,8 +196,8 @@ class CatalogCommands(CommandGroup):
         return self.page(*table_lines([(s.name, s.summary) for s in found]))
 
     def _why(self, rest: str) -> Page:
-        read_options(rest, {})
-        return Page(self.context.last.why())
+        asked = read_options(rest, {"--internals": "switch"})
+        return self.page(*story(self.box, self.context.last.failed, internals="--internals" in asked.given))
 
     def _reload(self, rest: str) -> Page:
         read_options(rest, {})
