@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_QUESTIONS",
+    "CallClient",
     "Scope",
     "closed",
     "enter",
@@ -39,6 +40,22 @@ MAX_QUESTIONS = 20
 """How often one call may ask a person."""
 
 
+class CallClient(Protocol):
+    """The program that made a call, where it can be asked: an MCP client. Its methods may be called in any thread."""
+
+    def can(self) -> frozenset[str]:
+        """Return what it answers: some of `elicitation`, `sampling` and `roots`."""
+
+    def ask(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask all of these at once and wait for the answers, by the same names. Raises Unavailable."""
+
+    def log(self, level: str, text: str, logger: str) -> None:
+        """Send a line of the tool's log."""
+
+    def waited_s(self) -> float:
+        """Return how long the call has waited for answers; that does not count for its time limit."""
+
+
 class Scope:
     """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
 
@@ -46,13 +63,14 @@ class Scope:
     prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
     by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
     outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
-    call, where that is not the person at the host: an MCP client that can ask its own user.
+    call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
     """
 
     __slots__ = (
         "ask",
         "asked_by",
         "call",
+        "client",
         "depth",
         "importing",
         "left",
@@ -76,8 +94,10 @@ class Scope:
         importing: bool = False,
         asked_by: CallSource | None = None,
         ask: Callable[[Question], Reply] | None = None,
+        client: CallClient | None = None,
     ) -> None:
         self.ask = ask
+        self.client = client
         self.asked_by = asked_by or (None if call is None else call.source)
         self.toolbox = toolbox
         self.call = call

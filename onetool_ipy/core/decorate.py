@@ -25,6 +25,8 @@ class Marks(NamedTuple):
     """What `@tool(...)` says about a function.
 
     `cache_key` gives from a call's arguments what its answer depends on; None means that it is not to be reused.
+    `resource` is the address (or its template) under which MCP clients read what the tool gives; `prompt` makes it a
+    prompt for them. Both only read.
     """
 
     name: str = ""
@@ -35,6 +37,8 @@ class Marks(NamedTuple):
     cache_key: Callable[..., Any] | None = None
     timeout: float | None = None
     examples: tuple[str, ...] = ()
+    resource: str = ""
+    prompt: bool = False
 
     def fields(self) -> dict[str, Any]:
         """The ToolSpec fields that these marks set."""
@@ -42,9 +46,11 @@ class Marks(NamedTuple):
             "description": self.description,
             "example": "\n".join(self.examples),
             "tags": self.tags,
-            "read_only": self.read_only,
+            "read_only": self.read_only or self.prompt or bool(self.resource),
             "cache_key": self.cache_key,
             "timeout_s": self.timeout,
+            "resource": self.resource,
+            "prompt": self.prompt,
         }
 
 
@@ -62,6 +68,8 @@ def tool(
     cache_key: Callable[..., Any] | None = ...,
     timeout: float | None = ...,
     examples: Sequence[str] | str = ...,
+    resource: str = ...,
+    prompt: bool = ...,
 ) -> Callable[[_F], _F]: ...
 @overload
 def tool(
@@ -74,6 +82,8 @@ def tool(
     cache_key: Callable[..., Any] | None = ...,
     timeout: float | None = ...,
     examples: Sequence[str] | str = ...,
+    resource: str = ...,
+    prompt: bool = ...,
 ) -> Callable[[_F], _F]: ...
 def tool(
     fn: Any = None,
@@ -87,6 +97,8 @@ def tool(
     cache_key: Callable[..., Any] | None = None,
     timeout: float | None = None,
     examples: Sequence[str] | str = (),
+    resource: str = "",
+    prompt: bool = False,
 ) -> Any:
     """Make a function a tool: `@tool`, `@tool("geo.locate")` or `@tool(pack="geo", read_only=True)`."""
     if isinstance(fn, str):
@@ -100,6 +112,8 @@ def tool(
         cache_key=cache_key,
         timeout=_limit(timeout),
         examples=(examples,) if isinstance(examples, str) else tuple(examples),
+        resource=resource,
+        prompt=prompt,
     )
     return _mark(fn, marks) if fn is not None else lambda function: _mark(function, marks)
 

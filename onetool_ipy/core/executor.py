@@ -262,6 +262,7 @@ MAX_DEPTH = 32
 
 _PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut", "widget", "tool"))
 _LONGEST_S = 1e8
+_LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
 
 _Steps = list[Generator[None, ToolResult, ToolResult | None]]
@@ -483,8 +484,11 @@ class Executor:
         task = self.workers.submit(lambda: _run_detached(work), _lane("free" if limit_s is None else "limited"))
         outer = asyncio.wrap_future(task.future)
         outer.add_done_callback(_hear)
+        began, left_s = time.monotonic(), limit_s
         try:
-            await asyncio.wait({outer}, timeout=limit_s)
+            while not outer.done() and (left_s is None or left_s > 0):
+                await asyncio.wait({outer}, timeout=left_s)
+                left_s = limit_s and _left_s(limit_s, began)
         except BaseException:
             self.workers.abandon(task)
             _left_behind(task.is_alive)
@@ -549,6 +553,7 @@ class Executor:
             *(self._owner, bound.call, spec, depth, progress, left, printed, bound.meta),
             asked_by=outer.asked_by,
             ask=outer.ask,
+            client=outer.client,
         )
 
     def _failed(self, bound: BoundCall, exc: BaseException) -> ToolResult:
@@ -602,6 +607,14 @@ def _lane(lane: Lane) -> Lane:
     """The lane of a call; one that another call waits for must not wait behind it."""
     here = current.scope()
     return lane if here is None or here.depth == 0 else "own"
+
+
+def _left_s(limit_s: float, began: float) -> float:
+    """Return how much of a call's limit is left; the time that it waits for a person's answer does not count."""
+    here = current.scope()
+    waited_s = 0.0 if here is None or here.client is None else here.client.waited_s()
+    left_s = limit_s - (time.monotonic() - began) + waited_s
+    return max(left_s, _LEAST_WAIT_S) if waited_s and left_s > 0 else left_s
 
 
 def _run_detached(work: Callable[[], Any]) -> Any:

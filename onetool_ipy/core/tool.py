@@ -76,7 +76,8 @@ class ToolSpec(Frozen):
     it. `identity`, where it is set, gives all that the tool is, as JSON: the text of its file, its record, its server's
     definition. It imports nothing, and says the same of a tool that is known by its text and of the loaded one.
     `record` is the version and the id of the bundle record that a tool is made from. A tool that is not `is_listed` is
-    found by its name and offered nowhere: a server's prompts, and the reading of its resources.
+    found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
+    with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt.
     """
 
     name: str
@@ -105,6 +106,8 @@ class ToolSpec(Frozen):
     identity: Callable[[], Any] | None
     record: tuple[str, str]
     is_listed: bool
+    resource: str
+    prompt: bool
 
     def __init__(
         self,
@@ -135,6 +138,8 @@ class ToolSpec(Frozen):
         identity: Callable[[], Any] | None = None,
         record: tuple[str, str] = ("", ""),
         is_listed: bool = True,
+        resource: str = "",
+        prompt: bool = False,
     ) -> None:
         self.__dict__.update(
             name=name,
@@ -163,6 +168,8 @@ class ToolSpec(Frozen):
             identity=identity,
             record=record,
             is_listed=is_listed,
+            resource=resource,
+            prompt=prompt,
         )
 
     def replace(self, **changes: Any) -> ToolSpec:

@@ -10,20 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
+    from onetool_ipy.sdk.client import Roots, Sample, UserForm, ask_client, ask_model, ask_user, client_can, log
     from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
     from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
     from onetool_ipy.sdk.tools import call_tool, get_config, get_pack, get_secret, progress
 
 __all__ = [
+    "Roots",
+    "Sample",
+    "UserForm",
     "api_headers",
+    "ask_client",
+    "ask_model",
+    "ask_user",
     "batch_execute",
     "call_tool",
     "check_deps",
+    "client_can",
     "deps_of",
     "get_config",
     "get_pack",
     "get_secret",
     "lazy_client",
+    "log",
     "normalize_items",
     "progress",
     "requires_cli",
@@ -32,6 +41,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "client": ("Roots", "Sample", "UserForm", "ask_client", "ask_model", "ask_user", "client_can", "log"),
     "batch": ("batch_execute", "normalize_items"),
     "requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
     "http": ("api_headers", "lazy_client", "safe_request"),

@@ -37,6 +37,8 @@ class ToolOutline(NamedTuple):
     exact: bool = True
     line: int = 1
     deps: tuple[Dep, ...] = ()
+    resource: str = ""
+    prompt: bool = False
 
 
 class OutlineFault(NamedTuple):
@@ -77,7 +79,7 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     positional = data["positional"]
     fields = {**data, "tags": tuple(data["tags"]), "positional": None if positional is None else tuple(positional)}
     fields["deps"] = tuple(Dep(*dep) for dep in data["deps"])
-    texts = (data["function"], data["name"], data["description"], *data["tags"])
+    texts = (data["function"], data["name"], data["description"], data["resource"], *data["tags"])
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("not a tool's outline")
     if not isinstance(data["parameters"], dict) or not isinstance(data["line"], int):
@@ -85,7 +87,7 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     return ToolOutline(**fields)
 
 
-_NUMBER = 3
+_NUMBER = 4
 FILE = f"packs.{_NUMBER}.json"
 """The name holds the format, so that releases with different formats do not overwrite each other's cache."""
 _FORMAT = f"{_NUMBER} {__version__}"

@@ -335,7 +335,7 @@ _MAX_EXPORTS = 20_000
 _SHOWN = 80
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_WORDS = ("name", "pack", "description", "tags", "read_only", "timeout", "examples")
+_WORDS = ("name", "pack", "description", "tags", "read_only", "timeout", "examples", "resource", "prompt")
 _HARMLESS = ("requires_cli", "requires_lib")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _ENCODING = re.compile(
@@ -441,6 +441,7 @@ class _OutlineReader:
         found = _Signature(node, self._types)
         doc = ast.get_docstring(node)
         described = words.get("description")
+        resource, prompt = "".join(_texts(words.get("resource"))[:1]), words.get("prompt") is True
         spec = describe.from_signature(found.signature, found.hints, doc, name=full, run=_never, rich=_schema_or_empty)
         return ToolOutline(
             function=node.name,
@@ -452,11 +453,13 @@ class _OutlineReader:
             returns=_clean(spec.returns),
             example="\n".join(_texts(words.get("examples"))) or _clean(spec.example),
             tags=tuple(_texts(words.get("tags"))),
-            read_only=words.get("read_only") is True,
+            read_only=words.get("read_only") is True or prompt or bool(resource),
             timeout_s=_timeout(words.get("timeout")),
             is_async=isinstance(node, ast.AsyncFunctionDef),
             exact=found.exact and plain,
             line=node.lineno,
+            resource=resource,
+            prompt=prompt,
         )
 
     def _read_requires(self) -> None:

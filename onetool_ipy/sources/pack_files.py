@@ -305,6 +305,8 @@ class PackFile:
             reread=partial(self._reread, tool.name),
             deps=tool.deps,
             identity=self._identity,
+            resource=tool.resource,
+            prompt=tool.prompt,
         )
 
     def _reread(self, name: str) -> ToolSpec:

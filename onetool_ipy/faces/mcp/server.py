@@ -1,46 +1,72 @@
-"""ToolboxServer: a toolbox as an MCP server. Lists its tools, runs calls, reports progress and changes.
+"""ToolboxServer: a toolbox as an MCP server: its tools, prompts and resources.
 
 It offers what its allow-list names, and without one the tools that only read: no person is asked here. Tools have their
 wire names, since many clients accept no others; a canonical name works too. Everything sent is masked; a result larger
-than `output.max_inline_bytes` is sent as a handle. `ot.result` reads the handles that were sent to clients here,
-whatever the allow-list; it is listed after the first one.
+than `output.max_inline_bytes` is sent as a handle. `ot.result` and `onetool://result/HANDLE` read the handles that were
+sent to clients here, whatever the allow-list; the tool is listed after the first one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import weakref
-from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import mcp_types as types
+from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import UriTemplate
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current, names
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.mcp.content import call_result, declared_output
+from onetool_ipy.faces.mcp.prompts import PromptOffers, choices_for, prompt_result, typed_arguments
+from onetool_ipy.faces.mcp.resources import (
+    DOCS,
+    RESULT_TEMPLATE,
+    ResultPage,
+    docs_text,
+    match_tool,
+    resource_contents,
+)
+from onetool_ipy.faces.mcp.rounds import WAIT_S, ServedRequest, WaitingRequests
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["ToolboxServer"]
 
+NAME = "onetool_ipy"
 _PAGE = 250
 _MAX_HANDLES = 10_000
+_MAX_WATCHED = 1_000
+_MAX_COMPLETIONS = 100
+_STORED_MS = 60_000
 _RESULT_TOOL = "ot.result"
 _INSTRUCTIONS = (
     "Tools of a onetool_ipy project. A large result comes as {handle, total_lines, preview}: "
-    "read more of it with the tool %s (handle, offset, limit, search)."
+    "read more of it with the tool %s (handle, offset, limit, search) or the resource " + RESULT_TEMPLATE + "."
 )
+_T = TypeVar("_T")
 
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of client errors
 
@@ -52,25 +78,45 @@ class ToolboxServer:
         self._box = box
         self._allow = allow
         self._handles: dict[str, None] = {}
+        self._prompts = PromptOffers(box, allow)
+        self._waiting = WaitingRequests()
         self._tasks: set[asyncio.Task[None]] = set()
         self._bus = InMemorySubscriptionBus()
         self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._log_levels: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._watched: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+        self._listed: tuple[frozenset[str], frozenset[str]] | None = None
         self._wire: dict[str, str] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
-            "onetool_ipy",
+            NAME,
             version=__version__,
             instructions=_INSTRUCTIONS % reader,
+            cache_hints={"tools/list": CacheHint(), "prompts/list": CacheHint(), "resources/list": CacheHint()},
+            get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
             on_call_tool=self._call,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscribe_resource=self._watch,
+            on_unsubscribe_resource=self._unwatch,
+            on_completion=self._complete,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
+        self.server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        security = RequestStateSecurity.ephemeral(ttl=WAIT_S)
+        self.server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
         self._unsubscribe = box.subscribe(changed=self._changed)
 
     def options(self) -> InitializationOptions:
         """Return the options of the handshake."""
-        return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
+        return self.server.create_initialization_options(
+            NotificationOptions(tools_changed=True, prompts_changed=True, resources_changed=True)
+        )
 
     def offer(self, flag: str) -> str:
         """Say how many tools are offered, how many are not, and how to offer others with that flag."""
@@ -85,8 +131,10 @@ class ToolboxServer:
         return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
 
     def close(self) -> None:
-        """Stop watching the toolbox. May be called twice."""
+        """Stop watching the toolbox, and the requests that wait for answers. May be called twice."""
         self._unsubscribe()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._waiting.close)
 
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -95,12 +143,8 @@ class ToolboxServer:
         await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
         specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
-        start = _position(params.cursor if params is not None else None, len(specs))
-        page = specs[start : start + _PAGE]
-        more = start + _PAGE < len(specs)
-        return types.ListToolsResult(
-            tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=str(start + _PAGE) if more else None
-        )
+        page, more = _page(specs, params)
+        return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -108,24 +152,187 @@ class ToolboxServer:
             title=spec.name,
             description=self._box.mask(spec.description),
             input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
+            output_schema=values.map_text(values.to_json(declared_output(spec.output_schema)), self._box.mask),
             annotations=types.ToolAnnotations(title=spec.name, read_only_hint=spec.read_only),
         )
 
-    async def _call(
-        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        self._note_client(context)
+    def _input_schema(self, asked: str) -> Any:
+        """Return the schema by which the SDK compares the headers of a call with its arguments."""
+        spec = self._box.registry.get(self._canonical(asked))
+        return None if spec is None else spec.parameters
+
+    async def _call(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+        return await self._serve(context, params, partial(self._run_tool, params))
+
+    async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         name, args = self._canonical(params.name), params.arguments or {}
-        reporter = _ProgressReporter(context)
-        token = current.enter(current.Scope(self._box, progress=reporter.report))
+        result = await self._run(name, args, request, self._allowed(name, args))
+        answer = await asyncio.to_thread(call_result, self._box, result)
+        self._note_handle(result, (answer.structured_content or {}).get("handle"))
+        return answer
+
+    async def _list_prompts(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        self._note_client(context)
+        await asyncio.to_thread(self._box.registry.refresh)
+        known = self._prompts.all(self._offered())
+        page, more = _page(sorted(known), params)
+        return types.ListPromptsResult(
+            prompts=[self._prompts.describe(name, known[name]) for name in page], next_cursor=more
+        )
+
+    async def _get_prompt(self, context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> Any:
+        return await self._serve(context, params, partial(self._run_prompt, params))
+
+    async def _run_prompt(self, params: types.GetPromptRequestParams, request: ServedRequest) -> types.GetPromptResult:
+        prompt, args = self._prompts.all(self._offered()).get(params.name), params.arguments or {}
+        if prompt is None:
+            raise MCPError(types.INVALID_PARAMS, f"No prompt '{printable(params.name[:80])}'.")
         try:
-            result = await self._box.acall(name, args, source="mcp", allow=self._allowed(name, args))
+            if not isinstance(prompt, ToolSpec):
+                return await asyncio.to_thread(self._prompts.text, prompt, args)
+            typed = typed_arguments(args, prompt.parameters)
+            result = await self._run(prompt.name, typed, request, (prompt.name,))
+            return await asyncio.to_thread(prompt_result, _data(result), self._box.mask)
+        except OneToolError as exc:
+            raise MCPError(types.INVALID_PARAMS, self._say(exc)) from exc
+
+    async def _list_resources(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        self._note_client(context)
+        await asyncio.to_thread(self._box.registry.refresh)
+        offered = self._offered()
+        known = [
+            types.Resource(
+                uri=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
+            )
+            for name, spec in offered.items()
+            if spec.resource and not UriTemplate.is_template(spec.resource)
+        ]
+        packs = dict.fromkeys(spec.pack for spec in offered.values())
+        known += [
+            types.Resource(uri=DOCS + pack, name=pack, description=f"The tools of '{pack}'.", mime_type="text/markdown")
+            for pack in packs
+        ]
+        page, more = _page(known, params)
+        return types.ListResourcesResult(resources=page, next_cursor=more)
+
+    async def _list_templates(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        self._note_client(context)
+        said = "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
+        known = [types.ResourceTemplate(uri_template=RESULT_TEMPLATE, name="result", description=said)]
+        known += [
+            types.ResourceTemplate(
+                uri_template=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
+            )
+            for name, spec in self._offered().items()
+            if UriTemplate.is_template(spec.resource)
+        ]
+        page, more = _page(known, params)
+        return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=more)
+
+    async def _read_resource(self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> Any:
+        return await self._serve(context, params, partial(self._run_resource, str(params.uri)))
+
+    async def _run_resource(self, uri: str, request: ServedRequest) -> types.ReadResourceResult:
+        try:
+            page = ResultPage.of(uri)
+            if page is not None:
+                return await self._read_page(page, request)
+            specs = [spec for spec in self._offered().values() if DOCS + spec.pack == uri]
+            if specs:
+                text = await asyncio.to_thread(docs_text, self._box, specs[0].pack, specs)
+                contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
+                return types.ReadResourceResult(contents=[contents])
+            found = match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
+            if found is None:
+                raise _not_there(uri)
+            spec, args = found
+            typed = typed_arguments(args, spec.parameters)
+            result = await self._run(spec.name, typed, request, (spec.name,))
+            return await asyncio.to_thread(self._resource, uri, result)
+        except (OneToolError, ValueError) as exc:
+            raise MCPError(types.INVALID_PARAMS, self._say(exc), {"uri": uri[:2000]}) from exc
+
+    def _resource(self, uri: str, result: ToolResult) -> types.ReadResourceResult:
+        value = _data(result)
+        outgoing = None if isinstance(value, (bytes, bytearray)) else self._box.outgoing(result)
+        self._note_handle(result, result.meta.get("handle"))
+        return types.ReadResourceResult(contents=resource_contents(self._box, uri, value, outgoing))
+
+    async def _read_page(self, page: ResultPage, request: ServedRequest) -> types.ReadResourceResult:
+        args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
+        result = await self._run(_RESULT_TOOL, args, request, self._allowed(_RESULT_TOOL, args))
+        answer = _data(result)
+        if isinstance(answer, str):  # how `ot.result` words its errors
+            raise ValueError(answer)
+        return types.ReadResourceResult(contents=[page.contents(answer)], ttl_ms=_STORED_MS, cache_scope="private")
+
+    async def _complete(
+        self, context: ServerRequestContext[Any], params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        self._note_client(context)
+        ref, argument = params.ref, params.argument
+        offered = self._offered()
+        if isinstance(ref, types.PromptReference):
+            prompt = self._prompts.all(offered).get(ref.name, "")
+        elif ref.uri == RESULT_TEMPLATE:
+            prompt = ""
+        else:
+            prompt = next((spec for spec in offered.values() if spec.resource == ref.uri), "")
+        found = [each for each in choices_for(prompt, argument.name) if each.startswith(argument.value)]
+        shown = [self._box.mask(printable(each)) for each in found[:_MAX_COMPLETIONS]]
+        more = len(found) > len(shown)
+        return types.CompleteResult(completion=types.Completion(values=shown, total=len(found), has_more=more))
+
+    async def _watch(
+        self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        watched = self._watched.setdefault(self._note_client(context), set())
+        if len(watched) >= _MAX_WATCHED:
+            raise MCPError(types.INVALID_PARAMS, f"A client watches at most {_MAX_WATCHED} resources.")
+        watched.add(str(params.uri)[:2000])
+        return types.EmptyResult()
+
+    async def _unwatch(
+        self, context: ServerRequestContext[Any], params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        self._watched.get(self._note_client(context), set()).discard(str(params.uri)[:2000])
+        return types.EmptyResult()
+
+    async def _set_level(
+        self, context: ServerRequestContext[Any], params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        self._log_levels[self._note_client(context)] = params.level
+        return types.EmptyResult()
+
+    async def _serve(self, context: ServerRequestContext[Any], params: Any, work: Any) -> Any:
+        level = self._log_levels.get(self._note_client(context), "info")
+        return await self._waiting.serve(context, params, work, log_level=level)
+
+    async def _run(self, name: str, args: Any, request: ServedRequest, allow: Sequence[str]) -> ToolResult:
+        """Run a call of a client, which the tool may ask."""
+        scope = current.Scope(self._box, progress=request.report, ask=request.put, client=request)
+        token = current.enter(scope)
+        try:
+            result = await self._box.acall(name, args, source="mcp", allow=allow)
         finally:
             current.leave(token)
-            await reporter.close()
-        answer = await asyncio.to_thread(self._answer, result)
-        self._note_handle(result, answer)
-        return answer
+        request.require_capable(result)
+        return result
+
+    def _say(self, exc: Exception) -> str:
+        return self._box.mask(printable(str(getattr(exc, "message", exc))))
+
+    def _offered(self) -> dict[str, ToolSpec]:
+        """Return the tools that are offered, by wire name."""
+        wire = self._names()
+        specs = self._box.registry.list()
+        return {wire[spec.name]: spec for spec in specs if not spec.disabled and self._is_offered(spec)}
 
     def _is_offered(self, spec: ToolSpec) -> bool:
         if spec.name in names.FOR_PEOPLE:
@@ -135,6 +342,8 @@ class ToolboxServer:
         return spec.read_only and names.allowed(spec.name, self._box.config.settings.ask.tool_allow)
 
     def _is_listed(self, spec: ToolSpec) -> bool:
+        if spec.prompt or spec.resource:
+            return False
         return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
 
     def _allowed(self, name: str, args: Any) -> Sequence[str]:
@@ -150,9 +359,8 @@ class ToolboxServer:
         writes = isinstance(args, dict) and bool(args.get(names.WRITING.get(spec.name, "")))
         return () if writes else (spec.name,)
 
-    def _note_handle(self, result: ToolResult, answer: types.CallToolResult) -> None:
+    def _note_handle(self, result: ToolResult, handle: Any) -> None:
         """Remember a handle that is sent to a client. After the first one `ot.result` is listed."""
-        handle = (answer.structured_content or {}).get("handle")
         if not isinstance(handle, str) or result.meta.get("handle") != handle:
             return
         is_first = not self._handles
@@ -161,23 +369,7 @@ class ToolboxServer:
             self._handles.pop(next(iter(self._handles)))
         reader = self._box.registry.get(_RESULT_TOOL)
         if is_first and reader is not None and not self._is_offered(reader):
-            task = asyncio.get_running_loop().create_task(self._notify_all())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    def _answer(self, result: ToolResult) -> types.CallToolResult:
-        box = self._box
-        if result.error is not None:
-            failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
-            content = types.TextContent(text=_failure_text(failure))
-            return types.CallToolResult(content=[content], structured_content={"error": failure}, is_error=True)
-        try:
-            data = values.map_text(box.outgoing(result), box.mask)
-        except OneToolError as exc:
-            return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        structured = data if isinstance(data, dict) else {"result": data}
-        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
+            self._changed()
 
     def _names(self) -> dict[str, str]:
         known = self._wire
@@ -192,10 +384,15 @@ class ToolboxServer:
                 return name
         return asked
 
-    def _note_client(self, context: ServerRequestContext[Any]) -> None:
+    def _note_client(self, context: ServerRequestContext[Any]) -> Any:
+        """Remember the client of a request, to tell it of changes; return its connection."""
         self._loop = asyncio.get_running_loop()
         # The SDK's session lives for one request only; the connection behind it has no public name.
-        self._clients.add(getattr(context.session, "_connection", context.session))
+        connection = getattr(context.session, "_connection", context.session)
+        self._clients.add(connection)
+        if self._listed is None:
+            self._listed = self._list_names()
+        return connection
 
     def _changed(self) -> None:
         """The tools of the registry changed. Called in any thread."""
@@ -204,52 +401,52 @@ class ToolboxServer:
         if loop is not None and not loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._notify_all(), loop)
 
+    def _list_names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the prompts and the addresses that clients may have seen, to tell what changed."""
+        offered = self._offered()
+        resources = {spec.resource or DOCS + spec.pack for spec in offered.values()}
+        return frozenset(self._prompts.all(offered)), frozenset(resources)
+
     async def _notify_all(self) -> None:
-        await self._bus.publish(ToolsListChanged())
+        before, now = self._listed, self._list_names()
+        self._listed = now
+        events: list[Any] = [ToolsListChanged()]
+        events += [PromptsListChanged()] if before is None or before[0] != now[0] else []
+        events += [ResourcesListChanged()] if before is None or before[1] != now[1] else []
+        watched = {uri for uris in self._watched.values() for uri in uris}
+        for event in (*events, *(ResourceUpdated(uri=uri) for uri in sorted(now[1] | watched))):
+            await self._bus.publish(event)
         for client in list(self._clients):
             try:
                 await client.send_tool_list_changed()
+                if PromptsListChanged() in events:
+                    await client.send_prompt_list_changed()
+                if ResourcesListChanged() in events:
+                    await client.send_resource_list_changed()
+                for uri in sorted(self._watched.get(client, ())):
+                    await client.send_resource_updated(uri)
             except Exception:  # noqa: BLE001 - the client is gone; the SDK raises many kinds for that
                 self._clients.discard(client)
 
 
-class _ProgressReporter:
-    """Sends a call's progress to the client. `report` may be called in any thread; the newest report wins."""
+def _data(result: ToolResult) -> Any:
+    """Return the value of a call; raises its failure."""
+    return result.unwrap()
 
-    def __init__(self, context: ServerRequestContext[Any]) -> None:
-        self._session = context.session
-        self._loop = asyncio.get_running_loop()
-        self._newest: deque[tuple[float, float | None, str]] = deque(maxlen=1)  # two threads meet here
-        self._sending: asyncio.Task[None] | None = None
 
-    def report(self, done: float, total: float | None, text: str) -> None:
-        self._newest.append((done, total, text))
-        self._loop.call_soon_threadsafe(self._send)
-
-    async def close(self) -> None:
-        """Send the last report before the result is sent."""
-        await asyncio.sleep(0)
-        if self._sending is not None:
-            await asyncio.gather(self._sending, return_exceptions=True)
-
-    def _send(self) -> None:
-        if self._sending is None or self._sending.done():
-            self._sending = self._loop.create_task(self._drain())
-
-    async def _drain(self) -> None:
-        while self._newest:
-            done, total, text = self._newest.pop()
-            await self._session.report_progress(done, total, text or None)
+def _page(items: Sequence[_T], params: types.PaginatedRequestParams | None) -> tuple[list[_T], str | None]:
+    """Return the page that a cursor names, and the cursor of the next one."""
+    start = _position(params.cursor if params is not None else None, len(items))
+    return list(items[start : start + _PAGE]), str(start + _PAGE) if start + _PAGE < len(items) else None
 
 
 def _position(cursor: str | None, count: int) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 and 0 < int(cursor) <= count):
-        raise MCPError(types.INVALID_PARAMS, f"The cursor '{cursor[:40]}' is not one of this server's.")
+        raise MCPError(types.INVALID_PARAMS, f"The cursor '{printable(cursor[:40])}' is not one of this server's.")
     return int(cursor)
 
 
-def _failure_text(failure: dict[str, Any]) -> str:
-    reason = f" ({failure['reason']})" if failure.get("reason") else ""
-    return f"{failure['code']}{reason}: {failure['message']}"
+def _not_there(uri: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, f"No resource '{printable(uri[:200])}'.", {"uri": uri[:2000]})

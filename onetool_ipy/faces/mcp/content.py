@@ -1,0 +1,183 @@
+"""A tool's value as MCP content, and its output schema as a client may rely on it.
+
+    Image, Audio, Resource, ResourceLink     the content of that kind; bytes that are an image or sound, too
+    Blocks                                   each part by itself
+    text                                     text
+    anything else                            its JSON as text, and as structured content; what is no object goes as
+                                             {"result": value}
+
+A value larger than `output.max_inline_bytes` goes as {handle, total_lines, preview} with a link to the stored result.
+Text is masked, and media are bounded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import mcp_types as types
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import OneToolError, TooLarge
+from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
+from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["MAX_MEDIA", "call_result", "content_blocks", "declared_output", "medium_of", "result_uri"]
+
+MAX_MEDIA = 20_000_000
+"""How many bytes of one image, sound or file are sent."""
+
+_KINDS: tuple[tuple[bytes, bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", b"", "image/png"),
+    (b"\xff\xd8\xff", b"", "image/jpeg"),
+    (b"GIF87a", b"", "image/gif"),
+    (b"GIF89a", b"", "image/gif"),
+    (b"RIFF", b"WEBP", "image/webp"),
+    (b"RIFF", b"WAVE", "audio/wav"),
+    (b"ID3", b"", "audio/mpeg"),
+    (b"OggS", b"", "audio/ogg"),
+    (b"fLaC", b"", "audio/flac"),
+)
+"""The first bytes of a file, what stands at its 9th, and what it is."""
+_HANDLE: Json = {
+    "type": "object",
+    "properties": {
+        "handle": {"type": "string"},
+        "total_lines": {"type": "integer"},
+        "preview": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["handle", "total_lines", "preview"],
+}
+_LOCAL = "#/$defs/"
+Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
+
+
+def call_result(box: Toolbox, result: ToolResult) -> types.CallToolResult:
+    """Return what a client gets for the result of a call."""
+    if result.error is not None:
+        failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
+        text = types.TextContent(text=_failure_text(failure))
+        return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
+    try:
+        if (media := _media(result.data)) is not None:
+            return types.CallToolResult(content=content_blocks(media, box.mask))
+        data = values.map_text(box.outgoing(result), box.mask)
+    except OneToolError as exc:
+        return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
+    content: list[Block] = [types.TextContent(text=data if isinstance(data, str) else _json(data))]
+    handle = result.meta.get("handle")
+    if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
+        content.append(_stored(str(handle), data["total_lines"], str(result.meta.get("tool", ""))))
+    return types.CallToolResult(
+        content=content, structured_content=data if isinstance(data, dict) else {"result": data}
+    )
+
+
+def content_blocks(value: Any, mask: Callable[[str], str]) -> list[Block]:
+    """Return a value, or each of the parts of `Blocks`, as content. Raises TooLarge."""
+    parts = value if isinstance(value, Blocks) else [value]
+    return [_block(medium_of(part), mask) for part in parts]
+
+
+def medium_of(value: Any) -> Any:
+    """Return bytes that are an image or sound, and an object that draws itself, as that; other values as they are."""
+    if isinstance(value, (bytes, bytearray)):
+        kind = next((k for head, mid, k in _KINDS if value.startswith(head) and value[8:].startswith(mid)), "")
+        if not kind:
+            return Resource("onetool://bytes", "application/octet-stream", bytes(value))
+        return Image(kind, bytes(value)) if kind.startswith("image/") else Audio(kind, bytes(value))
+    draw = None if isinstance(value, type) else getattr(type(value), "_repr_png_", None)
+    try:
+        drawn = draw(value) if callable(draw) else None
+    except Exception:  # noqa: BLE001 - a foreign object that cannot draw itself goes as data
+        drawn = None
+    return Image("image/png", drawn) if isinstance(drawn, bytes) else value
+
+
+def declared_output(schema: Json | None) -> Json | None:
+    """Return the output schema that holds for everything we send: an object, or what a large result goes as."""
+    if schema is None or not _is_movable(schema):
+        return None
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    if inner.get("type") != "object":
+        inner = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return {"type": "object", "anyOf": [inner, _HANDLE], **defs}
+
+
+def result_uri(handle: str) -> str:
+    """Return the address of a stored result."""
+    return f"onetool://result/{quote(handle, safe='')}"
+
+
+def _media(value: Any) -> Any | None:
+    """Return the value if it is, or holds, something other than data."""
+    found = medium_of(value)
+    return found if isinstance(found, (Image, Audio, Resource, ResourceLink, Blocks)) else None
+
+
+def _block(part: Any, mask: Callable[[str], str]) -> Block:
+    if isinstance(part, ResourceLink):
+        name = mask(part.name or part.uri)
+        return types.ResourceLink(
+            uri=part.uri, name=name, description=mask(part.description) or None, mime_type=part.mime or None
+        )
+    if isinstance(part, Image):
+        return types.ImageContent(data=_base64(part.data), mime_type=part.mime)
+    if isinstance(part, Audio):
+        return types.AudioContent(data=_base64(part.data), mime_type=part.mime)
+    if isinstance(part, Resource):
+        return types.EmbeddedResource(resource=_embedded(part, mask))
+    plain = part if isinstance(part, str) else _json(values.to_json(part))
+    _require_size(len(plain))
+    return types.TextContent(text=mask(plain))
+
+
+def _embedded(part: Resource, mask: Callable[[str], str]) -> types.TextResourceContents | types.BlobResourceContents:
+    if isinstance(part.content, str):
+        _require_size(len(part.content))
+        return types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
+    return types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
+
+
+def _base64(data: bytes) -> str:
+    _require_size(len(data))
+    return base64.b64encode(data).decode("ascii")
+
+
+def _require_size(size: int) -> None:
+    if size > MAX_MEDIA:
+        raise TooLarge(f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client.")
+
+
+def _stored(handle: str, lines: int, tool: str) -> types.ResourceLink:
+    said = f"All {lines:,} lines of this result. Page with ?offset=1&limit=100, search with ?search=REGEX."
+    return types.ResourceLink(
+        uri=result_uri(handle), name=f"{tool or 'result'} {handle}", description=said, mime_type="text/plain"
+    )
+
+
+def _is_movable(schema: Any) -> bool:
+    """Whether all references of a schema point into its own `$defs`, which can be moved to the top of another."""
+    if isinstance(schema, dict):
+        target = schema.get("$ref", _LOCAL)
+        is_known = isinstance(target, str) and target.startswith(_LOCAL)
+        return (
+            is_known
+            and not {"$id", "$anchor", "$dynamicRef"} & schema.keys()
+            and all(map(_is_movable, schema.values()))
+        )
+    return all(map(_is_movable, schema)) if isinstance(schema, list) else True
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)
+
+
+def _failure_text(failure: Json) -> str:
+    reason = f" ({failure['reason']})" if failure.get("reason") else ""
+    return f"{failure['code']}{reason}: {failure['message']}"
