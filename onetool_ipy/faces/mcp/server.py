@@ -335,7 +335,7 @@ class ToolboxServer:
         return {wire[spec.name]: spec for spec in specs if not spec.disabled and self._is_offered(spec)}
 
     def _is_offered(self, spec: ToolSpec) -> bool:
-        if spec.name in names.FOR_PEOPLE:
+        if spec.name in names.FOR_PEOPLE or not spec.is_listed:
             return False
         if self._allow is not None:
             return names.allowed(spec.name, self._allow)
