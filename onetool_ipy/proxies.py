@@ -16,7 +16,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.schema.read import identifier
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class PackProxy:
             raise AttributeError(attribute)
         if attribute in _OFFERS and self._box.is_server(self._name) and not self._is_tool(attribute):
             return _OFFERS[attribute](self._box, self._name)
-        found = self._find(attribute)
-        if found is None:
-            raise self._missing(attribute)
+        found = self[attribute]
+        if type(found) is not UnlistedTool:
+            self.__dict__[attribute] = found  # it looks its tool up by itself, whatever becomes of it
         return found
 
     def __getitem__(self, tool: str) -> ToolProxy:
@@ -81,11 +81,14 @@ class PackProxy:
             spelled = (s for s in known if identifier(s.short_name) == tool)
             spec = next(spelled, None)
         if spec is not None:
-            return ToolProxy(self._box, spec)
+            return self._proxy(spec)
         return UnlistedTool(self._box, self._name, tool) if self._box.is_unlisted(self._name) else None
 
     def _is_tool(self, name: str) -> bool:
         return self._box.registry.get(f"{self._name}.{name}") is not None
+
+    def _proxy(self, spec: ToolSpec) -> ToolProxy:
+        return ToolProxy(self._box, spec)
 
     def _missing(self, tool: str) -> NoSuchTool:
         said = self._box.registry.missing(f"{self._name}.{tool}")
@@ -138,9 +141,14 @@ class ToolProxy:
 
     def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
         self._box = box
-        self._spec = spec
+        self._known = spec
         self.__name__ = spec.short_name
         self.__qualname__ = spec.name
+
+    @property
+    def _spec(self) -> ToolSpec:
+        """The tool as it is known now; as it was, if it is gone."""
+        return self._box.registry.get(self._known.name) or self._known
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
@@ -154,52 +162,49 @@ class ToolProxy:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        result = self._box.call(self._spec.name, self._bind(args, kwargs), source=_caller())
+        result = self._box.call(self._bind(args, kwargs))
         return result.data if result.error is None else self._failed(result)
 
     async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without blocking the event loop."""
         __tracebackhide__ = True
-        result = await self._box.acall(self._spec.name, self._bind(args, kwargs), source=_caller())
+        result = await self._box.acall(self._bind(args, kwargs))
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
         return printable(f"<tool {self._spec.signature}>")
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
         """Name the positional arguments, and give names that Python cannot spell back their own."""
-        if not args and not kwargs:
-            return {}
-        spec = self._current()
+        loaded = self._load() if args or kwargs else None
+        spec = loaded or self._spec
         bound = self._by_position(spec, args) if args else {}
+        spelled = spec.spelled
         for key, value in kwargs.items():
-            name = spec.spelled.get(key, key)
+            name = spelled.get(key, key)
             if name in bound:
                 raise _misused(spec, f"the argument '{name}' was given twice")
             bound[name] = value
-        return bound
+        return ToolCall(self._box.new_id(), spec.name, bound, _caller(), loaded)
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
         raise_failure(self._box, result)
 
-    def _current(self) -> ToolSpec:
-        """The tool as its code has it now, whose order of arguments counts; the call itself says what is wrong."""
+    def _load(self) -> ToolSpec | None:
+        """The tool as its code has it now, whose order of arguments counts; None where the call says what is wrong."""
         try:
-            return self._box.registry.load(self._spec.name)
+            return self._box.registry.load(self._known.name)
         except CallFailure:
-            return self._spec
+            return None
 
     def _by_position(self, spec: ToolSpec, args: tuple[Any, ...]) -> dict[str, Any]:
-        names = spec.positional if spec.positional is not None else tuple(p.name for p in spec.params)
-        rest = names[-1][1:] if names and names[-1].startswith("*") else None
-        fixed = names[:-1] if rest is not None else names
-        if rest is None and len(args) > len(fixed):
+        fixed, rest = spec.positions
+        if len(args) <= len(fixed):
+            return dict(zip(fixed, args, strict=False))
+        if not rest:
             raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
-        bound = dict(zip(fixed, args, strict=False))
-        if rest is not None and len(args) > len(fixed):
-            bound[rest] = list(args[len(fixed) :])
-        return bound
+        return {**dict(zip(fixed, args, strict=False)), rest: list(args[len(fixed) :])}
 
 
 class UnlistedTool(ToolProxy):
@@ -211,11 +216,11 @@ class UnlistedTool(ToolProxy):
         stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
         super().__init__(box, stub)
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
         self._box.make_ready(self._spec.name, _caller())
         found = PackProxy(self._box, self._spec.pack)._find(self._spec.short_name)
         if found is not None:
-            self._spec = found._spec
+            self._known = found._known
         return super()._bind(args, kwargs)
 
 
@@ -274,17 +279,17 @@ class OtProxy(PackProxy):
             raise UsageProblem("There is no screen here.", hint="In a notebook: %load_ext onetool_ipy")
         return screens
 
-    def _find(self, tool: str) -> ToolProxy | None:
-        found = super()._find(tool)
-        return None if found is None else OtTool(self._box, found._spec)
+    def _proxy(self, spec: ToolSpec) -> ToolProxy:
+        return OtTool(self._box, spec)
 
 
 class OtTool(ToolProxy):
     """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its name."""
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        bound = super()._bind(args, kwargs)
-        return {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in bound.items()}
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
+        call = super()._bind(args, kwargs)
+        named = {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in call.args.items()}
+        return call._replace(args=named)
 
     def _failed(self, result: ToolResult) -> Any:
         from onetool_ipy.packs.ot.errors import Returned

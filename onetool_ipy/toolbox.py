@@ -548,9 +548,9 @@ class Toolbox:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
 
 
-def _unchecked(call_id: str, tool: str, args: Any, source: CallSource) -> UncheckedCall:
+def _unchecked(call_id: str, tool: str, args: Any, source: CallSource, loaded: ToolSpec | None = None) -> UncheckedCall:
     if source not in _KNOWS_BETTER:
         raise UsageProblem(
             f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
         )
-    return UncheckedCall(call_id, tool, args, source)
+    return UncheckedCall(call_id, tool, args, source, loaded)

@@ -140,6 +140,28 @@ def test_a_pack_has_its_tools_as_methods(box: Toolbox) -> None:
     assert box.pack("nothing") is None
 
 
+def test_a_tool_of_a_pack_follows_its_file(project: Project) -> None:
+    project.write("tools/geo.py", 'def pair(a: int, b: int) -> list:\n    """Old words."""\n    return [a, b]\n')
+    box = project.open()
+    geo = box.pack("geo")
+    assert geo is not None
+    assert geo.pair is geo.pair
+    pair = geo.pair
+    assert pair(1, 2) == [1, 2]
+
+    project.write("tools/geo.py", 'def pair(b: int, a: int) -> list:\n    """New words."""\n    return [a, b]\n')
+
+    assert pair(1, 2) == [2, 1]
+    box.reload()
+    assert "New words." in pair.__doc__
+    assert list(inspect.signature(geo.pair).parameters) == ["b", "a"]
+    project.write("tools/geo.py", 'def other() -> None:\n    """Do nothing."""\n')
+    box.reload()
+    assert dir(geo) == ["other"]
+    with pytest.raises(ToolCallError, match=r"No tool 'geo\.pair'"):
+        pair(1, 2)
+
+
 def test_a_tool_gives_its_own_object(box: Toolbox) -> None:
     thing = object()
 

@@ -31,7 +31,7 @@ import json
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 __all__ = [
@@ -111,6 +111,7 @@ _MAX_BITS = 13_000
 _LARGE = 10**300
 _SURE = frozenset((str, int, bool, type(None)))
 _LEAVES = _SURE | {float}
+_BRIEF = _LEAVES - {str}
 
 
 def to_json(value: Any) -> Any:
@@ -179,19 +180,26 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int]:
     """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
     Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
-    container that could hide either. What cannot be copied so is shared as it is.
+    container that could hide either. What cannot be copied so is shared as it is. The number says how long they are
+    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for.
     """
     fresh = dict(args)
+    size = 0
     copier: _Copier | None = None
     for key, value in fresh.items():
-        if type(value) not in _LEAVES:
+        kind = type(value)
+        if kind is str:
+            size += len(value)
+        elif kind not in _BRIEF:
             copier = copier or _Copier()
             fresh[key] = copier.copy(value)
-    return fresh, copier is None or copier.plain
+    if copier is None:
+        return fresh, True, size
+    return fresh, copier.plain, size + copier.size if copier.is_json else -1
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -227,22 +235,24 @@ class _Unending(Exception):
 class _Copier:
     """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original."""
 
-    __slots__ = ("_memo", "plain")
+    __slots__ = ("_memo", "is_json", "plain", "size")
 
     def __init__(self) -> None:
-        self.plain = True
+        self.plain = self.is_json = True
+        self.size = 0
         self._memo: dict[int, Any] = {}
 
     def copy(self, value: Any) -> Any:
         try:
             return self._copy(value, 0)
         except _Unending:
-            self.plain = False
+            self.plain = self.is_json = False
             return value
 
     def _copy(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is not list and kind is not dict and kind is not tuple:
+            self.is_json = False
             if _is_walked(value):
                 self.plain = False
             return value
@@ -250,26 +260,29 @@ class _Copier:
             raise _Unending
         known = self._memo.get(id(value))
         if known is not None:
+            self.is_json = False  # written out each time, it may be endless
             return known
-        fresh = self._dict(value, depth) if kind is dict else self._list(value, depth)
-        if kind is tuple:
-            fresh = tuple(fresh)
+        if kind is dict:
+            fresh: Any = dict(value)
+            self._copy_items(fresh, fresh.items(), depth + 1)
+        else:
+            fresh = list(value)
+            if not _BRIEF.issuperset(map(type, fresh)):
+                self._copy_items(fresh, enumerate(fresh), depth + 1)
+            if kind is tuple:
+                self.is_json = False
+                fresh = tuple(fresh)
+        self.size += len(fresh)
         self._memo[id(value)] = fresh
         return fresh
 
-    def _dict(self, value: dict[Any, Any], depth: int) -> Any:
-        fresh = dict(value)
-        for key, item in fresh.items():
-            if type(item) not in _LEAVES:
-                fresh[key] = self._copy(item, depth + 1)
-        return fresh
-
-    def _list(self, value: Any, depth: int) -> Any:
-        fresh = list(value)
-        for i, item in enumerate(fresh):
-            if type(item) not in _LEAVES:
-                fresh[i] = self._copy(item, depth + 1)
-        return fresh
+    def _copy_items(self, fresh: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+        for key, item in items:
+            kind = type(item)
+            if kind is str:
+                self.size += len(item)
+            elif kind not in _BRIEF:
+                fresh[key] = self._copy(item, depth)
 
 
 def _is_walked(value: Any) -> bool:

@@ -348,7 +348,7 @@ class Executor:
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name
-        spec = self.registry.get(name) if type(name) is str else None
+        spec = call.loaded or (self.registry.get(name) if type(name) is str else None)
         tool = spec.name if spec is not None else name if type(name) is str else values.safe_repr(name, 80)
         return BoundCall(call, spec, tool, timeout_s, allow, heard)
 
@@ -371,10 +371,25 @@ class Executor:
 
     def _leave(self, bound: BoundCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
         duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
-        _stamp(bound, result, duration_ms)
+        self._stamp(bound, result, duration_ms)
+        interrupt = None
+        if entered:
+            result, interrupt = self._leave_steps(bound, entered, result, duration_ms)
+        if self._record is not None:
+            try:
+                self._record(bound, result)
+            except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
+                _log.error("The record of '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
+        if interrupt is not None:
+            raise interrupt
+        return result
+
+    def _leave_steps(
+        self, bound: BoundCall, entered: _Steps, result: ToolResult, duration_ms: float
+    ) -> tuple[ToolResult, BaseException | None]:
+        """Let the steps see the result, the innermost first. Returns their result, and an interrupt meanwhile."""
         interrupt: BaseException | None = None
         while entered:
-            before = result
             try:
                 entered.pop().send(result)
             except StopIteration as stop:
@@ -386,27 +401,27 @@ class Executor:
                 _log.error("A step around '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
             except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
                 interrupt, result = exc, _cancelled(bound)
-            if result is not before:
-                _stamp(bound, result, duration_ms)
+            self._stamp(bound, result, duration_ms)
+        return result, interrupt
+
+    def _stamp(self, bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
+        """Say in the result's `meta` which call gave it. Its lines are those of this toolbox."""
+        call, meta = bound.call, result.meta
+        meta["tool"] = bound.tool
+        meta["call_id"] = call.id
+        meta["source"] = call.source
+        meta["duration_ms"] = duration_ms
         if bound.meta:
-            result.meta.update(bound.meta)
-        result.__dict__["_site"] = self._site  # frozen for everyone else: its lines are those of this toolbox
-        if self._record is not None:
-            try:
-                self._record(bound, result)
-            except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
-                _log.error("The record of '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
-        if interrupt is not None:
-            raise interrupt
-        return result
+            meta.update(bound.meta)
+        result.__dict__["_site"] = self._site  # frozen for everyone else
 
     def _invoke(self, bound: BoundCall) -> ToolResult:
         try:
             spec = self._find(bound)
             limit_s = self._limit(bound, spec)
-            return ToolResult(
-                True, self._direct(bound, spec) if limit_s is None else self._limited(bound, spec, limit_s)
-            )
+            if limit_s is None:
+                return ToolResult(True, self._direct(bound, spec))
+            return ToolResult(True, self._limited(bound, spec, limit_s))
         except BaseException as exc:  # the one place where a tool's fault becomes data
             if (stop := interrupt_in(exc)) is exc:
                 raise
@@ -526,7 +541,8 @@ class Executor:
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """The tool as its code has it now, and the arguments ready for it."""
         if spec.live is not None:
-            spec = bound.spec = spec.live()
+            if bound.call.loaded is None:
+                spec = bound.spec = spec.live()
             if spec.disabled:  # as it is now: another process may have turned it on or off
                 raise _off(spec)
         args = bound.call.args
@@ -536,9 +552,10 @@ class Executor:
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
+        ready, plain, bound.args_size = values.plain_copy(args)
         if type(bound.call) is UncheckedCall:
-            return spec, values.plain_copy(args)[0]
-        return spec, spec.checker.check(args, spec.name, self._mask)
+            return spec, ready
+        return spec, spec.checker.check_copy(ready, plain, spec.name, self._mask)
 
     def _scope(self, bound: BoundCall, spec: ToolSpec) -> current.Scope:
         outer = current.scope()
@@ -635,16 +652,6 @@ def _left_behind(is_alive: Callable[[], bool]) -> None:
     here = current.scope()
     if here is not None and here.left is not None:
         here.left.append(is_alive)
-
-
-def _stamp(bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
-    meta = result.meta
-    meta["tool"] = bound.tool
-    meta["call_id"] = bound.call.id
-    meta["source"] = bound.call.source
-    meta["duration_ms"] = duration_ms
-    if bound.meta:
-        meta.update(bound.meta)
 
 
 def _cancelled(bound: BoundCall) -> ToolResult:

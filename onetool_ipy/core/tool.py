@@ -210,6 +210,12 @@ class ToolSpec(Frozen):
         return tuple(schema_params(self.parameters))
 
     @once
+    def positions(self) -> tuple[tuple[str, ...], str]:
+        """The arguments that Python may give by position, and the one that takes the rest; "" if none does."""
+        names = self.positional if self.positional is not None else tuple(param.name for param in self.params)
+        return (names[:-1], names[-1][1:]) if names and names[-1].startswith("*") else (names, "")
+
+    @once
     def spelled(self) -> dict[str, str]:
         """The arguments whose names Python cannot spell, by the names it gives them."""
         labels = python_names(self.params)
@@ -233,12 +239,16 @@ class ToolSpec(Frozen):
 
 
 class ToolCall(NamedTuple):
-    """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress."""
+    """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress.
+
+    `loaded` is the tool, if it was loaded to make this very call: its code is not looked at twice.
+    """
 
     id: str
     name: str
     args: dict[str, Any]
     source: CallSource = "python"
+    loaded: ToolSpec | None = None
 
 
 class UncheckedCall(ToolCall):
@@ -252,9 +262,12 @@ Heard = Callable[[float, float | None, str], None]
 
 
 class BoundCall:
-    """A call with the tool it is for: what the steps may look at, and what they agree on in `meta`."""
+    """A call with the tool it is for: what the steps may look at, and what they agree on in `meta`.
 
-    __slots__ = ("allow", "call", "heard", "meta", "spec", "timeout_s", "tool")
+    `args_size` is what `values.plain_copy` says of the arguments, once they were copied for the tool.
+    """
+
+    __slots__ = ("allow", "args_size", "call", "heard", "meta", "spec", "timeout_s", "tool")
 
     def __init__(
         self,
@@ -271,6 +284,7 @@ class BoundCall:
         self.timeout_s = timeout_s
         self.allow = allow
         self.heard = heard
+        self.args_size = -1
         self.meta: Json = {}
 
 

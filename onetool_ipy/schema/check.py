@@ -396,7 +396,13 @@ class Checker:
 
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Give the arguments ready for the tool, or raise InvalidArgs with every violation; its words are masked."""
-        ready = self.complete(args, tool, mask)
+        ready, plain, _ = values.plain_copy(args)
+        return self.check_copy(ready, plain, tool, mask)
+
+    def check_copy(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> dict[str, Any]:
+        """`check` of arguments that `values.plain_copy` has copied; changes the copy."""
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float:
                 ready[name] = int(ready[name])
@@ -410,16 +416,19 @@ class Checker:
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
         is wanted, and text is not.
         """
-        ready, plain = values.plain_copy(args)
+        ready, plain, _ = values.plain_copy(args)
         if not self._fits(ready, plain):
-            found = self._judge(ready, mask, lambda errors: self._mend(errors, ready, plain))
-            if found:
-                raise _invalid(tool, found, self._parameters)
+            self._complete(ready, plain, tool, mask)
         return ready
+
+    def _complete(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
+        found = self._judge(ready, mask, lambda errors: self._mend(errors, ready, plain))
+        if found:
+            raise _invalid(tool, found, self._parameters)
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
         """What is wrong with a value as it stands; nothing is filled in or read otherwise."""
-        ready, plain = values.plain_copy(data)
+        ready, plain, _ = values.plain_copy(data)
         return [] if self._fits(ready, plain) else self._judge(ready, mask, lambda _errors: False, noun)
 
     def _fits(self, ready: dict[str, Any], plain: bool) -> bool:

@@ -245,7 +245,7 @@ def test_a_copy_shares_leaves_but_no_container() -> None:
     leaf = object()
     args = {"a": [1, {"b": (leaf, [2])}], "c": "text"}
 
-    copied, plain = values.plain_copy(args)
+    copied, plain, _size = values.plain_copy(args)
 
     assert copied == args
     assert plain
@@ -255,12 +255,30 @@ def test_a_copy_shares_leaves_but_no_container() -> None:
     assert copied["a"][1]["b"][0] is leaf
 
 
+@pytest.mark.parametrize(
+    ("args", "size"),
+    [
+        ({}, 0),
+        ({"a": 1, "b": None}, 0),
+        ({"a": "four", "b": ["four", 1]}, 10),
+        ({"a": {"b": [1, 2, 3]}}, 4),
+        ({"a": (1, 2)}, -1),
+        ({"a": [{1}]}, -1),
+        ({"a": [decimal.Decimal(1)]}, -1),
+        ({"a": [[shared := [1]], shared]}, -1),
+    ],
+    ids=repr,
+)
+def test_a_copy_says_how_long_the_json_would_be(args: dict[str, Any], size: int) -> None:
+    assert values.plain_copy(args)[2] == size
+
+
 def test_a_copy_keeps_what_stands_twice_together_and_takes_linear_time() -> None:
     shared: list[Any] = []
     for _ in range(100):
         shared = [shared, shared]
 
-    copied, plain = values.plain_copy({"a": shared})
+    copied, plain, _size = values.plain_copy({"a": shared})
 
     assert plain
     assert copied["a"][0] is copied["a"][1]
@@ -287,7 +305,7 @@ def test_what_a_native_walker_must_not_enter_is_told(make: Any) -> None:
     for _ in range(1_000):
         deep = [deep]
 
-    copied, plain = values.plain_copy({"x": make(deep), "y": 1})
+    copied, plain, _size = values.plain_copy({"x": make(deep), "y": 1})
 
     assert not plain
     assert copied["y"] == 1
@@ -365,6 +383,6 @@ def test_a_result_always_gives_four_keys_of_json(data: Any, meta: dict[str, Any]
 
 @given(st.dictionaries(st.text(max_size=4), _ANYTHING, max_size=3))
 def test_a_copy_never_fails(args: dict[str, Any]) -> None:
-    copied, _plain = values.plain_copy(args)
+    copied, _plain, _size = values.plain_copy(args)
 
     assert list(copied) == list(args)

@@ -93,11 +93,15 @@ class CallLog:
         reason: str = "",
         size: int = 0,
         handle: str = "",
+        args_size: int = -1,
     ) -> None:
-        """Record a call that ended now. It is on disk when this returns; never raises for a disk."""
+        """Record a call that ended now. It is on disk when this returns; never raises for a disk.
+
+        `args_size` is what `values.plain_copy` said of the arguments, if they were copied.
+        """
         if not self.enabled:
             return
-        text, is_whole = excerpt(args, self.mask, self._dumps or self._load())
+        text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
         clock = self._clock
         ts = time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
         self._append((ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle))
@@ -236,14 +240,15 @@ def recorder(log: CallLog) -> Record | None:
     record, mask = log.record, log.mask
 
     def note(bound: BoundCall, result: ToolResult) -> None:
-        call_id, _, args, source = bound.call
+        call_id, _, args, source, _ = bound.call
         error, meta = result.error, result.meta
         tool = bound.tool if bound.spec is not None else short_text(bound.tool, mask, _MAX_NAME)
-        ms = meta["duration_ms"]
+        ms, handle = meta["duration_ms"], meta.get("handle") or ""
         if error is None:
-            record(call_id, tool, source, args, True, ms, "", "", measure(result.data), meta.get("handle") or "")
+            code, reason, size = "", "", measure(result.data)
         else:
-            record(call_id, tool, source, args, False, ms, error.code, error.reason or "", len(error.message))
+            code, reason, size = error.code, error.reason or "", len(error.message)
+        record(call_id, tool, source, args, error is None, ms, code, reason, size, handle, bound.args_size)
 
     return note if log.enabled else None
 

@@ -22,9 +22,7 @@ __all__ = ["MAX_ARGS_BYTES", "excerpt", "measure", "short_text"]
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
-_PLAIN = frozenset((int, bool, type(None)))
 _MANY = 64
-_SHORT = MAX_ARGS_BYTES // 4
 _DEEP = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
@@ -33,28 +31,22 @@ _MARGIN = 8_192
 _CELL, _ITEM, _OBJECT = 12, 8, 64
 
 
-def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:
+def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes], size: int) -> tuple[str, bool]:
     """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged.
 
-    `dumps` is orjson's; whoever calls often looks it up once.
+    `dumps` is orjson's; whoever calls often looks it up once. `size` is what `values.plain_copy` said of them.
     """
-    if type(args) is not dict or len(args) > _MANY:
+    if not 0 <= size <= _WINDOW:
         return _careful(args, mask, dumps)
     try:
-        size = sum(map(len, args))
-        for value in args.values():
-            kind = type(value)
-            if kind is str:
-                size += len(value)
-            elif kind not in _PLAIN and not (kind is float and math.isfinite(value)):
-                return _careful(args, mask, dumps)
-        if size > _SHORT:
-            return _careful(args, mask, dumps)
-        text = dumps(args).decode()
+        raw = dumps(args)
     except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
         return _careful(args, mask, dumps)
-    if len(text) > _SHORT or mask(text) != text:
+    text = raw.decode()
+    if mask(text) != text or ("null" in text and not values.is_json(args)):  # NaN is null
         return _careful(args, mask, dumps)
+    if len(raw) > MAX_ARGS_BYTES:
+        return raw[:MAX_ARGS_BYTES].decode("utf-8", "ignore"), False
     return text, True
 
 

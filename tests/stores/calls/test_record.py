@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.base.masking import Secrets
+from onetool_ipy.base.values import plain_copy
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
@@ -25,7 +26,8 @@ SECRET = "hunter2-correct-horse"
 
 
 def kept(args: Any, mask: Any = str) -> tuple[str, bool]:
-    return excerpt(args, mask, orjson.dumps)
+    size = plain_copy(args)[2] if isinstance(args, dict) else -1
+    return excerpt(args, mask, orjson.dumps, size)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,9 @@ def kept(args: Any, mask: Any = str) -> tuple[str, bool]:
         {"query": "coffee", "count": 3, "deep": None, "share": 0.5, "on": True},
         {"rows": [{"a": [1, 2]}, {"b": {"c": "d"}}]},
         {"text": "ä" * 900},
+        {"rows": [[row * 20 + column for column in range(20)] for row in range(50)]},
     ],
-    ids=["none", "plain", "nested", "accents"],
+    ids=["none", "plain", "nested", "accents", "table"],
 )
 def test_ordinary_arguments_are_kept_whole(args: dict[str, Any]) -> None:
     text, is_whole = kept(args)
