@@ -55,7 +55,7 @@ class Host:
         """Hear of a tool that a cell defined."""
 
     def reloaded(self) -> None:
-        """Hear that the toolbox has new parts."""
+        """Hear that the toolbox has new parts, or a server of this session more."""
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person trust the project, before the call that needs it is refused."""

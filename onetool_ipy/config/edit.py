@@ -21,7 +21,7 @@ from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
 from onetool_ipy.snippets.definition import MISSING, Snippet
 
-__all__ = ["add_server", "allow_host", "save_secret", "save_snippet"]
+__all__ = ["add_server", "allow_host", "remove_server", "save_secret", "save_snippet"]
 
 _GITIGNORE = "# Values that belong to you alone.\nsecrets.yaml\n"
 _FIX_FIRST = "Fix it first."
@@ -63,6 +63,30 @@ def add_server(paths: Paths, name: str, data: dict[str, Any]) -> Path:
         raise UsageProblem(f"'{file}' has a server '{name}'.", hint="Change it there, or take another name.")
     wanted = {**before, "servers": {**known, name: data}}
     _replace_config(file, text, _with_entry(text, "servers", entry), wanted, by_hand)
+    return file
+
+
+def remove_server(paths: Paths, name: str) -> Path:
+    """Take a server out of `servers:`; its secrets stay. Everything else in the file stays as it is written."""
+    file = paths.config_file or _folder(paths) / CONFIG_NAME
+    text = _read(file)
+    before = _parse_ours(file, text)
+    known = before.get("servers") or {}
+    by_hand = UsageProblem(
+        f"'{file}' is written in a way that a server cannot be taken out of.", hint=f"Take '{name}' out of it by hand."
+    )
+    section = _entry(_compose(text), "servers")
+    found = None if section is None else _entry(section[1], name)
+    if section is None or found is None or section[1].flow_style:
+        raise by_hand
+    is_last = len(known) == 1
+    key, value = section if is_last else found
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    end = value.end_mark.index if value.end_mark.column == 0 else _line_end(text, value.end_mark.index) + 1
+    wanted = {key: each for key, each in before.items() if key != "servers"}
+    if not is_last:
+        wanted["servers"] = {key: each for key, each in known.items() if key != name}
+    _replace_config(file, text, text[:start] + text[end:], wanted, by_hand)
     return file
 
 

@@ -214,6 +214,10 @@ class Servers(Mapping[str, "State"]):
         self._added[definition.name] = definition
         self._set([*(server.definition for server in self._servers.values()), definition])
 
+    def added(self) -> list[str]:
+        """The names of the servers that were added in this session."""
+        return list(self._added)
+
     def remove(self, name: str) -> None:
         """End and forget a server that was added in this session."""
         if name not in self._added:

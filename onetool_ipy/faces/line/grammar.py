@@ -62,6 +62,7 @@ __all__ = [
     "plain_words",
     "read_arguments",
     "read_body",
+    "read_leading_options",
     "read_options",
     "read_prompt",
     "read_snippet_arguments",
@@ -130,6 +131,21 @@ def read_options(text: str, known: Mapping[str, OptionKind]) -> Options:
     given: dict[str, Any] = {}
     kept = _take_options(text, closed_words(text), known, given)
     return Options([word.text for word in kept], given)
+
+
+def read_leading_options(text: str, known: Mapping[str, OptionKind], words_before: int) -> Options:
+    """Split a text whose options stand among its first words; all behind `words_before` words is taken as it is."""
+    given: dict[str, Any] = {}
+    found = closed_words(text)
+    kept: list[str] = []
+    index = 0
+    while len(kept) < words_before and (index := _skip_options(text, found, index, known, given)) < len(found):
+        word = found[index]
+        index += 1
+        if _raw(text, word) == "--":
+            break
+        kept.append(word.text)
+    return Options([*kept, *(word.text for word in found[index:])], given)
 
 
 def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:

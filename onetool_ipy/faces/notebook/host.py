@@ -72,6 +72,8 @@ class NotebookHost(Host):
 
     def reloaded(self) -> None:
         self.offer_packs()
+        added = self.box.servers.added()
+        self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
 
     def call_failed(self, result: ToolResult) -> None:
         self.last.remember(result)

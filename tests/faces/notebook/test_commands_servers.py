@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,11 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
         ("%tool server adn x y", "adn"),
         ("%tool server add", "needs a name"),
         ("%tool server add x", "needs a name"),
-        ("%tool server add x cmd --url http://127.0.0.1:1/mcp", "needs a name"),
+        ("%tool server add x --url http://127.0.0.1:1/mcp cmd", "needs a name"),
         ("%tool server add x --url ftp://127.0.0.1/", "url"),
         ("%tool server add x --url http://example.com/mcp", "https"),
-        ("%tool server add x cmd --env NOPE", "NAME=value"),
-        ("%tool server add x cmd --env API_KEY=abcdefgh", "secret"),
+        ("%tool server add x --env NOPE cmd", "NAME=value"),
+        ("%tool server add --env API_KEY=abcdefgh x cmd", "secret"),
         ("%tool server start nobody", "nobody"),
         ("%tool server logs", "one name"),
         ("%tool server import", "one file"),
@@ -147,3 +148,50 @@ def test_what_looks_secret_is_told_apart() -> None:
     assert secrets == {"GIT_HUB_AUTHORIZATION": "Bearer abc", "GIT_HUB_GITHUB_TOKEN": TOKEN}
     assert data["headers"] == {"Authorization": "${GIT_HUB_AUTHORIZATION}", "X-Mode": "fast"}
     assert data["env"] == {"GITHUB_TOKEN": "${GIT_HUB_GITHUB_TOKEN}", "OTHER": "${X}"}
+
+
+SUMS = """
+import sys
+from mcp.server import MCPServer
+server = MCPServer("sums")
+
+@server.tool()
+def total(a: int, b: int) -> int:
+    "Add, times the factor."
+    return (a + b) * int(sys.argv[sys.argv.index("--factor") + 1])
+
+server.run()
+"""
+
+
+def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_once(loaded: Kernel) -> None:
+    """Flags behind the command are the command's, also those that we have too; ours stand before it."""
+    (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
+    said = loaded.execute(f"%tool server add sums {sys.executable} -u sums.py -y --factor 10 --url x --save -- -c").text
+    assert "sums: added for this session." in said
+    assert "--url, --save went to the command" in said
+    assert "Try: %tool server test sums" in said
+    assert "(sums)" not in said
+    assert loaded.execute("sums.total(a=1, b=2)", timeout=HANG_S).result_text == "30"
+    assert not (loaded.cwd / ".onetool").exists()
+
+    missing = loaded.execute("%tool server add every npx-that-is-not-there -y @scope/server DIR").text
+    assert "There is no program 'npx-that-is-not-there' on your PATH." in missing
+
+
+def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
+    file = loaded.cwd / ".onetool" / "onetool.yaml"
+    file.parent.mkdir()
+    mine = "version: 1  # mine\nservers:\n  other: {type: stdio, command: other}  # keep\n"
+    file.write_text(mine, encoding="utf-8")
+    loaded.execute("%reload_ext onetool_ipy")
+    loaded.execute("%tool trust", allow_errors=True)
+    (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
+    loaded.execute(f"%tool server add --save sums {sys.executable} sums.py --factor 1")
+    assert "sums" in file.read_text(encoding="utf-8")
+    said = loaded.execute("%tool server remove sums").text
+    assert f"sums is removed, also from {file}" in said
+    assert file.read_text(encoding="utf-8") == mine
+    loaded.execute("%tool server remove other")
+    assert file.read_text(encoding="utf-8") == "version: 1  # mine\n"
+    assert "no MCP servers" in loaded.execute("%tool server").text

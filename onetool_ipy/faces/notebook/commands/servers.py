@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,8 +18,8 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.check import check_server
-from onetool_ipy.config.edit import add_server, save_secret
-from onetool_ipy.faces.line.grammar import OptionKind, read_options
+from onetool_ipy.config.edit import add_server, remove_server, save_secret
+from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, read_options
 from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
@@ -129,7 +130,7 @@ _ADD: Mapping[str, OptionKind] = {
     "--save": "switch",
     "--trusted": "switch",
 }
-_HOW = "%tool server add NAME COMMAND ARGUMENT ...   or   %tool server add NAME --url http://127.0.0.1:8000/mcp"
+_HOW = "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME --url http://127.0.0.1:8000/mcp"
 
 
 class ServerCommands(CommandGroup):
@@ -137,9 +138,10 @@ class ServerCommands(CommandGroup):
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool server [list]            the MCP servers and how they are",
-        "%tool server add NAME COMMAND  a server for this session; --url URL, --env K=V, --header K=V, --save",
+        "%tool server add NAME COMMAND ARGUMENTS   a server for this session; before COMMAND: --env K=V, --cwd, --save",
+        "%tool server add NAME --url URL   a server reached by HTTP; --header K=V, --save",
         "%tool server import FILE       the mcpServers of another client's JSON; --save keeps them",
-        "%tool server start|stop|restart|test|logs|remove NAME",
+        "%tool server start|stop|restart|test|logs|remove NAME   remove also takes a saved one out of onetool.yaml",
         "%tool server resources|prompts NAME",
         "%tool server read NAME URI     a resource; a template takes its variables as K=V",
     )
@@ -173,7 +175,10 @@ class ServerCommands(CommandGroup):
             raise UsageProblem(
                 f"%tool server does not know '{verb[:40]}'. {near}".strip(), hint=f"It knows: {', '.join(self._verbs)}."
             )
-        asked = read_options(more, _ADD if verb in ("add", "import") else {})
+        if verb == "add":  # NAME and COMMAND; all behind the command is the command's
+            asked = read_leading_options(more, _ADD, 2)
+        else:
+            asked = read_options(more, _ADD if verb == "import" else {})
         return self._verbs[verb](asked.words, asked.given)
 
     def _list(self, words: list[str], _given: Mapping[str, Any]) -> Any:
@@ -231,8 +236,8 @@ class ServerCommands(CommandGroup):
         if is_saved:
             self.box.reload()
             self._pin(each.name for each in found)
-        names = ", ".join(each.name for each in found)
-        return self.page(*lines, f"Try: %tool server test {found[0].name}   ({names})")
+        self.box.host.reloaded()
+        return self.page(*lines, *(f"Try: %tool server test {each.name}" for each in found[:5]))
 
     def _pin(self, names: Iterable[str]) -> None:
         """Trust servers that a person typed, if the project is trusted."""
@@ -252,7 +257,7 @@ class ServerCommands(CommandGroup):
         self._require_free(found.name)
         where, limit = "this session", config.settings.timeouts.mcp_s
         self.box.servers.add(read_server(found.name, checked, where, folder=config.paths.project, timeout_s=limit))
-        return f"{found.name}: added for this session."
+        return f"{found.name}: added for this session.{_doubts(found.data)}"
 
     def _save(self, found: FoundServer) -> str:
         data, secrets = without_secrets(found)
@@ -264,7 +269,7 @@ class ServerCommands(CommandGroup):
                 save_secret(paths, name, value)
             file = add_server(paths, found.name, data)
         kept = f" Its secrets are in secrets.yaml: {', '.join(secrets)}." if secrets else ""
-        return f"{found.name}: saved to {file}.{kept}"
+        return f"{found.name}: saved to {file}.{kept}{_doubts(found.data)}"
 
     def _require_free(self, name: str) -> None:
         if name in self.box.servers:
@@ -297,6 +302,12 @@ class ServerCommands(CommandGroup):
 
     def _remove(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "remove")
+        saved = self.box.config.settings.servers
+        if name in saved and name not in self.box.servers.added():
+            with self.box.gate.saving():
+                file = remove_server(self.box.config.paths, name)
+            self.box.reload()
+            return self.page(f"{name} is removed, also from {file}.")
         self.box.servers.remove(name)
         return self.page(f"{name} is removed.")
 
@@ -332,6 +343,18 @@ class ServerCommands(CommandGroup):
             near = did_you_mean(words[0], self.box.servers)
             raise UsageProblem(f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server")
         return words[0]
+
+
+def _doubts(data: Mapping[str, Any]) -> str:
+    """What is likely wrong with a server that was typed: a program that is not there, flags of ours for it."""
+    command = str(data.get("command") or "")
+    if not command:
+        return ""
+    said = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
+    ours = [flag for flag in _ADD if flag in data.get("args", ())]
+    if ours:
+        said += f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME {ours[0]} ..."
+    return said
 
 
 def _pairs(flag: str, text: str) -> dict[str, str]:
