@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import TRUST_IT, Unavailable, Untrusted
 from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_bases
+from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_base, state_bases
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry, SessionTools
@@ -105,6 +105,10 @@ def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> 
     return open_leniently(path, env={**os.environ, **places}, cwd=project)
 
 
+def _home(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or os.path.expanduser("~"))
+
+
 def _http_client(transport: Any, box: Toolbox) -> HttpClient:
     """The HTTP client of a toolbox; it outlives a reload."""
     from onetool_ipy.net.client import HttpClient
@@ -115,6 +119,7 @@ def _http_client(transport: Any, box: Toolbox) -> HttpClient:
 def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
     """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
     from onetool_ipy.mcp import Servers
+    from onetool_ipy.stores.tokens import TokenStore
 
     def changed() -> None:
         box.parts.expire()
@@ -125,6 +130,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
         _server_definitions(config),
         box.background,
         cache=config.paths.state / "cache" / "servers",
+        tokens=TokenStore(state_base(surroundings, _home(surroundings)) / "tokens", config.secrets.hide),
         environ=surroundings,
         mask=box.mask,
         wait_s=config.settings.timeouts.mcp_s,
@@ -134,7 +140,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
 
 def _adopt_servers(config: Config, servers: Servers) -> None:
     """Before a reloaded configuration is in force: end what it changes of the servers. Nothing is started."""
-    servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s)
+    servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
 
 
 def _server_definitions(config: Config) -> list[ServerDefinition]:
@@ -188,7 +194,7 @@ def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:
 
 
 def _trust_list(env: Mapping[str, str]) -> TrustList:
-    return TrustList.of(env, Path(env.get("HOME") or os.path.expanduser("~")))
+    return TrustList.of(env, _home(env))
 
 
 def _be_quiet() -> None:
@@ -398,7 +404,7 @@ def _private(config: Config, env: Mapping[str, str]) -> Private:
     """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
     from onetool_ipy.packs.fs import Private
 
-    home = Path(env.get("HOME") or os.path.expanduser("~"))
+    home = _home(env)
     own = config.paths.secrets_file
     users = home / FOLDER / "secrets.yaml"
     return Private((users,) if own is None else (own, users), state_bases(env, home), config.paths.state)

@@ -39,6 +39,7 @@ from onetool_ipy.config.yaml_text import Document, Packed, quoted
 from onetool_ipy.core.tool import Problem
 
 __all__ = [
+    "AUTH_KEYS",
     "MODEL_KEYS",
     "PARAM_KEYS",
     "SERVER_KEYS",
@@ -60,8 +61,12 @@ Get = Callable[[str], str | None]
 
 SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
     "stdio": ("type", "command", "args", "env", "cwd", "inherit", "enabled", "trusted", "timeout_s", "idle_s"),
-    "http": ("type", "url", "headers", "enabled", "trusted", "timeout_s", "idle_s"),
+    "http": ("type", "url", "headers", "auth", "enabled", "trusted", "timeout_s", "idle_s"),
 }
+AUTH_KEYS = (
+    *("grant", "client_id", "client_secret", "private_key", "signing_algorithm"),
+    *("client_metadata_url", "issuer", "redirect_uri", "scopes"),
+)
 MODEL_KEYS = ("provider", "model", "base_url", "key", "options")
 SNIPPET_KEYS = ("description", "params", "body")
 PARAM_KEYS = ("description", "default", "example", "type")
@@ -360,6 +365,10 @@ class ValueReader:
         around = key[: key.rfind("[") + 1] if key.endswith("]") else key
         return "the value" if any(k.startswith(around) for k in self._templates) else quoted(raw)
 
+    def is_template(self, key: str) -> bool:
+        """Whether the value under a key was written as a `${NAME}`."""
+        return key in self._templates
+
     def allow_keys(self, known: Iterable[str]) -> None:
         """Report every top-level key that is not known."""
         for key in self.file.data:
@@ -426,11 +435,39 @@ def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -
     else:
         out["url"] = form.get("url", _server_url, required=True)
         out["headers"] = form.mapping_of("headers", _header)
+        out["auth"] = _server_auth(form)
     out["enabled"] = form.get("enabled", _boolean, default=True)
     out["trusted"] = form.get("trusted", _boolean, default=False)
     for limit in ("timeout_s", "idle_s"):
         out[limit] = form.get(limit, _SECONDS)
     return out if form.good else None
+
+
+def _server_auth(server: _Form) -> dict[str, Any]:
+    """Check how to sign in to a server. What is secret has to be a `${NAME}`."""
+    form = _Form(server.reader, f"{server.key}.auth", server.data.get("auth"))
+    form.only(AUTH_KEYS)
+    kinds: dict[str, Kind] = {
+        "grant": _choice("authorization_code", "client_credentials"),
+        "signing_algorithm": _choice("RS256", "RS384", "RS512", "ES256", "ES384", "PS256", "EdDSA"),
+        "client_metadata_url": _document_url,
+        "issuer": _server_url,
+        "redirect_uri": _server_url,
+    }
+    out = {name: form.get(name, kinds.get(name, _text)) for name in AUTH_KEYS if name != "scopes"}
+    out["scopes"] = tuple(form.list_of("scopes", _scope))
+    for name in ("client_secret", "private_key"):
+        if out[name] is not None and not form.reader.is_template(f"{form.key}.{name}"):
+            form.wrong(name, "is written out here.", "Put it into secrets.yaml, and write its name: ${NAME}.")
+    if out["grant"] == "client_credentials":
+        for name in ("client_id", "issuer"):
+            form.get(name, _text, required=True)
+        if (out["client_secret"] is None) == (out["private_key"] is None):
+            form.wrong("", "needs a 'client_secret' or a 'private_key'.")
+    elif out["client_id"] is None and out["client_secret"] is not None:
+        form.wrong("", "has a 'client_secret' and no 'client_id'.")
+    server.good = server.good and form.good
+    return {name: value for name, value in out.items() if value}
 
 
 def _server_as_written(name: str, raw: Any) -> dict[str, Any] | None:
@@ -544,6 +581,22 @@ def _server_url(value: Any) -> str:
         raise InvalidValue("is not an http:// or https:// address")
     if parts.scheme.lower() == "http" and not _is_loopback(host):
         raise InvalidValue("is plain http to another machine", "Use https://; http:// is for 127.0.0.1 and localhost.")
+    return found
+
+
+def _document_url(value: Any) -> str:
+    """Check for the address of a client id metadata document."""
+    found = _server_url(value)
+    if not found.startswith("https://") or "/" not in found.removeprefix("https://").rstrip("/"):
+        raise InvalidValue("is not the address of a document", "Write https:// with a path.")
+    return found
+
+
+def _scope(value: Any) -> str:
+    """Check for one scope, as OAuth spells it."""
+    found = _text(value)
+    if not re.fullmatch(r"[!#-\[\]-~]+", found):
+        raise InvalidValue("is not a scope", "Write each scope as an entry of the list.")
     return found
 
 

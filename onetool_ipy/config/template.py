@@ -108,6 +108,7 @@ version: 1
 #     timeout_s: 30
 #     idle_s: 10
 #   docs: {type: http, url: "http://127.0.0.1:9000/mcp", headers: {Authorization: "Bearer ${DOCS_TOKEN}"}}
+#   crm: {type: http, url: "https://crm.example.com/mcp", auth: {scopes: [read]}}   # sign in: %tool server login crm
 
 # Where ot.notify() writes; files are relative to this folder. The first pattern that matches wins.
 # topics:

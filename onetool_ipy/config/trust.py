@@ -30,7 +30,7 @@ How = Literal["no project", "home", "named", "environment", "listed", "untrusted
 Pin = Mapping[str, Any]
 """The approved part of a server's definition, as written, with every `${NAME}` unfilled."""
 
-_PINNED = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "trusted")
+_PINNED = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth", "trusted")
 _VERSION = 1
 _MAX_BYTES = 4 * 1024 * 1024
 _NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}"

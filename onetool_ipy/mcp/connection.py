@@ -39,6 +39,7 @@ class Connection:
         *,
         on_list: Callable[[ServerListing], None],
         on_end: Callable[[Connection], None],
+        auth: Any = None,
     ) -> None:
         self.definition = definition
         self.reason = ""
@@ -48,6 +49,7 @@ class Connection:
         self.ready: asyncio.Future[ServerListing] = self.loop.create_future()
         self._environ = environ
         self._stderr = stderr
+        self._auth = auth
         self._on_list, self._on_end = on_list, on_end
         self._session: ServerSession | None = None
         self._is_open = False
@@ -135,7 +137,7 @@ class Connection:
             self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
         from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
 
-        session = self._session = ServerSession(self.definition, self.process)
+        session = self._session = ServerSession(self.definition, self.process, self._auth)
         listing = await session.open(stack, self._changed.set)
         self._on_list(listing)
         return session, listing

@@ -12,10 +12,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["INHERITED", "ServerDefinition", "read_server"]
+__all__ = ["INHERITED", "AuthSettings", "ServerDefinition", "read_server"]
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a server's process always inherits, the same as with the official SDK."""
+
+
+class AuthSettings(NamedTuple):
+    """How to sign in to a server. Without a client of the user, one is registered at the first sign-in."""
+
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_id: str = ""
+    client_secret: str = ""
+    private_key: str = ""
+    signing_algorithm: str = "RS256"
+    client_metadata_url: str = ""
+    issuer: str = ""
+    redirect_uri: str = ""
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> str:
+        """The client whose tokens these are."""
+        return self.client_id or self.client_metadata_url
+
+    def __repr__(self) -> str:
+        return f"AuthSettings({self.grant})"
 
 
 class ServerDefinition(NamedTuple):
@@ -34,16 +56,23 @@ class ServerDefinition(NamedTuple):
     inherit: tuple[str, ...] = ()
     url: str = ""
     headers: Mapping[str, str] = {}
+    auth: AuthSettings = AuthSettings()
     enabled: bool = True
     trusted: bool = False
     timeout_s: float = 30
     idle_s: float | None = None
     is_allowed: bool = True
 
+    @property
+    def signs_in(self) -> bool:
+        """Whether a person or a client can sign in to it; not if the definition has its credentials."""
+        has_credentials = any(name.lower() == "authorization" for name in self.headers)
+        return self.type == "http" and (not has_credentials or self.auth != AuthSettings())
+
     def fingerprint(self, mask: Callable[[str], str]) -> str:
         """Return a hash of the definition without secrets: the key of everything cached for the server."""
         parts = [self.type, self.command, self.args, sorted(self.env.items()), self.cwd, self.url]
-        parts.append(sorted(self.headers.items()))
+        parts += [sorted(self.headers.items()), self.auth.client]
         return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
 
     def runs_like(self, other: ServerDefinition) -> bool:
@@ -74,6 +103,7 @@ def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path,
         inherit=tuple(data.get("inherit") or ()),
         url=data.get("url") or "",
         headers=dict(data.get("headers") or {}),
+        auth=AuthSettings(**(data.get("auth") or {})),
         enabled=data.get("enabled", True),
         trusted=data.get("trusted", False),
         timeout_s=data.get("timeout_s") or timeout_s,

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base.errors import (
     TRUST_IT,
+    CallFailure,
     Unavailable,
     Untrusted,
+    UsageProblem,
 )
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.mcp.connection import Connection
@@ -26,8 +28,10 @@ from onetool_ipy.mcp.content import NotSent
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import StderrLog
+from onetool_ipy.stores.tokens import TokenStore
 
 if TYPE_CHECKING:
+    from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import Progress, ServerSession
 
 __all__ = ["Server", "State"]
@@ -40,6 +44,7 @@ _QUICK_S = 3.0
 _RETRY_S = 60.0
 _UNAUTHORIZED = 401
 _LAST_LINES = 20
+_LOCK_S = 10.0
 
 _log = logging.getLogger("onetool_ipy.sources")
 
@@ -50,17 +55,21 @@ class Server:
     _connection: Connection | None
     _starting: asyncio.Task[Connection] | None
     _tried_at: float | None
+    _auth: ServerAuth | None
+    _sign_in: SignIn | None
 
     def __init__(
         self,
         definition: ServerDefinition,
         environ: Mapping[str, str],
         cache: ListingCache,
+        tokens: TokenStore,
         on_change: Callable[[], None],
     ) -> None:
         self.definition = definition
         self._environ = environ
         self._cache = cache
+        self._tokens = tokens
         self._on_change = on_change
         self._stderr: StderrLog | None = None
         self._listing: ServerListing | None = None
@@ -92,7 +101,7 @@ class Server:
             return "untrusted"
         connection = self._own_connection()
         if connection is not None and connection.is_usable() and not self._is_silent:
-            return "connected"
+            return "signed out" if self._auth is not None and self._auth.needs_sign_in else "connected"
         if self._was_connected:
             return "disconnected"
         if not self._reason or self._is_stopped or self._starting is not None:
@@ -110,6 +119,8 @@ class Server:
             return f"It is not trusted yet. {TRUST_IT}"
         if self._is_stopped:
             return "It was stopped."
+        if self.state == "signed out" and self.definition.signs_in:
+            return self._sign_in_reason()
         if self._is_silent:
             return "It does not answer."
         if self._starting is not None:  # it takes longer than we wait
@@ -121,7 +132,7 @@ class Server:
         texts = {
             "disabled": f"The server '{self.name}' is switched off.",
             "failed": f"The server '{self.name}' did not start. {self._reason}",
-            "signed out": f"The server '{self.name}' wants other credentials. {self._reason}",
+            "signed out": self._signed_out_text(),
             "disconnected": f"The server '{self.name}' is disconnected. {self.reason}",
         }
         text = texts.get(self.state, f"The server '{self.name}' has not started. {self.reason}" if self.reason else "")
@@ -135,8 +146,23 @@ class Server:
         lines = self.logs().splitlines()[-_LAST_LINES:]
         return {"server": self.name, "stderr": lines} if lines else None
 
+    def _signed_out_text(self) -> str:
+        if self.definition.signs_in:
+            return f"The server '{self.name}' wants you to sign in."
+        return f"The server '{self.name}' wants other credentials. {self._reason}"
+
+    def _sign_in_reason(self) -> str:
+        """Why it counts as signed out."""
+        settings = self.definition.auth
+        fault = self._tokens.fault(self._tokens.path(self.definition.url, settings.client))
+        return fault or (self._auth.fault if self._auth is not None else "") or "It wants you to sign in."
+
     @property
     def _advice(self) -> str:
+        if self.state == "signed out" and self.definition.signs_in:
+            if self.definition.auth.grant == "client_credentials":
+                return "Are 'auth.client_id' and its secret right?"
+            return f"Sign in with: %tool server login {self.name}"
         if self.definition.type == "http":
             return "Does it run, and are its address and headers right?"
         return f"See what it wrote: %tool server logs {self.name}"
@@ -217,14 +243,78 @@ class Server:
     async def _sent(self, send: Callable[[Connection], Awaitable[Any]]) -> Any:
         """Send over the connection; over a new one if the request certainly did not reach the server."""
         connection = await self.connect()
+        refusals = self._auth.refusals if self._auth is not None else 0
         try:
-            return await send(connection)
-        except NotSent:
-            connection = await self.connect()
-        try:
+            try:
+                return await send(connection)
+            except NotSent:
+                connection = await self.connect()
             return await send(connection)
         except NotSent:
             raise Unavailable(f"The server '{self.name}' does not take calls. {connection.reason}".rstrip()) from None
+        except CallFailure:
+            if self._auth is not None and self._auth.refusals > refusals:
+                raise self._sign_in_needed() from None
+            raise
+
+    def _sign_in_needed(self) -> Unavailable:
+        """The failure of a call that the server refused until the user signs in, or grants more."""
+        login = f"Sign in with: %tool server login {self.name}"
+        if self.state == "signed out":
+            return Unavailable(self._signed_out_text(), hint=self._advice)
+        return Unavailable(f"The server '{self.name}' wants more rights for this call.", hint=login)
+
+    async def sign_in(self) -> SignInLink:
+        """Start a sign-in, or return to the one that is under way."""
+        if not self.definition.signs_in:
+            raise UsageProblem(
+                f"One does not sign in to the server '{self.name}'.", hint="Its credentials are in its definition."
+            )
+        if self.definition.auth.grant == "client_credentials":
+            raise UsageProblem(f"The server '{self.name}' needs no person: it has client credentials.")
+        if self._sign_in is None or self._sign_in.is_done:
+            await self._meet_challenge()
+        assert self._sign_in is not None
+        return await asyncio.shield(self._sign_in.link)
+
+    async def _meet_challenge(self) -> None:
+        """Find out what the server asks for, and start a sign-in with it."""
+        self._is_stopped = False
+        try:
+            await self.connect()
+        except Unavailable:
+            if self.state != "signed out":
+                raise
+        auth = self._auth
+        if auth is not None and auth.has_tokens and auth.challenge is None:
+            hint = f"To change the account: %tool server logout {self.name}"
+            raise UsageProblem(f"You are signed in to '{self.name}'.", hint=hint)
+        from onetool_ipy.mcp.auth import SignIn
+
+        challenge = None if auth is None else auth.challenge
+        self._sign_in = SignIn(self.definition, self._tokens, self._environ, challenge, self.restart)
+
+    async def signed_in(self, answer: str = "") -> None:
+        """Wait for the end of the sign-in that is under way, with an answer that a person pasted, if any."""
+        if self._sign_in is None or (answer and self._sign_in.is_done):
+            hint = f"Start one with: %tool server login {self.name}"
+            raise UsageProblem(f"No sign-in to '{self.name}' is under way.", hint=hint)
+        if answer:
+            self._sign_in.paste(answer)
+        await self._sign_in.finished()
+
+    async def sign_out(self) -> None:
+        """Forget the tokens, and tell the authorization server if it wants to know."""
+        from onetool_ipy.mcp.auth import revoke
+
+        if self._sign_in is not None:
+            self._sign_in.cancel()
+        path = self._tokens.path(self.definition.url, self.definition.auth.client)
+        await self._end_connection("You signed out.")
+        with await asyncio.to_thread(self._tokens.locked, path, _LOCK_S):
+            await revoke(self.definition, self._tokens)
+            await asyncio.to_thread(self._tokens.remove, path)
+        self._forget()
 
     async def probe(self) -> None:
         """Find out whether it responds now. Starts a server that was never started."""
@@ -263,14 +353,26 @@ class Server:
         await self._end_connection("")
         self._stderr = self._stderr or StderrLog()
         self._tried_at, self._was_connected, self._is_silent = began, False, False
-        connection = Connection(self.definition, self._environ, self._stderr, on_list=self._listed, on_end=self._ended)
+        self._auth = self._new_auth()
+        connection = Connection(
+            self.definition,
+            self._environ,
+            self._stderr,
+            on_list=self._listed,
+            on_end=self._ended,
+            auth=self._auth,
+        )
         self._connection = connection
         try:
             await connection.ready
         except Unavailable as exc:
             self._reason, self._hint = exc.message, exc.hint
-            self._is_signed_out = connection.http_status == _UNAUTHORIZED
+            refused = self._auth is not None and self._auth.needs_sign_in
+            self._is_signed_out = refused or connection.http_status == _UNAUTHORIZED
+            self._starting = None  # the state is that of the failed start
             self._cache.note_failure(self.definition)
+            if refused:
+                raise self._sign_in_needed() from None
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
             said = f"The server '{self.name}' did not start. {exc.message}"
@@ -279,6 +381,13 @@ class Server:
             self._took_s = time.monotonic() - began
         self._was_connected, self._reason, self._hint = True, "", ""
         return connection
+
+    def _new_auth(self) -> ServerAuth | None:
+        if not self.definition.signs_in:
+            return None
+        from onetool_ipy.mcp.auth import ServerAuth  # with the SDK, see `connection`
+
+        return ServerAuth(self.definition, self._tokens)
 
     def _started(self, task: asyncio.Task[Connection]) -> None:
         if self._starting is task:
@@ -322,6 +431,7 @@ class Server:
         self._connection = None
         self._starting = None
         self._tried_at = None
+        self._auth = self._sign_in = None
         self._took_s = 0.0
         self._was_connected = self._is_stopped = self._is_silent = self._is_signed_out = False
         self._reason = self._hint = ""

@@ -4,6 +4,7 @@
     servers.check()                    {name: state} after starting what was never started and probing the rest
     servers.start/stop/restart("git")  wait; Unavailable says why a server does not start
     servers.test("git")                {server, ok, ms, tools, about, protocol}, and {reason, stderr} if not ok
+    servers.sign_in("notion")          the link for a person; `await_sign_in` waits for the end, `sign_out` undoes it
     servers.add(definition)            adds a server for this session; `remove` takes it out again
 
 Thread-safe: everything that touches a running server happens on the background loop, and callers wait for it. Creating
@@ -36,9 +37,11 @@ from onetool_ipy.mcp.resources import Watch, offer_specs, prompt_names
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from onetool_ipy.mcp.auth import SignInLink
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.server import Server, State
     from onetool_ipy.mcp.session import ServerSession
+    from onetool_ipy.stores.tokens import TokenStore
 
 __all__ = ["ServerTools", "Servers"]
 
@@ -47,6 +50,7 @@ _MORE_S = 5.0
 _BUSY_S = 2.0
 _CLOSE_S = 1.5
 _COMPLETE_S = 1.0
+_DISCOVERY_S = 30.0
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -63,6 +67,7 @@ class Servers(Mapping[str, "State"]):
         background: Background,
         *,
         cache: Path,
+        tokens: TokenStore,
         environ: Mapping[str, str] | None = None,
         mask: Callable[[str], str] = str,
         wait_s: float = 30,
@@ -75,6 +80,7 @@ class Servers(Mapping[str, "State"]):
         self._environ = os.environ if environ is None else environ
         self._mask = mask
         self._cache = ListingCache(cache, mask)
+        self._tokens = tokens
         self._wait_s = wait_s
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}
@@ -207,6 +213,29 @@ class Servers(Mapping[str, "State"]):
             found["stderr"] = "\n".join(self.logs(name).splitlines()[-20:])
         return found
 
+    def sign_in(self, name: str) -> SignInLink:
+        """Start a sign-in to a server and return the link to show. One that is under way goes on.
+
+        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in.
+        """
+        server = self._require(name)
+        link: SignInLink = self._run(server.sign_in, server.definition.timeout_s + _DISCOVERY_S)
+        return link
+
+    def await_sign_in(self, name: str, answer: str = "") -> State:
+        """Wait for the end of a sign-in; `answer` is the address or code that a person pasted."""
+        from onetool_ipy.mcp.callback import SIGN_IN_S
+
+        server = self._require(name)
+        self._run(lambda: server.signed_in(answer), SIGN_IN_S + server.definition.timeout_s)
+        return server.state
+
+    def sign_out(self, name: str) -> None:
+        """Forget the tokens for a server, in all kernels, and revoke them if it can be done."""
+        server = self._require(name)
+        self._run(server.sign_out, _DISCOVERY_S)
+        self._changed()
+
     def add(self, definition: ServerDefinition) -> None:
         """Add a server for this session; it survives a reload. Raises UsageProblem if the name is taken."""
         if definition.name in self._servers:
@@ -226,9 +255,16 @@ class Servers(Mapping[str, "State"]):
         del self._added[name]
         self._set(server.definition for server in self._servers.values() if server.name != name)
 
-    def update(self, definitions: Iterable[ServerDefinition], *, wait_s: float) -> None:
-        """After a reload: end the servers that are gone or changed, keep the others and those added in this session."""
+    def update(
+        self, definitions: Iterable[ServerDefinition], *, wait_s: float, hide: Callable[[str], None] | None = None
+    ) -> None:
+        """After a reload: end the servers that are gone or changed, keep the others and those added in this session.
+
+        `hide` masks a secret in the new configuration.
+        """
         self._wait_s = wait_s
+        if hide is not None:
+            self._tokens.hide_with(hide)
         fresh = {definition.name: definition for definition in definitions}
         self._set({**self._added, **fresh}.values())
 
@@ -282,7 +318,8 @@ class Servers(Mapping[str, "State"]):
         if not why:
             return None
         said = f"No tool '{values.cut(tool, 80)}'. {why}"
-        hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
+        if server.state != "signed out":
+            hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
         return ToolNotFound(
             self._mask(said), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
         )
@@ -385,7 +422,7 @@ class Servers(Mapping[str, "State"]):
 
             for name, definition in wanted.items():
                 if name not in kept:
-                    kept[name] = Server(definition, self._environ, self._cache, self._changed)
+                    kept[name] = Server(definition, self._environ, self._cache, self._tokens, self._changed)
         self._servers = {name: kept[name] for name in wanted}
         self._is_prepared = False
         self.unknown = bool(wanted)

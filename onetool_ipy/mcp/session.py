@@ -45,7 +45,7 @@ from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 
-__all__ = ["Progress", "ServerSession"]
+__all__ = ["Progress", "ServerSession", "http_client"]
 
 Progress = Callable[[float, float | None, str], None]
 """Called with done, total and text."""
@@ -67,12 +67,15 @@ _CLOSED, _TIMED_OUT = -32000, -32001
 class ServerSession:
     """A session of the SDK's client. `is_lost` says that the server no longer takes requests of this session."""
 
-    def __init__(self, definition: ServerDefinition, process: ServerProcess | None) -> None:
+    def __init__(
+        self, definition: ServerDefinition, process: ServerProcess | None, auth: httpx2.Auth | None = None
+    ) -> None:
         _silence_sdk()
         self.calls = 0
         self.is_lost = False
         self._definition = definition
         self._process = process
+        self._auth = auth
         self._interceptor = _MessageInterceptor()
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
@@ -244,7 +247,7 @@ class ServerSession:
     def _streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         if self._process is not None:
             return _stdio_streams(self._process, self._interceptor)
-        return _http_streams(self._definition, self._interceptor)
+        return _http_streams(self._definition, self._interceptor, self._auth)
 
     async def _subscribe(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> None:
         """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
@@ -410,17 +413,27 @@ class _PipeWriter(_PipeStream):
 
 @asynccontextmanager
 async def _http_streams(
-    definition: ServerDefinition, interceptor: _MessageInterceptor
+    definition: ServerDefinition, interceptor: _MessageInterceptor, auth: httpx2.Auth | None
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Give the streams to a server at an address. Uses no proxy of the environment."""
-    timeout = httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S)
-    headers = {"Accept-Encoding": "identity", **definition.headers}
-    transport = _HttpTransport(interceptor)
+    """Give the streams to a server at an address."""
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, trust_env=False) as client,
+        http_client(definition, interceptor, auth) as client,
         streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE) as (reading, writing),
     ):
         yield _InterceptedStream(reading, interceptor), _InterceptedStream(writing, interceptor)
+
+
+def http_client(
+    definition: ServerDefinition, interceptor: _MessageInterceptor | None = None, auth: httpx2.Auth | None = None
+) -> httpx2.AsyncClient:
+    """The HTTP client for a server and its sign-in. Uses no proxy of the environment and follows no redirect."""
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": "identity", **definition.headers},
+        timeout=httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S),
+        transport=_HttpTransport(interceptor or _MessageInterceptor()),
+        trust_env=False,
+        auth=auth,
+    )
 
 
 class _HttpTransport(httpx2.AsyncBaseTransport):

@@ -18,6 +18,7 @@ from onetool_ipy.base.printable import printable
 __all__ = [
     "AS_TEXT",
     "Node",
+    "answer_page",
     "as_text",
     "cell_text",
     "escape",
@@ -28,6 +29,7 @@ __all__ = [
     "pre",
     "table",
     "tree",
+    "whole_link",
 ]
 
 AS_TEXT = "mathjax_ignore tex2jax_ignore"
@@ -81,6 +83,24 @@ def numbered(lines: Iterable[tuple[int, str]]) -> str:
 def note(text: str) -> str:
     """A small line below an output."""
     return f'<div class="{AS_TEXT}" style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+
+
+def whole_link(label: str, url: str) -> str:
+    """A link that opens a new page, with its whole address below it."""
+    return (
+        f'<div class="{AS_TEXT}"><a href="{escape(url)}" target="_blank" rel="noopener noreferrer"'
+        f' style="font-weight:600">{escape(label)}</a>'
+        f'<div style="{_CODE};color:{_SOFT};overflow-wrap:anywhere;margin-top:2px">{escape(url)}</div></div>'
+    )
+
+
+def answer_page(text: str) -> str:
+    """A whole page with one sentence, for a browser."""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>onetool_ipy</title>'
+        '<body style="font:16px system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;text-align:center">'
+        f"<p>{escape(text)}</p></body></html>"
+    )
 
 
 def marked_note(mark: str, text: str) -> str:

@@ -99,6 +99,7 @@ def test_every_key_is_read(project: Project) -> None:
         "type": "http",
         "url": "http://127.0.0.1:9/mcp",
         "headers": {"A": "b"},
+        "auth": {},
         "enabled": True,
         "trusted": True,
         "timeout_s": None,

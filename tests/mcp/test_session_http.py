@@ -78,8 +78,8 @@ def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -
 
     assert health["proxy"]["servers"] == {"kernel": "connected", "locked": "signed out"}
     (problem,) = health["problems"]
-    assert "HTTP 401" in problem["message"]
-    assert problem["hint"] == "Does it run, and are its address and headers right?"
+    assert problem["message"] == "The server 'locked': It wants you to sign in."
+    assert problem["hint"] == "Sign in with: %tool server login locked"
     assert TOKEN not in str(health)
     names = [spec.short_name for spec in box.registry.packs()["kernel"]]
     echo = next(name for name in names if name.endswith("echo"))

@@ -14,7 +14,7 @@ from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MIME", "TrustQuestion", "is_yes", "question_lines"]
+__all__ = ["MIME", "TrustQuestion", "can_ask", "is_yes", "question_lines"]
 
 MIME = "application/vnd.onetool.trust+json"
 """The question as data, for a front end that shows it as a form."""
@@ -48,7 +48,7 @@ class TrustQuestion:
         """The typed answer; None if nobody can be asked."""
         from IPython.core.error import StdinNotImplementedError
 
-        if not _can_ask(self._shell):
+        if not can_ask(self._shell):
             return None
         self._shell.display_pub.publish({"text/plain": "\n".join(lines), MIME: data})
         try:
@@ -74,7 +74,7 @@ def is_yes(answer: str) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _can_ask(shell: Any) -> bool:
+def can_ask(shell: Any) -> bool:
     """Whether a person may answer: a front end that takes input, or a terminal."""
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:

@@ -11,18 +11,21 @@ import asyncio
 import atexit
 import json
 import logging
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from jupyter_server.auth.decorator import allow_unauthenticated, authorized
-from jupyter_server.base.handlers import APIHandler
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
 from onetool_ipy.base.errors import BodyTooLarge, OneToolError
 from onetool_ipy.bundles.problems import fault, whole
+from onetool_ipy.config.paths import state_base
 from onetool_ipy.faces.rest.projects import Projects
 from onetool_ipy.faces.rest.request import (
     MAX_BODY,
@@ -34,8 +37,12 @@ from onetool_ipy.faces.rest.request import (
     refused,
 )
 from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route
+from onetool_ipy.mcp.callback import CALLBACK_ENV, Mailbox, is_loopback, read_answer
+from onetool_ipy.render.html import answer_page
 
-__all__ = ["load", "rules"]
+__all__ = ["CALLBACK", "callback_url", "load", "rules"]
+
+CALLBACK = f"{PREFIX}/callback"
 
 _log = logging.getLogger("ServerApp.onetool_ipy")
 
@@ -184,6 +191,30 @@ class _UnknownPath(_Handler):
         raise web.HTTPError(404, f"There is no {self.request.path}.")
 
 
+class _Callback(JupyterHandler):
+    """Where a browser brings the answer of a sign-in to an MCP server. A kernel of this user waits for it."""
+
+    auth_resource = "onetool"
+
+    def initialize(self, mailbox: Mailbox) -> None:
+        """Take the arguments of the URL rule."""
+        self._mailbox = mailbox
+
+    @web.authenticated
+    @authorized(action="execute", resource="onetool")  # type: ignore[untyped-decorator]  # Jupyter's has no types
+    def get(self) -> None:
+        """Deliver the answer, once, to the kernel that waits for its `state`."""
+        answer = read_answer(self.request.query)
+        is_taken = answer is not None and self._mailbox.deliver(answer)
+        self.set_status(200 if is_taken else 400)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+        said = "You may close this page and go back to your notebook."
+        self.finish(answer_page(said if is_taken else "This sign-in is not known here, or is over."))
+
+
 async def _run(request: RestRequest, route: Route) -> RestResponse:
     """Run the route and mask the secrets in its response, also in a refusal."""
     box = request.box
@@ -223,9 +254,33 @@ def _length(text: str | None) -> int:
     return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else 0
 
 
+def callback_url(server: Any, env: Mapping[str, str]) -> str:
+    """Return where a browser reaches our call-back, as far as this server knows; empty if it does not.
+
+    Under JupyterHub only the Hub knows the public address. Plain http counts on this machine only: authorization
+    servers refuse to send a browser elsewhere without encryption.
+    """
+    public = env.get("JUPYTERHUB_PUBLIC_URL") or ("" if "JUPYTERHUB_SERVICE_PREFIX" in env else server.public_url)
+    parts = urlsplit(public)
+    base = server.web_app.settings["base_url"]
+    url = f"{parts.scheme}://{parts.netloc}{url_path_join(base, CALLBACK)}"
+    return url if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url)) else ""
+
+
 def load(server: Any) -> None:
-    """Add our routes to a Jupyter server, and close the projects with it."""
+    """Add our routes to a Jupyter server, and close the projects with it. Its kernels inherit the call-back."""
     projects = Projects(Path(server.root_dir))
     atexit.register(projects.close)
-    server.web_app.add_handlers(".*$", rules(server.web_app.settings["base_url"], projects))
+    base = server.web_app.settings["base_url"]
+    home = Path(os.environ.get("HOME") or os.path.expanduser("~"))
+    mailbox = Mailbox(state_base(os.environ, home) / "tokens")
+    rule = (url_path_join(base, f"{CALLBACK}$"), _Callback, {"mailbox": mailbox})
+    server.web_app.add_handlers(".*$", [rule, *rules(base, projects)])
+
+    def offer() -> None:  # the port is known only once the server listens
+        os.environ.pop(CALLBACK_ENV, None)
+        if url := callback_url(server, os.environ):
+            os.environ[CALLBACK_ENV] = url
+
+    server.io_loop.add_callback(offer)
     server.log.info("onetool_ipy: the REST API is at onetool/tools, its description at onetool/openapi.json")

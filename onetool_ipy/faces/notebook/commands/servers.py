@@ -13,9 +13,11 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.printable import printable
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
@@ -23,8 +25,10 @@ from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, rea
 from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
+from onetool_ipy.faces.notebook.trust import can_ask
 from onetool_ipy.mcp.definition import read_server
 from onetool_ipy.proxies import prompts_of, resources_of
+from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, counted
 
 if TYPE_CHECKING:
@@ -130,7 +134,8 @@ _ADD: Mapping[str, OptionKind] = {
     "--save": "switch",
     "--trusted": "switch",
 }
-_HOW = "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME --url http://127.0.0.1:8000/mcp"
+_HOW = "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp"
+_VERB_OPTIONS: Mapping[str, Mapping[str, OptionKind]] = {"import": _ADD, "login": {"--code": "text"}}
 
 
 class ServerCommands(CommandGroup):
@@ -139,8 +144,9 @@ class ServerCommands(CommandGroup):
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool server [list]            the MCP servers and how they are",
         "%tool server add NAME COMMAND ARGUMENTS   a server for this session; before COMMAND: --env K=V, --cwd, --save",
-        "%tool server add NAME --url URL   a server reached by HTTP; --header K=V, --save",
+        "%tool server add NAME URL      a server reached by HTTP; --header K=V, --save",
         "%tool server import FILE       the mcpServers of another client's JSON; --save keeps them",
+        "%tool server login|logout NAME sign in to a server, or out; --code ADDRESS gives the answer by hand",
         "%tool server start|stop|restart|test|logs|remove NAME   remove also takes a saved one out of onetool.yaml",
         "%tool server resources|prompts NAME",
         "%tool server read NAME URI     a resource; a template takes its variables as K=V",
@@ -155,6 +161,8 @@ class ServerCommands(CommandGroup):
             "start": lambda words, _: self._state(words, "start"),
             "stop": lambda words, _: self._state(words, "stop"),
             "restart": lambda words, _: self._state(words, "restart"),
+            "login": self._login,
+            "logout": self._logout,
             "test": self._test,
             "logs": self._logs,
             "remove": self._remove,
@@ -178,7 +186,7 @@ class ServerCommands(CommandGroup):
         if verb == "add":  # NAME and COMMAND; all behind the command is the command's
             asked = read_leading_options(more, _ADD, 2)
         else:
-            asked = read_options(more, _ADD if verb == "import" else {})
+            asked = read_options(more, _VERB_OPTIONS.get(verb, {}))
         return self._verbs[verb](asked.words, asked.given)
 
     def _list(self, words: list[str], _given: Mapping[str, Any]) -> Any:
@@ -204,6 +212,8 @@ class ServerCommands(CommandGroup):
         if not words or (len(words) < 2 and "--url" not in given) or (len(words) > 1 and "--url" in given):
             raise UsageProblem("%tool server add needs a name, and a command or --url.", hint=_HOW)
         name, *command = words
+        if len(command) == 1 and "--url" not in given and command[0].startswith(("http://", "https://")):
+            given, command = {**given, "--url": command[0]}, []
         data: dict[str, Any] = {"type": "http", "url": given["--url"]} if "--url" in given else {"type": "stdio"}
         if command:
             data |= {"command": command[0], "args": command[1:]}
@@ -283,6 +293,42 @@ class ServerCommands(CommandGroup):
         tools = sum(spec.server == name for spec in self.box.registry.known())
         said = f"{name} is {state}" + (f", {counted(tools, 'tool')}." if state == "connected" else ".")
         return self.page(said)
+
+    def _login(self, words: list[str], given: Mapping[str, Any]) -> Page | None:
+        name = self._one(words, "login")
+        self.box.gate.require_server(name)
+        servers = self.box.servers
+        if "--code" in given:
+            return self._signed_in(name, servers.await_sign_in(name, given["--code"]))
+        if not can_ask(self.context.shell):
+            raise UsageProblem(
+                f"Nobody is here to sign in to '{name}'.",
+                hint="Sign in once in a notebook or a terminal; or set 'auth: {grant: client_credentials, ...}'.",
+            )
+        link = servers.sign_in(name)
+        label, url = f"Sign in to {name}", self.box.mask(link.url)
+        then = "Then come back here. " if link.is_awaited else ""
+        then += f"If your browser cannot reach this machine, stop, and run: %tool server login {name} --code ADDRESS"
+        shown = {
+            "text/plain": printable(f"{label}: {url}\n{then}"),
+            "text/html": html.whole_link(label, url) + html.note(then),
+        }
+        transient = {"display_id": f"onetool-sign-in-{uuid4().hex}"}
+        publish = self.context.shell.display_pub.publish
+        publish(shown, transient=transient)
+        answer = "" if link.is_awaited else input("Paste the address at which the browser ends: ")
+        done = str(self._signed_in(name, servers.await_sign_in(name, answer)))
+        publish({"text/plain": done, "text/html": html.pre(done)}, transient=transient, update=True)
+        return None
+
+    def _signed_in(self, name: str, state: str) -> Page:
+        tools = sum(spec.server == name for spec in self.box.registry.known())
+        return self.page(f"You are signed in to {name}. It is {state}, {counted(tools, 'tool')}.")
+
+    def _logout(self, words: list[str], _given: Mapping[str, Any]) -> Page:
+        name = self._one(words, "logout")
+        self.box.servers.sign_out(name)
+        return self.page(f"You are signed out of {name}, in all notebooks.")
 
     def _test(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         name = self._one(words, "test")

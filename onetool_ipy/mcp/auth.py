@@ -1,0 +1,535 @@
+"""Sign in to MCP servers: OAuth 2.1 by the official SDK's provider, with our tokens, our call-back and our words.
+
+`ServerAuth` signs the requests of a connection. It never asks a person: it renews tokens, under a lock that all
+kernels of the user share, and keeps the server's `challenge` if that is not enough. `SignIn` is what a person does
+about a challenge: it finds the authorization server, shows a link, waits for the answer and keeps the tokens.
+
+Imports the SDK, so it is imported on the loop thread. Discovery, registration, PKCE, `iss` and the choice of scopes
+are the SDK's. Requests go only to https addresses, or to this machine if the server is on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
+from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match, union_scopes
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl, ValidationError
+
+from onetool_ipy.base.errors import OneToolError, Unavailable
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.mcp.callback import (
+    CALLBACK_ENV,
+    SIGN_IN_S,
+    CallbackAnswer,
+    Mailbox,
+    is_loopback,
+    listening_port,
+    read_pasted,
+)
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.session import http_client
+from onetool_ipy.stores.tokens import Grant, TokenStore
+
+__all__ = ["ServerAuth", "SignIn", "SignInLink", "revoke"]
+
+_CLIENT_NAME = "onetool-ipy"
+_NO_REDIRECT = "http://127.0.0.1/callback"
+_LOCK_S = 60.0
+_EARLY_S = 10.0
+_REVOKE_S = 10.0
+_MAX_SAID = 200
+_REFUSED = (400, 401, 403)
+
+
+class SignInLink(NamedTuple):
+    """The address at which a person signs in. `is_awaited` is false if the answer has to be pasted."""
+
+    url: str
+    is_awaited: bool
+
+
+class StoredAuth(OAuthClientProvider):
+    """The SDK's provider with the grant that all kernels share. It is its own storage for the SDK."""
+
+    def __init__(self, definition: ServerDefinition, store: TokenStore, redirect_uri: str = _NO_REDIRECT) -> None:
+        settings = definition.auth
+        is_alone = settings.grant == "client_credentials"
+        metadata = OAuthClientMetadata(
+            client_name=_CLIENT_NAME,
+            redirect_uris=None if is_alone else [AnyUrl(redirect_uri)],
+            grant_types=["client_credentials"] if is_alone else ["authorization_code", "refresh_token"],
+            application_type="native" if is_loopback(redirect_uri) else "web",
+            scope=" ".join(settings.scopes) or None,
+        )
+        super().__init__(definition.url, metadata, self, client_metadata_url=settings.client_metadata_url or None)
+        self._settings = settings
+        self._store = store
+        self._path = store.path(definition.url, settings.client)
+        self._stamp: Any = None
+        self._issuer = settings.issuer
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the user has signed in, as far as is known here."""
+        return self.context.current_tokens is not None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """For the SDK; `load` is what reads a grant."""
+        return self.context.current_tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """For the SDK; `load` is what reads a grant."""
+        return self.context.client_info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Mask the secret of a new registration. It is kept with the tokens."""
+        if client_info.client_secret:
+            self._store.hide(client_info.client_secret)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep new tokens, with all that is needed to renew them in another process."""
+        context = self.context
+        described = {
+            "client": context.client_info,
+            "authorization": context.oauth_metadata,
+            "resource": context.protected_resource_metadata,
+            "tokens": tokens,
+        }
+        grant: Grant = {
+            key: model.model_dump(mode="json", exclude_none=True) for key, model in described.items() if model
+        }
+        grant |= {"server": context.server_url, "expires_at": context.token_expiry_time}
+        await asyncio.to_thread(self._store.write, self._path, grant)
+        self._stamp = self._store.stamp(self._path)
+
+    async def load(self) -> None:
+        """Take the grant as it is now, if it has changed."""
+        stamp = self._store.stamp(self._path)
+        if self._initialized and stamp == self._stamp:
+            return
+        grant = None if stamp is None else await asyncio.to_thread(self._store.read, self._path)
+        self._stamp = stamp
+        self._apply(grant or {})
+        self._initialized = True
+
+    async def forget_tokens(self) -> None:
+        """Drop tokens that are no longer good."""
+        self.context.clear_tokens()
+        await asyncio.to_thread(self._store.remove, self._path)
+        self._stamp = self._store.stamp(self._path)
+
+    async def _initialize(self) -> None:
+        await self.load()
+
+    def _apply(self, grant: Mapping[str, Any]) -> None:
+        context = self.context
+        context.clear_tokens()
+        try:
+            context.client_info = _model(OAuthClientInformationFull, grant.get("client"))
+            context.oauth_metadata = _model(OAuthMetadata, grant.get("authorization"))
+            context.protected_resource_metadata = _model(ProtectedResourceMetadata, grant.get("resource"))
+            context.current_tokens = _model(OAuthToken, grant.get("tokens"))
+        except ValidationError:  # written by hand, or by another version
+            context.client_info = context.oauth_metadata = context.protected_resource_metadata = None
+        else:
+            expires_at = grant.get("expires_at")
+            context.token_expiry_time = float(expires_at) if isinstance(expires_at, int | float) else None
+        if self._settings.client_id:
+            known = context.client_info.issuer if context.client_info else None
+            self._issuer = self._issuer or known or ""
+            context.client_info = self._registered()
+
+    def _registered(self) -> OAuthClientInformationFull:
+        """The client that the user registered, as the configuration has it."""
+        settings = self._settings
+        return OAuthClientInformationFull(
+            redirect_uris=self.context.client_metadata.redirect_uris,
+            client_id=settings.client_id,
+            client_secret=settings.client_secret or None,
+            token_endpoint_auth_method="client_secret_basic" if settings.client_secret else "none",
+            issuer=self._issuer or None,
+        )
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return next((url for url in advertised if self._issuer and issuers_match(url, self._issuer)), advertised[0])
+
+    def _expected_issuer(self) -> str:
+        """A client's secret goes only to the authorization server that it belongs to."""
+        found = super()._expected_issuer()
+        if self._settings.client_id and self._issuer and not issuers_match(found, self._issuer):
+            raise OAuthFlowError(f"The server names '{found}' as its authorization server, not '{self._issuer}'")
+        return found
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Choose how a registered client shows its secret, then authorize."""
+        client, metadata = self.context.client_info, self.context.oauth_metadata
+        if self._settings.client_id and client is not None and client.client_secret and metadata is not None:
+            offered = metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
+            if "client_secret_basic" not in offered and "client_secret_post" in offered:
+                client.token_endpoint_auth_method = "client_secret_post"
+            client.issuer = str(metadata.issuer)
+        return await super()._perform_authorization()
+
+
+class ServerAuth(StoredAuth):
+    """Signs the requests of one connection.
+
+    `challenge` is the response by which the server asks for a sign-in, or for more scopes; `refusals` counts them.
+    `fault` says why a client that signs in by itself could not.
+    """
+
+    def __init__(self, definition: ServerDefinition, store: TokenStore) -> None:
+        super().__init__(definition, store)
+        self.challenge: httpx2.Response | None = None
+        self.refusals = 0
+        self.fault = ""
+        self._alone = _credentials(definition, self)
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether the last response asked for a sign-in."""
+        return self.challenge is not None and self.challenge.status_code == 401
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        sent = ""
+        for attempt in (1, 2):
+            await self.load()
+            if self._is_stale(sent):
+                async with self._locked():
+                    await self.load()
+                    if self._is_stale(sent):
+                        reply = yield _safe(await self._refresh_token(), self.context.server_url)
+                        await self._refreshed(reply)
+            sent = self._sign(request)
+            response = yield request
+            if response.status_code != 401 or not sent or not self.context.can_refresh_token() or attempt == 2:
+                break
+        if response.status_code == 401 or _asks_for_scope(response):
+            self.challenge = response
+            self.refusals += 1
+            if self._alone is not None:
+                async for outgoing in self._authorize(request, response):
+                    self._reply = yield outgoing
+        elif response.is_success and self.needs_sign_in:
+            self.challenge = None
+
+    def _is_stale(self, rejected: str) -> bool:
+        """Whether the tokens have to be renewed: they expire, or the server rejected them."""
+        context = self.context
+        if not context.can_refresh_token() or context.current_tokens is None:
+            return False
+        expires = context.token_expiry_time
+        is_over = expires is not None and time.time() > expires - _EARLY_S
+        return is_over or context.current_tokens.access_token == rejected
+
+    def _sign(self, request: httpx2.Request) -> str:
+        tokens = self.context.current_tokens
+        if tokens is None:
+            return ""
+        self._add_auth_header(request)
+        return tokens.access_token
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
+            yield
+
+    async def _refreshed(self, response: httpx2.Response) -> None:
+        """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""
+        before = self.context.current_tokens
+        if await self._handle_refresh_response(response):
+            return
+        if response.status_code in _REFUSED:
+            await self.forget_tokens()
+        else:  # it may be better next time
+            self.context.current_tokens = before
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        if self._alone is None:
+            return await super()._perform_authorization()
+        return await self._alone._perform_authorization()
+
+    async def _authorize(
+        self, request: httpx2.Request, challenge: httpx2.Response
+    ) -> AsyncGenerator[httpx2.Request, None]:
+        """Run the SDK's flow for a client that needs no person. The response to each request is in `_reply`."""
+        if challenge.status_code == 401:
+            self.context.clear_tokens()
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await anext(flow)  # the request itself, which was answered with the challenge
+            outgoing = await flow.asend(_challenge(challenge, self._settings.scopes))
+            while True:
+                yield outgoing if outgoing is request else _safe(outgoing, self.context.server_url)
+                if outgoing is request and self._reply.status_code != 401:
+                    self.challenge, self.fault = None, ""
+                outgoing = await flow.asend(self._reply)
+        except StopAsyncIteration:
+            return
+        except (OAuthFlowError, OneToolError, httpx2.HTTPError) as exc:
+            self.fault = _words(exc)
+        finally:
+            await flow.aclose()
+
+
+def _credentials(definition: ServerDefinition, auth: StoredAuth) -> OAuthClientProvider | None:
+    """The SDK's provider for the grant `client_credentials`, over the same context; None for other grants."""
+    settings = definition.auth
+    if settings.grant != "client_credentials":
+        return None
+    scope = " ".join(settings.scopes) or None
+    made: OAuthClientProvider
+    if settings.private_key:
+        signer = SignedJWTParameters(
+            issuer=settings.client_id,
+            subject=settings.client_id,
+            signing_key=settings.private_key,
+            signing_algorithm=settings.signing_algorithm,
+        ).create_assertion_provider()
+        made = PrivateKeyJWTOAuthProvider(
+            definition.url, auth, settings.client_id, signer, scope=scope, issuer=settings.issuer
+        )
+    else:
+        made = ClientCredentialsOAuthProvider(
+            definition.url, auth, settings.client_id, settings.client_secret, scope=scope, issuer=settings.issuer
+        )
+    made.context = auth.context
+    return made
+
+
+class _PersonAuth(StoredAuth):
+    """The SDK's whole flow, with a person in it."""
+
+    def __init__(self, definition: ServerDefinition, store: TokenStore, sign_in: SignIn, redirect_uri: str) -> None:
+        super().__init__(definition, store, redirect_uri)
+        self.context.redirect_handler = sign_in.show
+        self.context.callback_handler = sign_in.answered
+
+    def _apply(self, grant: Mapping[str, Any]) -> None:
+        super()._apply(grant)
+        context, redirect_uris = self.context, self.context.client_metadata.redirect_uris or []
+        context.token_expiry_time = None  # nothing is renewed here; what was granted counts for the next scopes
+        known = context.client_info
+        if known is not None and not set(redirect_uris) <= set(known.redirect_uris or []):
+            context.client_info = None  # registered for another address
+
+    async def authorize(self, client: httpx2.AsyncClient, challenge: httpx2.Response) -> None:
+        """CallbackAnswer a challenge: discover, register, let the person sign in, get the tokens."""
+        request = httpx2.Request("POST", self.context.server_url)
+        flow = self.async_auth_flow(request)
+        try:
+            await anext(flow)
+            outgoing = await flow.asend(challenge)
+            while outgoing is not request:
+                response = await client.send(_safe(outgoing, self.context.server_url))
+                await response.aread()
+                outgoing = await flow.asend(response)
+        except OAuthRegistrationError:
+            if self.context.oauth_metadata is not None:
+                raise
+            raise Unavailable("It offers no sign-in. If it wants a token, set its header 'Authorization'.") from None
+        finally:
+            await flow.aclose()
+
+
+class SignIn:
+    """One sign-in of a person, on the background loop. `link` resolves when there is an address to show."""
+
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        store: TokenStore,
+        environ: Mapping[str, str],
+        challenge: httpx2.Response | None,
+        on_success: Callable[[], Any],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.link: asyncio.Future[SignInLink] = loop.create_future()
+        self._definition, self._store, self._environ = definition, store, environ
+        self._challenge = _challenge(challenge, definition.auth.scopes)
+        self._on_success = on_success
+        self._answer: asyncio.Future[CallbackAnswer] = loop.create_future()
+        self._waiting: asyncio.Task[CallbackAnswer] | None = None
+        self._state = self._redirect_uri = ""
+        self._wait_for: Callable[[str], Coroutine[Any, Any, CallbackAnswer]] | None = None
+        self._task = loop.create_task(self._run(), context=contextvars.Context())
+        self._task.add_done_callback(self._ended)
+
+    @property
+    def is_done(self) -> bool:
+        return self._task.done()
+
+    def paste(self, text: str) -> None:
+        """Take the answer that a person pasted."""
+        answer = read_pasted(text, self._redirect_uri, self._state)
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    async def finished(self) -> None:
+        """Wait for the end. Raises Unavailable with the reason if the user is not signed in."""
+        await asyncio.shield(self._task)
+
+    def cancel(self) -> None:
+        """End it."""
+        self._task.cancel()
+
+    async def show(self, url: str) -> None:
+        """Show the address. Called by the SDK."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+            raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
+        self._state = parse_qs(parts.query).get("state", [""])[0]
+        if self._wait_for is not None:
+            self._waiting = asyncio.create_task(self._wait_for(self._state))
+            self._waiting.add_done_callback(self._arrived)
+        self.link.set_result(SignInLink(url, self._wait_for is not None))
+
+    async def answered(self) -> AuthorizationCodeResult:
+        """Wait for the answer. Called by the SDK, which checks `state` and `iss`."""
+        answer = await self._answer
+        if answer.error:
+            raise Unavailable(f"It was refused: {_short(answer.error)}.")
+        self._store.hide(answer.code)
+        return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.iss)
+
+    def _arrived(self, waiting: asyncio.Future[CallbackAnswer]) -> None:
+        if not waiting.cancelled() and waiting.exception() is None and not self._answer.done():
+            self._answer.set_result(waiting.result())
+
+    async def _run(self) -> None:
+        name = self._definition.name
+        try:
+            async with asyncio.timeout(SIGN_IN_S), AsyncExitStack() as stack:
+                self._redirect_uri = await self._callback(stack)
+                http = await stack.enter_async_context(http_client(self._definition))
+                auth = _PersonAuth(self._definition, self._store, self, self._redirect_uri)
+                await auth.authorize(http, self._challenge)
+            await self._on_success()
+        except TimeoutError:
+            said = f"The sign-in to '{name}' took longer than {SIGN_IN_S / 60:g} minutes."
+            raise Unavailable(said, hint=f"Start again with: %tool server login {name}") from None
+        except (OAuthFlowError, OneToolError, httpx2.HTTPError, ValidationError) as exc:
+            raise Unavailable(f"You are not signed in to '{name}'. {_words(exc)}") from None
+        finally:
+            if self._waiting is not None:
+                self._waiting.cancel()
+
+    async def _callback(self, stack: AsyncExitStack) -> str:
+        """Choose where the browser brings the answer: the configured address, Jupyter Server, a port, or nowhere."""
+        given, offered = self._definition.auth.redirect_uri, self._environ.get(CALLBACK_ENV, "")
+        if offered and given in ("", offered):
+            self._wait_for = Mailbox(self._store.folder).wait
+            return offered
+        if given and not (given.startswith("http://") and is_loopback(given)):
+            return given
+        with suppress(OSError):  # no port is free for us: the answer has to be pasted
+            port = await stack.enter_async_context(listening_port(given, self._last_redirect()))
+            self._wait_for = port.wait
+            return port.redirect_uri
+        return given or _NO_REDIRECT
+
+    def _last_redirect(self) -> str:
+        """The address that a known registration is for: a new one is not needed if its port is free."""
+        grant = self._store.read(self._store.path(self._definition.url, self._definition.auth.client)) or {}
+        known = (grant.get("client") or {}).get("redirect_uris") or [""]
+        return known[0] if isinstance(known[0], str) and is_loopback(known[0]) else ""
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        failure = None if task.cancelled() else task.exception()
+        if not self.link.done():
+            self.link.set_exception(failure or Unavailable("The sign-in was ended."))
+            self.link.exception()  # nobody may be waiting for it
+
+
+async def revoke(definition: ServerDefinition, store: TokenStore) -> None:
+    """Tell the authorization server that the tokens are no longer used, if it wants to know. Never raises."""
+    auth = StoredAuth(definition, store)
+    await auth.load()
+    context = auth.context
+    endpoint = context.oauth_metadata and context.oauth_metadata.revocation_endpoint
+    if context.current_tokens is None or not endpoint:
+        return
+    tokens = context.current_tokens
+    with suppress(OAuthFlowError, OneToolError, httpx2.HTTPError, TimeoutError):
+        async with asyncio.timeout(_REVOKE_S), http_client(definition) as http:
+            for kind, token in (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token)):
+                if token:
+                    client_id = context.client_info.client_id if context.client_info else ""
+                    data = {"token": token, "token_type_hint": kind, "client_id": client_id}
+                    data, headers = context.prepare_token_auth(data, {})
+                    request = httpx2.Request("POST", str(endpoint), data=data, headers=headers)
+                    await http.send(_safe(request, context.server_url))
+
+
+def _model(kind: Any, data: Any) -> Any:
+    return None if data is None else kind.model_validate(data)
+
+
+def _asks_for_scope(response: httpx2.Response) -> bool:
+    return response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
+
+
+def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx2.Response:
+    """The challenge as the SDK should see it: with the configured scopes, in place of those of the server."""
+    if response is None:
+        return httpx2.Response(
+            401, headers={"WWW-Authenticate": f'Bearer scope="{" ".join(scopes)}"'} if scopes else {}
+        )
+    if not scopes:
+        return response
+    fields = {name: extract_field_from_www_auth(response, name) for name in ("resource_metadata", "error", "scope")}
+    is_more = response.status_code == 403
+    fields["scope"] = union_scopes(" ".join(scopes), fields["scope"] if is_more else None)
+    text = ", ".join(f'{name}="{value}"' for name, value in fields.items() if value)
+    return httpx2.Response(response.status_code, headers={"WWW-Authenticate": f"Bearer {text}"})
+
+
+def _safe(request: httpx2.Request, server_url: str) -> httpx2.Request:
+    """Let a request pass that goes to https; or to this machine, for a server on this machine."""
+    url = str(request.url)
+    is_safe = is_loopback(server_url) if is_loopback(url) else request.url.scheme == "https"
+    if not is_safe:
+        raise Unavailable(f"The server names an address for its sign-in that is not safe: {_short(url)}")
+    return request
+
+
+def _short(text: str) -> str:
+    return printable_line(text if len(text) <= _MAX_SAID else f"{text[:_MAX_SAID]}...")
+
+
+def _words(exc: Exception) -> str:
+    """Say what went wrong. A body of the authorization server is not shown: it may hold what we sent."""
+    if isinstance(exc, OneToolError):
+        return exc.message
+    if isinstance(exc, OAuthRegistrationError):
+        return "Its authorization server registers no new clients. Register one there and set 'auth.client_id'."
+    if isinstance(exc, OAuthTokenError):
+        code = re.search(r'"error"\s*:\s*"([\w.-]{1,60})"', str(exc))
+        return f"Its authorization server gave no token: {code[1] if code else 'no reason given'}."
+    if isinstance(exc, httpx2.HTTPError):
+        return f"Its authorization server cannot be reached: {type(exc).__name__}."
+    if isinstance(exc, ValidationError):
+        return "Its authorization server sent an invalid answer."
+    return _short(str(exc).rstrip(".") + ".")
