@@ -7,7 +7,8 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.base import values
@@ -43,7 +44,9 @@ class PackProxy:
         if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
         if attribute in _OFFERS and self._box.is_server(self._name) and not self._is_tool(attribute):
-            return _OFFERS[attribute](self._box, self._name)
+            load = partial(_OFFERS[attribute], self._box, self._name)
+            is_list = attribute != "watch"
+            return UnlistedOffers(self._name, load) if is_list and self._box.is_unlisted(self._name) else load()
         found = self[attribute]
         if type(found) is not UnlistedTool:
             self.__dict__[attribute] = found  # it looks its tool up by itself, whatever becomes of it
@@ -93,6 +96,30 @@ class PackProxy:
     def _missing(self, tool: str) -> NoSuchTool:
         said = self._box.registry.missing(f"{self._name}.{tool}")
         return NoSuchTool(self._box.mask(said.message), hint=said.hint)
+
+
+class UnlistedOffers:
+    """The resources or prompts of a server that nobody knows yet: rows, which start the server when they are used.
+
+    A look starts nothing. Shift-Tab asks for the length of an object, so this has none.
+    """
+
+    def __init__(self, server: str, load: Callable[[], Listing]) -> None:
+        self._server = server
+        self._load = load
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._load())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._load()[index]
+
+    def __repr__(self) -> str:
+        return printable(f"<not known yet: the server '{self._server}' tells them when they are used>")
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+        rows = self._load()
+        return {"text/plain": repr(rows), "text/html": rows._repr_html_()}
 
 
 def resources_of(box: Toolbox, server: str) -> Listing:

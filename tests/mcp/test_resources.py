@@ -271,7 +271,7 @@ def test_completion_comes_from_the_server_and_never_hangs(box: Toolbox, srv: Any
 def test_known_offers_are_listed_without_starting_anything(opened: Open, tmp_path: Path) -> None:
     definition = hostile("--offers", f"--journal={tmp_path / 'journal'}")
     with opened({"srv": definition}) as first:
-        rows = first.pack("srv").resources  # type: ignore[union-attr]  # it is there
+        rows = list(first.pack("srv").resources)  # type: ignore[union-attr]  # it is there
     assert starts(tmp_path / "journal") == 1
     box = opened({"srv": definition})
     srv: Any = box.pack("srv")
@@ -291,7 +291,7 @@ def test_in_an_untrusted_project_no_server_is_dialled(tmp_path: Path) -> None:
     env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
     with open_leniently(env=env, cwd=folder) as box:
         srv: Any = box.pack("srv")
-        for look in (lambda: srv.resources, lambda: srv.prompts, lambda: srv.watch("x:text")):
+        for look in (lambda: list(srv.resources), lambda: list(srv.prompts), lambda: srv.watch("x:text")):
             with pytest.raises(Untrusted):
                 look()
         error = box.read_resource("srv", "x:text").error
@@ -309,7 +309,7 @@ def test_a_secret_in_a_listing_is_masked(opened: Open, tmp_path: Path) -> None:
     secrets.chmod(0o600)
     box = opened({"srv": hostile("--offers", '--attack="${TOKEN}"')})
 
-    rows = str(box.pack("srv").resources)  # type: ignore[union-attr]  # it is there
+    rows = str(list(box.pack("srv").resources))  # type: ignore[union-attr]  # it is there
 
     assert "bell" in rows
     assert "open-sesame" not in rows

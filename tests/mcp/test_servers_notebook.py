@@ -91,6 +91,67 @@ def test_an_error_is_a_few_lines(notebook: Kernel, cell: str, words: str) -> Non
     assert len(error.text.splitlines()) <= 5
 
 
+def test_resources_are_read_by_magic_and_from_python(notebook: Kernel) -> None:
+    table = notebook.execute("%tool server resources every-thing").result
+    assert table is not None
+    assert "demo://resource/static/document/features.md" in table["text/html"]
+    assert notebook.execute("len(every_thing.resources)").result_text == "9"
+
+    shown = notebook.execute("%tool server read every-thing demo://resource/static/document/architecture.md").result
+    assert shown is not None
+    assert "Everything Server" in shown["text/plain"]
+    by_template = "%tool server read every-thing demo://resource/dynamic/text/{resourceId} resourceId=5"
+    assert notebook.execute(by_template).result_text.startswith("Resource 5: This is a plaintext")
+    assert notebook.execute("every_thing.read('demo://resource/dynamic/text/6')[:11]").result_text == "'Resource 6:'"
+    link = notebook.execute("%tool every-thing.get-resource-links count=1").result
+    assert link is not None
+    assert "%tool server read every-thing demo://resource/dynamic/" in link["text/html"]
+    assert notebook.execute("_.links[0].read()[:10]").result_text == "b'Resource 1'"
+
+
+def test_tab_completes_uris_and_prompts(notebook: Kernel) -> None:
+    features = "demo://resource/static/document/features.md"
+    for line in (
+        "%tool server read every-thing demo://resource/static/document/f",
+        "every_thing.read('demo://resource/static/document/f",
+        'every_thing.watch("demo://resource/static/document/f',
+    ):
+        found = notebook.complete(line)
+        (offer,) = [offer for offer in found.matches if offer.endswith("features.md")]
+        assert (line[: found.start] + offer).endswith(features), line
+    assert "every-thing.args-prompt" in notebook.complete("$every-thing.ar").matches
+    assert set(notebook.complete("$every-thing.args-prompt ").matches) == {"city=", "state="}
+    assert notebook.complete("$every-thing.completable-prompt department=E").matches == ("Engineering",)
+    named = notebook.complete("$every-thing.completable-prompt department=Engineering name=")
+    assert named.matches == ("Alice", "Bob", "Charlie")
+
+
+def test_a_prompt_is_used_like_a_snippet(notebook: Kernel) -> None:
+    shown = notebook.execute("$every-thing.args-prompt city=Vienna").result
+    assert shown is not None
+    assert shown["text/plain"] == "What's weather in Vienna?"
+    assert notebook.execute("p = $every-thing.args-prompt city=Oslo state=X\np.data.text").result_text == (
+        '"What\'s weather in Oslo, X?"'
+    )
+    missing = notebook.execute("$every-thing.args-prompt state=X", allow_errors=True).error
+    assert missing is not None
+    assert "city" in missing.text
+    assert "$every-thing.args-prompt city=... [state=...]" in notebook.execute("%snippet").result_text
+
+
+def test_what_goes_wrong_with_a_resource_is_said_in_a_few_lines(notebook: Kernel) -> None:
+    for line, said in (
+        ("%tool server read every-thing", "needs a uri"),
+        ("%tool server read every-thin x:y", "Did you mean 'every-thing'?"),
+        ("%tool server read srv x:y", "The server 'srv' has no resources."),
+        ("%tool server read every-thing demo://nothing", "demo://nothing"),
+        ("%tool server read every-thing demo://a b", "'b' is not a variable of a template."),
+    ):
+        error = notebook.execute(line, allow_errors=True).error
+        assert error is not None
+        assert said in error.text, line
+
+
 def test_unload_ends_the_servers(notebook: Kernel) -> None:
     from tests.harness.servers import below, wait_until_gone
 

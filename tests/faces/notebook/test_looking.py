@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kernel import Kernel
+from tests.harness.servers import hostile, write_project
 
 PACK = '''
 import pathlib
@@ -172,3 +173,36 @@ def test_looking_on_the_command_line_imports_no_pack_file_and_a_call_does(
     assert not marker.exists()
     run("tools", "invoke", "geo.locate", "--args", '{"place": "x"}')
     assert marker.exists()
+
+
+def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Kernel) -> None:
+    journal = kernel.cwd / "journal"
+    write_project(kernel.cwd, {"srv": hostile("--offers", f"--journal={journal}")})
+    kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
+    kernel.execute("%load_ext onetool_ipy")
+
+    for code in (
+        "srv.",
+        "srv.resources.",
+        "srv.resources[0].",
+        "srv.resources[0]['",
+        "srv.prompts.",
+        "srv.watch('x:t').",
+        "srv.read('x:t",
+        "%tool server read srv ",
+        "%tool srv.read uri=",
+        "$srv.",
+        "$srv.greet city=",
+        "%ask +srv:x",
+    ):
+        kernel.complete(code)
+        assert not journal.exists(), f"Tab after {code}"
+    for code in ("srv.resources", "srv.read", "srv.prompts", "srv.watch", "$srv.greet"):
+        kernel.inspect(code)
+        assert not journal.exists(), f"Shift-Tab at {code}"
+    kernel.execute("ot.snippets(); srv.read; dir(srv); srv")
+    assert not journal.exists()
+
+    assert kernel.execute("srv.resources[0]['uri']").result_text == "'x:text'"
+    assert journal.exists()
+    assert kernel.execute("$srv.greet city=Rome").result_text.startswith("Greet Rome.")
