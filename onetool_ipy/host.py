@@ -69,6 +69,9 @@ class Host:
 
         return ask_in_terminal(question)
 
+    def note(self, text: str) -> None:
+        """Show the person a line about the call that ends. It has no secrets."""
+
     def call_failed(self, result: ToolResult) -> None:
         """Hear of a call by a person that failed."""
 

@@ -7,6 +7,7 @@ stored by `stores.encoding`. A row whose value cannot be encoded, or holds a sec
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -54,6 +55,13 @@ class MapProgress:
         if not self._stamp():
             self._append({"stamp": os.urandom(8).hex()})
         return self._stamp()
+
+    def last_write(self) -> datetime.datetime | None:
+        """When a row was last stored; None if there is none."""
+        try:
+            return datetime.datetime.fromtimestamp(self.path.stat().st_mtime, datetime.UTC)
+        except OSError:
+            return None
 
     def has_stamp(self, stamp: str) -> bool:
         """Whether this is the file that another process began, and not one of another machine."""

@@ -6,12 +6,15 @@ names, and gives errors of tools their few lines. `extension` owns loading and u
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base.printable import printable
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress
 from onetool_ipy.faces.notebook.trust import TrustQuestion
 from onetool_ipy.host import Host
+from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import PackProxy, Toolbox
 
@@ -74,6 +77,10 @@ class NotebookHost(Host):
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
+
+    def note(self, text: str) -> None:
+        if threading.current_thread() is threading.main_thread():  # a job has its own output
+            self._shell.display_pub.publish({"text/plain": printable(text), "text/html": html.note(text)})
 
     def call_failed(self, result: ToolResult) -> None:
         self.last.remember(result)

@@ -76,4 +76,7 @@ class MapTools:
             found = run.run(fresh=fresh)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
+        here = current.scope()
+        if here is not None and here.call is not None and here.call.source != "tool":
+            self._box.host.note(self._box.mask(f"ot.map {tool}: {run.summary()}"))
         return to_frame(spec.short_name, rows.table_index, found, expand=expand, about=run.about())

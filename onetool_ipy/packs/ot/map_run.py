@@ -12,9 +12,11 @@ for a required one.
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,6 +30,7 @@ from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.fingerprint import code_hash
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.render.views import local_time
 from onetool_ipy.sdk.batch import Outcome, require_engine, run_items, runs_in_threads
 from onetool_ipy.sdk.tools import progress
 from onetool_ipy.stores.map_progress import MapProgress, progress_file, row_keys
@@ -50,6 +53,8 @@ _LONGEST_RETRY_S = 20.0
 _MAX_RATE_WAITS = 10
 """How often a row waits for a tool's own limit of calls per minute before it fails."""
 _MAX_LISTED = 12
+_MAX_ERROR = 80
+_OWN_ERROR = "execution_error: "
 _OWN_COLUMNS = ("ok", "error", "ms")
 
 
@@ -94,9 +99,11 @@ class MapRun:
         self._stored = MapProgress(path, mask=box.mask, now=lambda: box.now().timestamp())
         self._finished = self._failed = self._not_stored = self._resumed = 0
         self._reported_at = 0.0
+        self._kept_from: datetime.datetime | None = None
 
     def run(self, *, fresh: bool) -> list[RowResult | None]:
         """Call the rows that are not finished, or all if `fresh`, and return the results of all rows."""
+        self._kept_from = self._stored.last_write()
         stamp = self._stored.begin()
         self._stored.refresh()
         if fresh:
@@ -129,6 +136,26 @@ class MapRun:
         if self._stored.fault is not None:
             said["not_kept_because"] = self._box.mask(self._stored.fault.message)
         return said
+
+    def summary(self) -> str:
+        """Say in one line how the run went, and how to see what failed."""
+        called = self._finished - self._resumed
+        said = []
+        if self._resumed and self._kept_from is not None:
+            said.append(f"{self._resumed:,} kept from {local_time(self._kept_from)}, {called:,} called")
+        ok = f"{self._finished - self._failed:,} ok"
+        if not self._failed:
+            return " · ".join([*said, ok])
+        errors = Counter(row.error for row in self._results if row is not None and not row.ok)
+        error, count = errors.most_common(1)[0]
+        often = f"{count:,} times: " if len(errors) > 1 else ""
+        return " · ".join(
+            [
+                *said,
+                f"{ok}, {self._failed:,} failed: m[~m.ok]",
+                often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
+            ]
+        )
 
     def _resume(self) -> list[int]:
         """Take the stored results, and return the places of the rows without one."""

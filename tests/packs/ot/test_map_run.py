@@ -23,6 +23,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.errors import ToolCallError
+from tests.harness.kernel import Kernel
 from tests.packs.ot import map_actor
 
 ROWS = 10_000
@@ -233,3 +234,22 @@ def _until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + HANG_S
     while not holds():
         assert time.monotonic() < until
+
+
+def test_the_cell_says_how_it_went_how_to_see_what_failed_and_what_was_kept(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool\nbad = {'a': 'no such street', 'b': 'odd'}")
+    kernel.execute(
+        "@tool\ndef code(n: int) -> int:\n    'Code it.'\n"
+        "    if n % 50 == 7: raise ValueError('no such street')\n    if n == 99: raise KeyError('odd')\n    return n"
+    )
+    first = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
+    again = kernel.execute("m = ot.map('nb.code', range(500), retries=0)", timeout=HANG_S)
+    good = kernel.execute("m = ot.map('nb.code', [1, 2], retries=0, fresh=True)", timeout=HANG_S)
+
+    told = "489 ok, 11 failed: m[~m.ok] · 10 times: ValueError: no such street"
+    assert f"ot.map nb.code: {told}" in first.text
+    assert re.search(rf"ot.map nb.code: 489 kept from \d\d:\d\d:\d\d, 11 called · {re.escape(told)}", again.text)
+    assert "ot.map nb.code: 2 ok" in good.text
+    assert kernel.evaluate("len(m[~m.ok])") == "0"
+    quiet = kernel.execute("from onetool_ipy.sdk import call_tool\nx = len(ot.map('nb.code', [1]))")
+    assert "1 kept from" in quiet.text
