@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from onetool_ipy.render.views import counted
+from onetool_ipy.render.views import counted, duration, people_rows
 
 __all__ = ["CELL_STYLE", "MARK", "STYLE", "Bar", "HorizontalBar", "columns", "lines", "plots", "rows", "usage_page"]
 
@@ -191,12 +191,19 @@ _COLUMNS = (
     ("p95_ms", "p95 ms"),
     ("last_called", "Last call"),
 )
+_FAILURE_COLUMNS = (("message", "Message"), ("tool", "Tool"), ("calls", "Calls"), ("last_called", "Last call"))
 
 
 def usage_page(
-    summary: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]], *, made: str
+    summary: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    series: Sequence[Mapping[str, Any]],
+    *,
+    made: str,
+    formula: str = "",
 ) -> str:
-    """The whole page. `series` rows are {start, calls, failures, p50_ms, p95_ms}."""
+    """The whole page. `series` rows are {start, calls, failures, p50_ms, p95_ms}; `formula` is that of the savings."""
+    estimated = f"; tokens and time saved are estimated from {formula}" if formula else ""
     title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -204,8 +211,9 @@ def usage_page(
         f"<title>{escape(title)}</title><style>{_PAGE}{STYLE}</style></head>"
         f'<body><main class="ot-usage" style="max-width:960px;margin:0 auto;padding:24px">'
         f"<h1 style='font-size:20px;margin:0'>{escape(title)}</h1>"
-        f'<p class="small">made {escape(made)}; tokens and time saved are estimates</p>'
-        f"{_facts(summary)}{plots(tools, series)}<h2>By tool</h2>{_table(tools)}</main></body></html>\n"
+        f'<p class="small">made {escape(made)}{escape(estimated)}</p>'
+        f"{_facts(summary, has_savings=bool(formula))}{plots(tools, series)}<h2>By tool</h2>{_table(tools, _COLUMNS)}"
+        f"{_failures(summary.get('failures') or ())}</main></body></html>\n"
     )
 
 
@@ -229,22 +237,28 @@ def plots(tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]
     )
 
 
-def _facts(summary: Mapping[str, Any]) -> str:
+def _failures(groups: Sequence[Mapping[str, Any]]) -> str:
+    return f"<h2>Failed calls by message</h2>{_table(groups, _FAILURE_COLUMNS)}" if groups else ""
+
+
+def _facts(summary: Mapping[str, Any], *, has_savings: bool) -> str:
     rate = summary.get("success_rate")
     facts = [
         (f"{summary.get('total_calls', 0):,}", "calls"),
         ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
-        (f"{summary.get('context_saved', 0):,}", "tokens saved (estimate)"),
-        (_duration(summary.get("time_saved_ms", 0)), "saved (estimate)"),
     ]
+    if has_savings:
+        facts.append((f"{summary['context_saved']:,}", "tokens saved (estimate)"))
+        facts.append((duration(summary["time_saved_ms"]), "saved (estimate)"))
     cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
     return f'<div class="facts">{cards}</div>'
 
 
-def _table(tools: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{escape(label)}</th>" for _, label in _COLUMNS)
+def _table(rows: Sequence[Mapping[str, Any]], labels: Sequence[tuple[str, str]]) -> str:
+    head = "".join(f"<th>{escape(label)}</th>" for _, label in labels)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(row.get(key)))}</td>" for key, _ in _COLUMNS) + "</tr>" for row in tools
+        "<tr>" + "".join(f"<td>{escape(_cell(row.get(key)))}</td>" for key, _ in labels) + "</tr>"
+        for row in people_rows(rows)
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -255,11 +269,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _duration(ms: float) -> str:
-    seconds = ms / 1000
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.0f} s"

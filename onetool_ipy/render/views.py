@@ -19,7 +19,18 @@ from onetool_ipy.render.yaml_flow import flow
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["ErrorText", "Listing", "Record", "Text", "counted", "listing_text", "local_time", "record_text"]
+__all__ = [
+    "ErrorText",
+    "Listing",
+    "Record",
+    "Text",
+    "counted",
+    "duration",
+    "listing_text",
+    "local_time",
+    "people_rows",
+    "record_text",
+]
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
@@ -35,6 +46,21 @@ def local_time(moment: datetime.datetime) -> str:
     today = datetime.datetime.now(datetime.UTC).astimezone().date()
     form = "%H:%M:%S" if here.date() == today else "%b %d %H:%M" if here.year == today.year else "%Y-%m-%d %H:%M"
     return here.strftime(form)
+
+
+def duration(ms: float) -> str:
+    """A duration in the unit that suits it: `3.2 min`."""
+    seconds = ms / 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+def people_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows as people read them: times local and short, columns without a value left out."""
+    filled = {key for row in rows for key, value in row.items() if value is not None}
+    return [{key: value for key, value in _for_people(row).items() if key in filled} for row in rows]
 
 
 def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,7 +91,7 @@ class Listing(list[Any]):
         said = counted(len(self), "row")
         if len(self) > _MAX_ROWS:
             said += f", the first {_MAX_ROWS:,} shown; all of them: .df"
-        return html.table([_for_people(row) for row in self._rows()[:_MAX_ROWS]]) + html.note(said)
+        return html.table(people_rows(self._rows()[:_MAX_ROWS])) + html.note(said)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -90,8 +116,7 @@ class Record(dict[str, Any]):
         tables = {key: value for key, value in self.items() if _is_table(value)}
         facts = [_for_people({"": key, "value": value}) for key, value in self.items() if key not in tables]
         shown = "".join(
-            html.note(f"{key}:") + html.table([_for_people(row) for row in rows[:_MAX_ROWS]])
-            for key, rows in tables.items()
+            html.note(f"{key}:") + html.table(people_rows(rows[:_MAX_ROWS])) for key, rows in tables.items()
         )
         return (html.table(facts) if facts else "") + shown
 
@@ -151,7 +176,8 @@ def record_text(record: Mapping[str, Any], width: int) -> str:
 
 
 def _aligned_table(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    rows = people_rows(rows)
     columns = list(dict.fromkeys(str(key) for row in rows for key in row))
     numbers = [name for name in columns if html.is_numeric(row.get(name) for row in rows)]
-    cells = [{str(key): html.cell_text(value) for key, value in _for_people(row).items()} for row in rows]
+    cells = [{str(key): html.cell_text(value) for key, value in row.items()} for row in rows]
     return [line if len(line) <= width else line[: width - 1] + "…" for line in aligned(cells, columns, numbers)]

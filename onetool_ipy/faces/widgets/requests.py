@@ -33,6 +33,7 @@ from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
+from onetool_ipy.render.views import duration, local_time
 from onetool_ipy.stores.calls.query import savings
 
 if TYPE_CHECKING:
@@ -96,14 +97,25 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
     tool = str(payload.get("tool") or "")
     log = box.log
     used = log.usage(period=period, tool=tool or None)
-    saved = savings(used, box.config.settings.stats)
+    saved = savings(*log.by_models(period=period, tool=tool or None), box.config.settings.stats)
     rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
     form = "%m-%d %H:%M" if period in _HOURS else "%Y-%m-%d"
     totals = [
         {"label": "calls", "value": f"{used.total_calls:,}"},
         {"label": "success", "value": rate},
-        {"label": "tokens saved", "value": f"{saved.context_saved:,}", "help": "an estimate"},
-        {"label": "hours saved", "value": f"{saved.time_saved_ms / 3_600_000:,.1f}", "help": "an estimate"},
+    ]
+    if saved.formula:
+        totals.append({"label": "tokens saved (estimate)", "value": f"{saved.context_saved:,}", "help": saved.formula})
+        took = duration(saved.time_saved_ms)
+        totals.append({"label": "time saved (estimate)", "value": took, "help": saved.formula})
+    failures = [
+        {
+            "tool": group.tool,
+            "message": box.mask(group.message),
+            "calls": group.calls,
+            "last_called": local_time(group.last_called),
+        }
+        for group in log.failures(period=period, tool=tool or None)[:50]
     ]
     spans = {span.start.strftime(form): span for span in log.series(period=period, tool=tool or None)}
     series = [_step(label, spans.get(label)) for label in _labels(period, form, spans, box.now())]
@@ -119,7 +131,8 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         for row in used.tools[:200]
     ]
     known = sorted(log.counts())
-    return {"period": period, "tool": tool, "totals": totals, "series": series, "tools": rows, "known": known}
+    shown = {"period": period, "tool": tool, "totals": totals, "series": series}
+    return {**shown, "tools": rows, "failures": failures, "known": known}
 
 
 def _step(label: str, span: Any) -> Json:
@@ -430,13 +443,14 @@ class ScreenRequests:
 
     def _past(self, row: Any) -> Json:
         spec = self._box.registry.find(row.tool)
+        said = row.args if row.ok else f"{row.message or row.code} · {row.args}"
         return {
             "tool": row.tool,
             "readOnly": spec is not None and spec.read_only,
             "ok": row.ok,
             "ms": row.ms,
             "when": row.ts.astimezone().strftime("%b %d %H:%M:%S"),
-            "summary": self._box.mask(values.cut(row.args if row.ok else f"{row.code} {row.args}", 160)),
+            "summary": self._box.mask(values.cut(said, 200)),
             "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), self._box.mask),
         }
 

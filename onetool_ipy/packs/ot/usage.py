@@ -16,7 +16,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import Returned, worded
 from onetool_ipy.render import html
-from onetool_ipy.render.views import Listing, Record, counted
+from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -26,6 +26,7 @@ __all__ = ["UsagePlot", "UsageStats", "UsageTools"]
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 _HEAD = 2000
+_MAX_GROUPS = 50
 
 
 class UsagePlot:
@@ -59,6 +60,8 @@ class UsageStats(Record):
     """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
 
     series: Sequence[Mapping[str, Any]] = ()
+    formula = ""
+    """How the savings were estimated; empty without calls by models."""
 
     def plot(self) -> Any:
         """Draw calls over time, latency and failures: a matplotlib figure where that is installed, else SVG."""
@@ -69,13 +72,30 @@ class UsageStats(Record):
         return _figure(figures.Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
 
     def _repr_html_(self) -> str:
-        guessed = self.get("estimates", ())
-        facts = {
-            f"{key} (estimate)" if key in guessed else key: f"{value:,}" if isinstance(value, int) else value
-            for key, value in self.items()
-            if key not in ("tools", "estimates")
-        }
-        return html.table([facts]) + (Listing(self["tools"])._repr_html_() if self["tools"] else "")
+        hidden = ("tools", "failures", "estimates", *(() if self.formula else self.get("estimates", ())))
+        facts = {_label_of(key): _shown(key, value) for key, value in self.items() if key not in hidden}
+        parts = [html.table([facts], numbers=[key for key in facts if key != "period"])]
+        parts += [html.note(f"Estimated from {self.formula}.")] if self.formula else []
+        parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
+        if self.get("failures"):
+            parts.append(html.note("Failed calls by message:") + html.table(people_rows(self["failures"])))
+        return "".join(parts)
+
+
+def _label_of(key: str) -> str:
+    return {"context_saved": "tokens saved (estimate)", "time_saved_ms": "time saved (estimate)"}.get(key, key)
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key == "time_saved_ms":
+        return duration(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:g} %"
+        if key == "success_rate" and value is not None
+        else value
+    )
 
 
 class UsageTools:
@@ -95,7 +115,8 @@ class UsageTools:
             output: Also write an HTML report to this path.
 
         Returns:
-            {total_calls, success_rate, context_saved, time_saved_ms, tools}; the two savings are estimates.
+            {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
+            for calls by models and MCP clients. `failures` counts the failed calls by tool and message.
 
         Example:
             ot.stats(period='day')
@@ -106,7 +127,7 @@ class UsageTools:
         chosen: Any = period
         used = log.usage(period=chosen, tool=tool or None)
         assert period in get_args(Period)
-        saved = savings(used, settings.stats)
+        saved = savings(*log.by_models(period=chosen, tool=tool or None), settings.stats)
         rows = [{**asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,
@@ -116,7 +137,12 @@ class UsageTools:
             time_saved_ms=saved.time_saved_ms,
             estimates=["context_saved", "time_saved_ms"],
             tools=rows,
+            failures=[
+                {**asdict(group), "last_called": group.last_called.isoformat(timespec="seconds")}
+                for group in log.failures(period=chosen, tool=tool or None)[:_MAX_GROUPS]
+            ],
         )
+        record.formula = saved.formula
         if tool:
             record["tool"] = tool
         record.series = [
@@ -138,7 +164,7 @@ class UsageTools:
             failed: Only calls that failed.
 
         Returns:
-            Rows {ts, tool, ok, ms, args, code, source, handle, call_id}.
+            Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}.
 
         Example:
             ot.history(limit=5)
@@ -153,6 +179,7 @@ class UsageTools:
                 "ok": row.ok,
                 "ms": row.ms,
                 "args": row.args,
+                "error": row.message,
                 "code": row.code,
                 "source": row.source,
                 "handle": row.handle,
@@ -165,7 +192,8 @@ class UsageTools:
         """Write the report; never through a link, never over a file that is not a report."""
         from onetool_ipy.render import report
 
-        page = report.usage_page(record, record["tools"], record.series, made=self._box.now().isoformat(" ", "minutes"))
+        made = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
+        page = report.usage_page(record, record["tools"], record.series, made=made, formula=record.formula)
         try:
             path = Path(output).expanduser().absolute()
             self._require_place(path)
@@ -220,7 +248,8 @@ def _is_report(path: Path) -> bool:
 
 
 def _label(start: Any, period: str) -> str:
-    return str(start.strftime("%m-%d %H:%M") if period == "day" else start.strftime("%Y-%m-%d"))
+    here = start.astimezone() if period in ("day", "week") else start
+    return str(here.strftime("%m-%d %H:%M") if period in ("day", "week") else here.strftime("%Y-%m-%d"))
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> Any:
@@ -230,8 +259,8 @@ def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], series: Sequence[Ma
     over_time.bar(labels, [row["failures"] for row in series], label="failed")
     over_time.set_title("Calls over time")
     over_time.legend()
-    latency.plot(labels, [row["p95_ms"] for row in series], marker="o", label="95 % of calls")
-    latency.plot(labels, [row["p50_ms"] for row in series], marker="o", label="half of calls")
+    latency.plot(labels, [row["p95_ms"] for row in series], marker="o", label="p95")
+    latency.plot(labels, [row["p50_ms"] for row in series], marker="o", label="median")
     latency.set_title("Latency in ms")
     latency.legend()
     most = list(reversed(tools[:12]))

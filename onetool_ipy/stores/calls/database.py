@@ -73,7 +73,7 @@ CREATE TABLE calls(
     args_whole INTEGER NOT NULL, -- whether args are neither masked nor cut
     ok INTEGER NOT NULL,
     code TEXT,              -- of the error
-    reason TEXT,            -- of the error
+    reason TEXT,            -- of the error, and in a second line the beginning of its message
     ms REAL NOT NULL,
     size INTEGER NOT NULL,  -- of the output in characters, estimated for structured data
     handle TEXT             -- of the stored result
@@ -110,6 +110,10 @@ CREATE VIEW durations AS
     FROM (SELECT span, start, tool, json_extract(durations, '$[0]') + key - 1 AS bin, value AS calls
         FROM rollups, json_each(rollups.durations) WHERE key > 0 AND value > 0);
 """
+
+_BY_MODELS = """CREATE INDEX IF NOT EXISTS calls_by_models ON calls(ts, tool, size)
+    WHERE source IN ('model', 'mcp')"""
+"""Made apart from the schema: a database of an earlier version gets it at its next fold."""
 
 _INSERT = f"INSERT INTO calls({', '.join(FIELDS)}) VALUES "
 _ROW = "(?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''))"
@@ -202,6 +206,7 @@ def writing(path: Path, *, timeout_s: float = 0.05) -> Iterator[sqlite3.Connecti
             raise LogUnusable(path, "busy")  # it was repaired in this moment; this may be the file that was set aside
         _create_tables(connection)
         _require_ours(connection, path)
+        connection.execute(_BY_MODELS)
         yield connection
         connection.execute("COMMIT")
 

@@ -20,7 +20,7 @@ from onetool_ipy.core.tool import BoundCall, Problem, Record
 from onetool_ipy.stores.calls import query, snapshot
 from onetool_ipy.stores.calls.database import KEEP, Keep
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, UsagePeriod, UsageSpan
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, FailureGroup, Period, UsagePeriod, UsageSpan
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CallLog", "StatsDisabled", "recorder"]
 
 _MAX_NAME = 200
+_MAX_MESSAGE = 300
 _LONGEST = 3 * MAX_ARGS_BYTES
 _ARGS = FIELDS.index("args")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -119,6 +120,16 @@ class CallLog:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
         moment = self._require_period(period, now)
         return self._ask(lambda found: query.usage_of(found, period=period, tool=tool, now=moment))
+
+    def by_models(self, *, period: Period = "all", tool: str | None = None) -> tuple[int, int]:
+        """Count the calls of a period by models and MCP clients, and the characters they were given."""
+        moment = self._require_period(period, None)
+        return self._ask(lambda found: query.by_models(found, period=period, tool=tool, now=moment))
+
+    def failures(self, *, period: Period = "all", tool: str | None = None) -> tuple[FailureGroup, ...]:
+        """Give the failed calls of a period by tool and message, the most frequent first."""
+        moment = self._require_period(period, None)
+        return self._ask(lambda found: query.failures_of(found, period=period, tool=tool, now=moment))
 
     def series(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
@@ -247,7 +258,8 @@ def recorder(log: CallLog) -> Record | None:
         if error is None:
             code, reason, size = "", "", measure(result.data)
         else:
-            code, reason, size = error.code, error.reason or "", len(error.message)
+            said = short_text(error.message, mask, _MAX_MESSAGE)
+            code, reason, size = error.code, f"{error.reason or ''}\n{said}", len(error.message)
         record(call_id, tool, source, args, error is None, ms, code, reason, size, handle, bound.args_size)
 
     return note if log.enabled else None

@@ -30,13 +30,16 @@ __all__ = [
     "PERIODS",
     "CallFilter",
     "CallRow",
+    "FailureGroup",
     "InvalidPeriod",
     "Period",
     "Savings",
     "ToolUsage",
     "UsagePeriod",
     "UsageSpan",
+    "by_models",
     "counts_of",
+    "failures_of",
     "frame_of",
     "history_of",
     "savings",
@@ -53,6 +56,9 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _COUNTED = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
 _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool", "ok", "handle"))
+_SOURCE, _SIZE = FIELDS.index("source"), FIELDS.index("size")
+_MODELS = ("model", "mcp")
+_MAX_FAILURES = 10_000
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
 
@@ -105,6 +111,17 @@ class Savings:
 
     context_saved: int
     time_saved_ms: int
+    formula: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed calls of one tool with the same message; its `code` where none was recorded."""
+
+    tool: str
+    message: str
+    calls: int
+    last_called: datetime.datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +164,7 @@ class CallRow:
     ms: float
     bytes: int
     handle: str | None
+    message: str | None = None
 
     @property
     def arguments(self) -> Any | None:
@@ -158,12 +176,17 @@ class CallRow:
         return loads(self.args)
 
 
-def savings(usage: UsagePeriod, stats: StatsSettings) -> Savings:
-    """Estimate what was saved, by the assumptions in the settings."""
-    spent = usage.output_chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
+def savings(calls: int, chars: int, stats: StatsSettings) -> Savings:
+    """Estimate what calls by models saved, by the assumptions in the settings. Without calls there is no formula."""
+    spent = chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
+    formula = (
+        f"{calls:,} calls by models and MCP clients, each taken for {stats.context_per_call:,} tokens of tool schemas"
+        f" and {stats.time_overhead_per_call_ms / 1000:g} s, less the {round(spent):,} tokens they were given"
+    )
     return Savings(
-        context_saved=max(0, round(usage.total_calls * stats.context_per_call - spent)),
-        time_saved_ms=usage.total_calls * stats.time_overhead_per_call_ms,
+        context_saved=max(0, round(calls * stats.context_per_call - spent)),
+        time_saved_ms=calls * stats.time_overhead_per_call_ms,
+        formula=formula if calls else "",
     )
 
 
@@ -199,6 +222,34 @@ def series_of(
     cells = chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool)))
     spans = grouped((start - start % width, cell) for start, cell in cells)
     return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
+
+
+def by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> tuple[int, int]:
+    """Count the calls by models and MCP clients, and the characters of their output."""
+    edge = since(period, now)
+    first = _MIN if edge is None else edge
+    of_tool, values = (" AND tool = ?", (first, tool)) if tool else ("", (first,))
+    select = "SELECT count(*), coalesce(sum(size), 0) FROM calls WHERE source IN ('model', 'mcp') AND ts >= ?"
+    ((calls, chars),) = found.rows((int, int), select + of_tool, values) or [(0, 0)]
+    tail = [
+        call[_SIZE]
+        for call in found.tail.calls
+        if call[_SOURCE] in _MODELS and call[_TS] >= first and tool in (None, "", call[_TOOL])
+    ]
+    return calls + len(tail), chars + sum(tail)
+
+
+def failures_of(
+    found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
+) -> tuple[FailureGroup, ...]:
+    """Group the failed calls of a period by tool and message, of those that are kept as rows."""
+    edge = since(period, now)
+    wanted = CallFilter(_MAX_FAILURES, tool or None, False, None if edge is None else _to_time(edge))
+    groups: dict[tuple[str, str], list[datetime.datetime]] = {}
+    for row in history_of(found, wanted):
+        groups.setdefault((row.tool, row.message or row.code or ""), []).append(row.ts)
+    rows = (FailureGroup(name, message, len(times), max(times)) for (name, message), times in groups.items())
+    return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool, row.message)))
 
 
 def counts_of(found: CallSnapshot) -> dict[str, tuple[int, datetime.datetime]]:
@@ -310,10 +361,11 @@ def history_of(found: CallSnapshot, wanted: CallFilter) -> list[CallRow]:
             bool(args_whole),
             bool(ok),
             code or None,
-            reason or None,
+            (reason or "").partition("\n")[0] or None,
             ms,
             size,
             handles.get(call_id) or handle or None,
+            (reason or "").partition("\n")[2] or None,
         )
         for ts, call_id, tool, source, args, args_whole, ok, code, reason, ms, size, handle in rows
     ]
@@ -341,18 +393,25 @@ def frame_of(found: CallSnapshot, wanted: CallFilter) -> pd.DataFrame:
                 "args": _texts(columns["args"]),
                 "ok": np.array(columns["ok"], dtype=bool),
                 "code": _categories(columns["code"]),
-                "reason": _categories(columns["reason"]),
+                "reason": _categories(_split(columns["reason"], 0)),
+                "message": _texts(_split(columns["reason"], 2)),
                 "ms": np.array(columns["ms"], dtype="f8"),
                 "bytes": np.array(columns["size"], dtype="i8"),
                 "handle": _texts(columns["handle"]),
             },
             copy=False,
         )
-    except (TypeError, ValueError, OverflowError) as exc:  # a value that we never wrote
+    except (AttributeError, TypeError, ValueError, OverflowError) as exc:  # a value that we never wrote
         raise LogUnusable(Path("calls.db"), "damaged") from exc
     if (ts[1:] > ts[:-1]).any():
         frame = frame.take(np.argsort(-ts, kind="stable")).reset_index(drop=True)
     return frame if wanted.limit is None else frame.head(max(0, wanted.limit))
+
+
+def _split(column: list[Any], place: int) -> list[Any]:
+    """The reasons (0) or the messages (2) in what the log has as one text. Raises AttributeError for another value."""
+    known = {text: text and (text.partition("\n")[place] or None) for text in set(column)}
+    return column if known.keys() <= {None} else [known[text] for text in column]
 
 
 def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:

@@ -75,6 +75,6 @@ def test_a_run_without_a_browser_keeps_picture_and_view(tmp_path: Path) -> None:
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
     picture, view = notebook.cells[1].outputs
-    assert 'class="otx-picture"' in picture["data"]["text/html"]
+    assert 'class="otx-picture ' in picture["data"]["text/html"]
     assert "time.now" in picture["data"]["text/plain"]
     assert list(view["data"]) == ["application/vnd.jupyter.widget-view+json", "text/html"]

@@ -66,9 +66,13 @@ def test_stats_add_up_all_calls(box: Toolbox) -> None:
     found = box.ot.stats()
     assert found["total_calls"] == 12
     assert found["success_rate"] == pytest.approx(100 * 10 / 12, abs=0.01)
-    chars = 10 * len("four") + sum(row.bytes for row in box.log.history() if not row.ok)
-    assert found["context_saved"] == 12 * 30_000 - round(chars / 4)
-    assert found["time_saved_ms"] == 12 * 4_000
+    assert (found["context_saved"], found["time_saved_ms"]) == (0, 0)
+    assert "saved" not in found._repr_html_(), "without calls by models there is nothing to show"
+    box.call(ToolCall("m", "tools.echo", {"message": "four" * 100}, "model"))
+    by_model = box.ot.stats()
+    assert (by_model["context_saved"], by_model["time_saved_ms"]) == (30_000 - 100, 4_000)
+    assert "tokens saved (estimate)" in by_model._repr_html_()
+    assert "Estimated from 1 calls by models and MCP clients, each taken for 30,000 tokens" in by_model._repr_html_()
     assert found["estimates"] == ["context_saved", "time_saved_ms"]
     rows = {row["tool"]: row for row in found["tools"]}
     assert set(rows) == {"tools.echo", "fs.read_file", "no.tool"}
@@ -204,3 +208,28 @@ def test_history_is_newest_first_with_masked_arguments(box: Toolbox) -> None:
     assert rows[0]["code"] == "tool_not_found"
     assert [row["tool"] for row in box.ot.history(failed=True)] == ["no.tool", "fs.read_file"]
     assert len(box.ot.history(tool="tools.echo").df) == 10
+
+
+def test_failures_are_told_and_grouped_by_message(box: Toolbox, tmp_path: Path) -> None:
+    """In stats, history, report and the frame of the log; secrets in a message are masked before it is kept."""
+    for number in range(3):
+        box.call("fs.read_file", {"path": f"/nowhere/{number}"})
+    box.call("tools.echo", {"wrong": 1})
+    box.call("tools.echo", {"wrong": 2})
+
+    stats = box.ot.stats(period="day")
+    groups = {(row["tool"], row["message"]): row["calls"] for row in stats["failures"]}
+    assert groups[("tools.echo", next(m for t, m in groups if t == "tools.echo"))] == 2
+    assert any("unknown argument 'wrong'" in message for _, message in groups)
+    assert "unknown argument &#x27;wrong&#x27;" in stats._repr_html_()
+    newest = box.ot.history(limit=1, failed=True)[0]
+    assert "unknown argument 'wrong'" in newest["error"]
+    assert newest["code"] == "invalid_args"
+    box.ot.stats(output=str(tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Failed calls by message" in page
+    assert "unknown argument &#x27;wrong&#x27;" in page
+    frame = box.log.frame(ok=False)
+    assert frame["message"].str.contains("wrong").sum() == 2
+    assert set(frame["reason"].dropna()) <= {"schema", "not_allowed"}
+    assert all(row.reason in ("schema", "not_allowed", None) for row in box.log.history(ok=False))

@@ -73,7 +73,7 @@ def test_every_row_is_the_same(folder: Path) -> None:
     rows = plain([asdict(row) for row in log.history(limit=None)])
 
     assert len(rows) == ROWS
-    assert rows == wanted["rows"]
+    assert rows == [{**row, "message": None} for row in wanted["rows"]]
     assert log.problems() == []
 
 

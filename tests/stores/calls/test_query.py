@@ -30,7 +30,8 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert usage.tools[0].success_rate == 85.71
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
-    assert savings(usage, StatsSettings()) == Savings(context_saved=10 * 30_000 - 250, time_saved_ms=40_000)
+    assert calls.by_models() == (0, 0)
+    assert savings(0, 0, StatsSettings()) == Savings(context_saved=0, time_saved_ms=0, formula="")
 
 
 def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
@@ -40,11 +41,23 @@ def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
     assert not calls.folder.exists(), "looking must not make a folder"
 
 
-def test_savings_are_never_negative(calls: CallLog) -> None:
-    note(calls, size=10_000_000)
+def test_savings_are_those_of_calls_by_models_and_never_negative(calls: CallLog, clock: Clock, settle: Any) -> None:
+    """Calls by people count nothing; the period and the tool hold for these, too."""
+    for source in ("python", "magic", "rest", "tool", "model", "mcp"):
+        note(calls, "geo.code", source=source, size=1000)
+    settle(calls)
+    clock.now += 2 * DAY
+    note(calls, "web.find", source="model", size=10_000_000)
 
-    assert savings(calls.usage(), StatsSettings()).context_saved == 0
-    assert savings(calls.usage(), StatsSettings(chars_per_token=0)).context_saved == 30_000
+    assert calls.by_models(tool="geo.code") == (2, 2000)
+    assert calls.by_models(period="day") == (1, 10_000_000)
+    settle(calls)
+    assert calls.by_models() == (3, 10_002_000)
+    found = savings(2, 2000, StatsSettings())
+    assert (found.context_saved, found.time_saved_ms) == (2 * 30_000 - 500, 8_000)
+    assert found.formula.startswith("2 calls by models and MCP clients, each taken for 30,000 tokens")
+    assert savings(1, 10_000_000, StatsSettings()).context_saved == 0
+    assert savings(1, 10_000_000, StatsSettings(chars_per_token=0)).context_saved == 30_000
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")
@@ -221,7 +234,7 @@ def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, sett
             assert (found["ok"], found["ms"], found["bytes"]) == (row.ok, row.ms, row.bytes)
             for name in ("code", "reason", "handle"):
                 assert found[name] == getattr(row, name) or (getattr(row, name) is None and found[name] != found[name])
-    names = ["ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "ms", "bytes", "handle"]
+    names = ["ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "message", "ms", "bytes", "handle"]
     assert list(calls.frame()) == names
     assert str(calls.frame()["ts"].dtype) == "datetime64[us, UTC]"
 
