@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import Screens, serious
 from tests.harness.lab import Lab
@@ -27,6 +28,22 @@ def screens(_screens: Screens, request: pytest.FixtureRequest) -> Iterator[Scree
     yield _screens
     _screens.picture(request)
     assert _screens.notebook.page_errors == []
+
+
+def save_as(viewer: Locator, name: str) -> None:
+    """Save the result as a variable, by the menu."""
+    entry = viewer.get_by_label("Name of the variable")
+    if not entry.is_visible():
+        viewer.get_by_role("button", name="Save as variable").click()
+    entry.fill(name)
+    viewer.get_by_role("button", name="Save", exact=True).click()
+
+
+def menu_item(viewer: Locator, menu: str, item: str) -> Locator:
+    """Open a menu of the table and give one of its entries."""
+    opened = viewer.locator(".otx-menu", has_text=re.compile(f"^{menu}"))
+    opened.locator("button").first.click()
+    return opened.locator(".otx-menu-body").get_by_text(item, exact=True)
 
 
 def test_a_million_lines_are_paged_and_searched(screens: Screens) -> None:
@@ -72,12 +89,9 @@ def test_a_stored_result_is_viewed_by_its_handle(screens: Screens) -> None:
 
     expect(viewer).to_contain_text("30,000 lines")
     expect(viewer).to_contain_text(handle)
-    viewer.get_by_label("Name of the variable").fill("kept")
-    viewer.get_by_role("button", name="Assign").click()
-    said = viewer.locator(".otx-assign code")
-    expect(said).to_contain_text("kept = ot.result(")
-    screens.notebook.execute(str(said.text_content()).replace("kept", "again"))
-    assert screens.value("kept == list(again), len(kept)") == "(True, 30000)"
+    save_as(viewer, "kept")
+    expect(viewer).to_contain_text("kept: list, 30,000 rows")
+    assert screens.value(f"kept == list(ot.result(handle={handle!r}, limit=1_000_000)['lines'])") == "True"
 
 
 def test_a_hundred_thousand_rows_are_sorted_and_filtered(screens: Screens) -> None:
@@ -95,10 +109,107 @@ def test_a_hundred_thousand_rows_are_sorted_and_filtered(screens: Screens) -> No
     viewer.get_by_role("button", name="turned").click()
     viewer.get_by_role("button", name="id").click()
     expect(rows.nth(0)).to_contain_text("name 4242")
-    viewer.get_by_label("Name of the variable").fill("taken")
-    viewer.get_by_role("button", name="Assign").click()
-    expect(viewer.locator(".otx-assign code")).to_contain_text("taken = ")
-    assert screens.value("len(taken)") == "100000"
+    save_as(viewer, "taken")
+    expect(viewer).to_contain_text("taken: list, 11 rows")
+    assert screens.value("[row['id'] for row in taken][:2]") == "[4242, 42420]"
+
+
+FRAME = """
+import numpy as np, pandas as pd
+day = pd.date_range("2024-01-01", periods=5000, freq="h")
+sales = pd.DataFrame({
+    "at": day, "town": np.array(["Wien", "Linz", "Graz", "Lisboa", None], dtype=object)[np.arange(5000) % 5],
+    "pieces": np.arange(5000) % 97, "price": np.round(np.sin(np.arange(5000)) * 50 + 60, 2),
+    "paid": np.arange(5000) % 3 == 0, "note": [f"was ${i}, now ${i // 2}" for i in range(5000)],
+})
+ot.view(sales)
+"""
+
+
+@pytest.fixture(scope="module")
+def sales(_screens: Screens) -> Locator:
+    return _screens.open(FRAME)
+
+
+def test_columns_have_types(screens: Screens, sales: Locator) -> None:
+    """Numbers stand right with like decimals, dates are short, the row's number is that of the data."""
+    row = sales.locator(".otx-table-row").first
+    expect(row.get_by_role("gridcell").first).to_have_text("2024-01-01")
+    price = row.get_by_role("gridcell").nth(3)
+    expect(price).to_have_text("60.00")
+    assert price.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
+    expect(row).to_contain_text("was $0, now $0")
+    sales.get_by_role("button", name="pieces").click()
+    sales.get_by_role("button", name="pieces").click()
+    expect(sales.get_by_role("columnheader", name="pieces")).to_have_attribute("aria-sort", "descending")
+    expect(sales.get_by_role("rowheader").first).to_have_text("97")
+    sales.get_by_role("button", name="pieces").click()
+    expect(sales.get_by_role("rowheader").first).to_have_text("1")
+
+
+def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locator) -> None:
+    sales.get_by_role("button", name="Column filters").click()
+    sales.get_by_label("Filter at").fill("2024-02")
+    sales.get_by_label("Filter price").fill("> 100")
+    sales.get_by_label("Filter town").fill("=wien")
+    expected = screens.value(
+        "((sales['at'].dt.strftime('%Y-%m') == '2024-02') & (sales.price > 100) & (sales.town == 'Wien')).sum()"
+    )
+    count = expected.removeprefix("np.int64(").removesuffix(")")
+    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text(f"{count} of")
+    sales.get_by_label("Filter price").fill("> much")
+    expect(sales).to_contain_text("'much' is not a number")
+    sales.get_by_label("Filter price").fill("")
+    sales.get_by_label("Filter at").fill("")
+    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text("1,000 of")
+    menu_item(sales, "Columns", "paid").click()
+    screens.page.keyboard.press("Escape")
+    expect(sales.get_by_role("columnheader", name="paid")).to_have_count(0)
+    edge = sales.get_by_label("Width of note")
+    before = int(str(edge.get_attribute("aria-valuenow")))
+    box = edge.bounding_box()
+    assert box is not None
+    screens.page.mouse.move(box["x"] + 4, box["y"] + 4)
+    screens.page.mouse.down()
+    screens.page.mouse.move(box["x"] + 84, box["y"] + 4, steps=3)
+    screens.page.mouse.up()
+    assert int(str(sales.get_by_label("Width of note").get_attribute("aria-valuenow"))) > before + 5
+
+
+def test_rows_are_copied_downloaded_and_saved(screens: Screens, sales: Locator, tmp_path: Path) -> None:
+    """What is taken is what is shown: the filter for Wien of the test before, without the hidden column."""
+    sales.locator(".otx-table-row").first.get_by_role("gridcell").nth(4).click()
+    screens.page.keyboard.press("Control+c")
+    expect(sales).to_contain_text("Copied the cell.")
+    assert screens.clipboard() == "was $0, now $0"
+    screens.page.keyboard.press("Shift+ArrowDown")
+    screens.page.keyboard.press("Control+c")
+    expect(sales).to_contain_text("Copied 2 rows.")
+    assert screens.clipboard().splitlines()[1].split("\t")[1:3] == ["Wien", "5"]
+    with screens.page.expect_download() as caught:
+        menu_item(sales, "Download", "CSV").click()
+    caught.value.save_as(tmp_path / "sales.csv")
+    lines = (tmp_path / "sales.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "at,town,pieces,price,note"
+    assert len(lines) == 1_001
+    expect(sales).to_contain_text("1,000 rows")
+    save_as(sales, "wien")
+    expect(sales).to_contain_text("wien: DataFrame, 1,000 rows")
+    assert screens.value("wien.shape, set(wien.town)") == "((1000, 6), {'Wien'})"
+    save_as(sales, "no name")
+    expect(sales).to_contain_text("'no name' is not a valid variable name")
+
+
+def test_each_column_has_a_summary(screens: Screens, sales: Locator) -> None:
+    sales.get_by_role("tab", name="Summary").click()
+    town = sales.get_by_role("row", name="town")
+    expect(town).to_contain_text("1,000 (20 %)")
+    expect(town).to_contain_text("Lisboa 1,000")
+    price = sales.get_by_role("row", name="price")
+    expect(price).to_contain_text("110.00")
+    expect(price.get_by_role("img", name="How price is spread")).to_be_visible()
+    expect(sales.get_by_role("row", name="at")).to_contain_text("2024-07-27")
+    assert serious(screens, ".otx") == []
 
 
 def test_a_tree_opens_by_steps_and_gives_paths(screens: Screens) -> None:
@@ -122,6 +233,12 @@ def test_a_picture_is_shown(screens: Screens) -> None:
     picture = viewer.get_by_role("img")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") == 1
+
+
+def test_images_stand_beside_the_text(screens: Screens) -> None:
+    viewer = screens.open("ot.view(['a red dot:', red.data, 'that was it'])")
+    expect(viewer.get_by_role("img")).to_be_visible()
+    expect(viewer).to_contain_text("that was it")
 
 
 def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:

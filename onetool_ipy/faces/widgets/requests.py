@@ -31,6 +31,7 @@ from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
+from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import duration, local_time
@@ -179,7 +180,6 @@ class ScreenRequests:
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
         self._sent_at: dict[str, float] = {}
-        self._typed: dict[str, str] = {}
         self._index: tuple[Any, Index] | None = None
         self._opening = first or {"view": "browser", "options": {}}
         self._quick: dict[str, Callable[[Json], Any]] = {
@@ -193,7 +193,6 @@ class ScreenRequests:
             "run": self._run,
             "cancel": self._cancel,
             "favourite": self._favourite,
-            "assign": self._assign,
             "trust": self._trust,
             "report": lambda _payload: report(self._box),
             "saveTool": lambda p: save_tool(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
@@ -205,16 +204,21 @@ class ScreenRequests:
                 **_result_id(p), pattern=_text(p, "pattern"), is_fuzzy=bool(p.get("isFuzzy"))
             ),
             "table": lambda p: self._viewer.table(
-                **_result_id(p),
-                offset=int(p["offset"]),
-                limit=int(p["limit"]),
-                sort=p.get("sort"),
-                filter_text=str(p.get("filter") or ""),
+                query_of(p), **_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])
             ),
+            "summary": lambda p: self._viewer.summary(query_of(p), **_result_id(p), column=int(p["column"])),
+            "copied": lambda p: self._viewer.copied(
+                query_of(p), **_result_id(p), first=int(p["first"]), last=int(p["last"]), columns=_columns(p)
+            ),
+            "download": lambda p: self._viewer.download(
+                query_of(p), **_result_id(p), columns=_columns(p), kind=_text(p, "format")
+            ),
+            "part": lambda p: self._viewer.part(**_result_id(p), offset=int(p["offset"])),
             "tree": lambda p: self._viewer.tree(
                 **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
+            "assign": self._assign,
             "history": self._history,
             "results": self._results,
             "usage": lambda p: usage_shown(self._box, p),
@@ -385,7 +389,6 @@ class ScreenRequests:
         given = resolved(args, self._namespace())
         job = self._box.start(spec.name, given, source="widget", notify=self._on_job)
         self._jobs[job.call.id] = job
-        self._typed[job.call.id] = as_code(spec, args, self._namespace())["python"]
         if job.status not in ("queued", "running"):
             self._on_job(job)  # it ended before we stored it
         return {"job": job.call.id}
@@ -426,11 +429,12 @@ class ScreenRequests:
         if not name.isidentifier():
             raise UsageProblem(f"'{name[:40]}' is not a valid variable name.", hint="Use letters, digits and _.")
         result_id = _result_id(payload)
-        self._namespace()[name] = self._viewer.value(**result_id)
-        typed = self._typed.get(result_id["call"] or "")
-        if typed is None:
-            return {"code": f"{name} = ot.result(handle={result_id['handle']!r}, limit=1_000_000)['lines']"}
-        return {"code": self._box.mask(f"{name} = {typed}{'.data' if typed.startswith('ot.run(') else ''}")}
+        value = self._viewer.value(**result_id)
+        query = query_of(payload)
+        if query != TableQuery():
+            value = self._viewer.found(query, **result_id)
+        self._namespace()[name] = value
+        return {"said": f"{name}: {type(value).__name__}{_length(value)}"}
 
     def _open_first(self) -> Json:
         if self._first is None:
@@ -539,6 +543,19 @@ def _text(payload: Mapping[str, Any], key: str) -> str:
 def _result_id(payload: Json) -> dict[str, str | None]:
     handle, call = payload.get("handle"), payload.get("call")
     return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
+
+
+def _length(value: Any) -> str:
+    """The length of a value in words, or an empty text."""
+    if not hasattr(value, "__len__"):
+        return ""
+    noun = "row" if is_frame(value) or isinstance(value, list) else "character" if isinstance(value, str) else "item"
+    return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
+
+
+def _columns(payload: Json) -> list[int]:
+    """The visible columns of a table, by their places."""
+    return [int(column) for column in payload["visible"]]
 
 
 def _fits(spec: ToolSpec, filters: Mapping[str, Any], starred: set[str]) -> bool:

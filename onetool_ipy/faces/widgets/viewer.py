@@ -1,7 +1,7 @@
-"""The result viewer's data: lines, table, tree and image of a result. Only the requested window is sent, masked.
+"""The result viewer's data: lines, table, tree and images of a result. Only the requested window is sent, masked.
 
-A new result is read from its object; a stored one, known only by its handle, through the result store. The last sorted
-and filtered table is kept, so that scrolling only takes slices.
+A new result is read from its object; a stored one, known only by its handle, through the result store. The table itself
+is in `table`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.notebook.display import store_result
+from onetool_ipy.faces.widgets.table import (
+    FORMATS,
+    ResultTable,
+    TableQuery,
+    column_kind,
+    formats,
+    is_frame,
+    shown_cell,
+)
 from onetool_ipy.stores.results.value_lines import pieces
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]  # it has no types
-
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["ResultViewer"]
@@ -33,21 +40,24 @@ _LEAF = 160
 _MOST_ROWS = 500_000
 _MOST_HITS = 2_000
 _PAGE = 1_000
+_PART = 3 * 2**20
+_MOST_DOWNLOADED = 100 * 10**6
+_MOST_PARTS = 50
+_MOST_TEXT = 10_000
 _MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp"})
 
 
 class _Item:
-    """One result: how to read its data, its lines if they are few, and its frame once it was requested."""
+    """One result: how to read its data, its lines if they are few, its table and its download once requested."""
 
     def __init__(self, read: Callable[[], Any], *, tool: str, handle: str | None) -> None:
         self.read = read
         self.tool = tool
         self.handle = handle
         self.lines: list[str] | None = None
-        self.frame: pd.DataFrame | None = None
-        self.texts: pd.DataFrame | None = None
-        self.arranged: tuple[Any, pd.DataFrame] | None = None
+        self.table: ResultTable | None = None
+        self.download = b""
 
 
 class ResultViewer:
@@ -75,7 +85,7 @@ class ResultViewer:
                 return {**about, "ok": False, "error": {"code": "execution_error", "message": exc.message}}
         about |= {"handle": item.handle, "kinds": _kinds(result.data), **self._size(item)}
         if "table" in about["kinds"]:
-            about["rows"] = len(result.data)
+            about |= {"rows": len(result.data), "formats": formats()}
         return about
 
     def open(self, handle: str) -> Json:
@@ -91,10 +101,10 @@ class ResultViewer:
             "lines": page["total_lines"],
             "bytes": known["bytes"],
             "preview": page["lines"],
-            "kinds": ["table", "text"] if is_table else ["text"],
+            "kinds": ["table", "summary", "text"] if is_table else ["text"],
         }
         if is_table:
-            about["rows"] = page["total_lines"]
+            about |= {"rows": page["total_lines"], "formats": formats()}
         item.tool = known["tool"]
         return about
 
@@ -117,32 +127,55 @@ class ResultViewer:
         hits = found["line_numbers"] if is_fuzzy else sorted(found["line_numbers"])
         return {"hits": hits, "matched": found["matched"], "isComplete": searched >= found["total_lines"]}
 
-    def table(
-        self,
-        *,
-        handle: str | None,
-        call: str | None,
-        offset: int,
-        limit: int,
-        sort: Mapping[str, Any] | None,
-        filter_text: str,
-    ) -> Json:
+    def table(self, query: TableQuery, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
         """A page of rows of the sorted and filtered table."""
-        item = self._item(handle, call)
-        if sort is None and not filter_text and item.frame is None and (plain := _plain_rows(item.read())):
+        item, window = self._item(handle, call), _window(offset, limit)
+        if query == TableQuery() and item.table is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
-            part = cells[_window(offset, limit)]
-            rows = [[self._cell(cell) for cell in row] for row in part]
-            return {"columns": list(map(self._cell, columns)), "rows": rows, "total": len(cells), "offset": offset}
-        frame = self._frame(item)
-        wanted = (None if sort is None else (sort["column"], bool(sort["isDown"])), filter_text)
-        if item.arranged is None or item.arranged[0] != wanted:
-            item.arranged = (wanted, self._arranged(item, frame, wanted))
-        arranged = item.arranged[1]
-        part = arranged.iloc[_window(offset, limit)]
-        rows = [[self._cell(cell) for cell in row] for row in part.itertuples(index=False, name=None)]
-        columns = [self._cell(column) for column in frame.columns]
-        return {"columns": columns, "rows": rows, "total": len(arranged), "offset": offset}
+            shown = [
+                [at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start + 1)
+            ]
+            kinds = [column_kind([row[at] for row in cells]) for at in range(len(columns))]
+            heads = [{"name": self._cell(name), "kind": kind} for name, kind in zip(columns, kinds, strict=True)]
+            return {"columns": heads, "rows": shown, "total": len(cells), "offset": offset}
+        return {**self._table(item).page(query, window), "offset": offset}
+
+    def summary(self, query: TableQuery, *, handle: str | None, call: str | None, column: int) -> Json:
+        """What is in one column of the found rows."""
+        return self._table(self._item(handle, call)).summary(query, column)
+
+    def copied(
+        self, query: TableQuery, *, handle: str | None, call: str | None, first: int, last: int, columns: list[int]
+    ) -> Json:
+        """Rows as text for the clipboard."""
+        return {"text": self._table(self._item(handle, call)).copied(query, first, last, columns)}
+
+    def download(
+        self, query: TableQuery, *, handle: str | None, call: str | None, columns: list[int], kind: str
+    ) -> Json:
+        """Make a file of the found rows; `part` gives it piece by piece."""
+        item = self._item(handle, call)
+        item.download = self._table(item).download(query, columns, kind)
+        if len(item.download) > _MOST_DOWNLOADED:
+            size, item.download = len(item.download), b""
+            raise UsageProblem(
+                f"The file has {size / 1e6:,.0f} MB; a page gets at most {_MOST_DOWNLOADED / 1e6:,.0f} MB.",
+                hint="Save it as a variable and write it from there: df.to_csv(...).",
+            )
+        name = f"{item.tool or 'result'}.{kind}"
+        return {"name": name, "mime": FORMATS[kind], "size": len(item.download), "part": _PART}
+
+    def part(self, *, handle: str | None, call: str | None, offset: int) -> Json:
+        """A piece of the file that `download` made."""
+        item = self._item(handle, call)
+        piece = item.download[max(0, offset) : max(0, offset) + _PART]
+        if offset + _PART >= len(item.download):
+            item.download = b""
+        return {"base64": base64.b64encode(piece).decode("ascii")}
+
+    def found(self, query: TableQuery, *, handle: str | None, call: str | None) -> Any:
+        """The found rows as a DataFrame."""
+        return self._table(self._item(handle, call)).found(query)
 
     def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
         """A page of the children at a path."""
@@ -152,11 +185,17 @@ class ResultViewer:
         return {"children": [self._child(key, at[key]) for key in part], "total": len(keys)}
 
     def image(self, *, handle: str | None, call: str | None) -> Json:
-        """The image of a result."""
-        found = _picture(self._item(handle, call).read())
-        if found is None:
-            raise UsageProblem("This result is not an image.")
-        return {"mime": found[0], "base64": base64.b64encode(found[1]).decode("ascii")}
+        """The images of a result with the text between them, in order."""
+        parts: list[Json] = []
+        for part in _parts(self._item(handle, call).read()):
+            found = _picture(part)
+            if found is None:
+                parts.append({"text": values.cut(self._box.mask(values.to_text(part)), _MOST_TEXT)})
+            else:
+                parts.append({"mime": found[0], "base64": base64.b64encode(found[1]).decode("ascii")})
+        if not any("mime" in part for part in parts):
+            raise UsageProblem("This result has no image.")
+        return {"parts": parts}
 
     def value(self, *, handle: str | None, call: str | None) -> Any:
         """The data itself; of a stored result, its lines."""
@@ -215,34 +254,13 @@ class ResultViewer:
         size = self._box.results.describe(self._stored(item))["bytes"]
         return {"lines": page["total_lines"], "preview": page["lines"], "bytes": size}
 
-    def _frame(self, item: _Item) -> pd.DataFrame:
-        """The result as rows and columns; nested values stay in their cell."""
-        if item.frame is None:
-            import pandas as pd
-
-            data = item.read()
-            if _is_pandas(data):
-                item.frame = data if isinstance(data, pd.DataFrame) else data.to_frame()
-            else:
-                item.frame = pd.DataFrame.from_records([row for row in data if isinstance(row, Mapping)])
-        return item.frame
-
-    def _arranged(self, item: _Item, frame: pd.DataFrame, wanted: tuple[Any, str]) -> pd.DataFrame:
-        sort, text = wanted
-        found = frame
-        if text:
-            if item.texts is None:
-                item.texts = frame.astype(str).apply(lambda column: column.str.casefold())
-            has = item.texts.apply(lambda column: column.str.contains(text.casefold(), regex=False))
-            found = frame[has.any(axis=1).to_numpy()]
-        if sort is not None and 0 <= sort[0] < len(frame.columns):
-            found = _sorted(found, sort[0], is_down=sort[1])
-        return found
+    def _table(self, item: _Item) -> ResultTable:
+        if item.table is None:
+            item.table = ResultTable(item.read(), self._box.mask)
+        return item.table
 
     def _cell(self, cell: Any) -> str:
-        if _is_missing(cell):
-            return ""
-        return values.cut(self._box.mask(" ".join(values.to_text(cell).splitlines())), _CELL)
+        return values.cut(self._box.mask(shown_cell(cell)), _CELL)
 
     def _child(self, key: Any, value: Any) -> Json:
         count = len(_keys(value))
@@ -263,17 +281,17 @@ def _window(offset: int, limit: int) -> slice:
 
 def _kinds(data: Any) -> list[str]:
     found = []
-    if _picture(data) is not None:
+    if any(_picture(part) is not None for part in _parts(data)):
         found.append("image")
     if _is_table(data):
-        found.append("table")
+        found += ["table", "summary"]
     if isinstance(data, (Mapping, list, tuple)) and len(data):
         found.append("tree")
     return [*found, "text"]
 
 
 def _is_table(data: Any) -> bool:
-    if _is_pandas(data):
+    if is_frame(data):
         return True
     return isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
 
@@ -289,13 +307,8 @@ def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
 
 
 def _is_flat(cell: Any) -> bool:
-    """Whether a DataFrame shows the cell the same way: not a record, a list or a date."""
-    is_date = isinstance(cell, str) and cell[:4].isdigit() and cell[4:5] == "-"
-    return not is_date and (cell is None or type(cell) in (str, int, bool))
-
-
-def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
+    """Whether a DataFrame shows the cell the same way: not a fraction, a record or a list."""
+    return cell is None or type(cell) in (str, int, bool)
 
 
 def _is_record_line(line: str) -> bool:
@@ -307,22 +320,6 @@ def _read(line: str) -> Any:
         return json.loads(line)
     except ValueError:
         return line
-
-
-def _sorted(frame: pd.DataFrame, column: int, *, is_down: bool) -> pd.DataFrame:
-    """Sort rows by one column, stably; values that do not compare are sorted as text."""
-    cells = frame.iloc[:, column]
-    try:
-        order = cells.reset_index(drop=True).sort_values(ascending=not is_down, kind="stable").index
-    except TypeError:
-        texts = cells.reset_index(drop=True).map(values.to_text)
-        order = texts.sort_values(ascending=not is_down, kind="stable").index
-    return frame.iloc[order]
-
-
-def _is_missing(cell: Any) -> bool:
-    is_nan = isinstance(cell, float) and cell != cell
-    return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _keys(value: Any) -> list[Any]:
@@ -345,6 +342,11 @@ def _followed(value: Any, path: Sequence[Any]) -> Any:
         else:
             raise UsageProblem(f"There is nothing at '{part}'.")
     return value
+
+
+def _parts(data: Any) -> Sequence[Any]:
+    """The parts of a result that may be images: the result itself, or a short list of parts."""
+    return data if isinstance(data, (list, tuple)) and len(data) <= _MOST_PARTS else (data,)
 
 
 def _picture(data: Any) -> tuple[str, bytes] | None:

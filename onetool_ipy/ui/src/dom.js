@@ -117,6 +117,28 @@ export function addTabKeys(tabs) {
   return tabs;
 }
 
+/** A button that opens a small box below it: `{element, content, close}`. Escape and a click elsewhere close it. */
+export function menu(label, content, onOpen = () => {}) {
+  const box = h('div.otx-menu-body', { hidden: true }, content);
+  const button = h('button.otx-small', { type: 'button', 'aria-expanded': 'false', onclick: () => toggle(box.hidden) }, label);
+  const element = h('span.otx-menu', null, button, box);
+  const onPointerDown = event => element.contains(event.target) || toggle(false);
+  function toggle(isOpen) {
+    show(box, isOpen);
+    button.setAttribute('aria-expanded', String(isOpen));
+    if (isOpen) document.addEventListener('pointerdown', onPointerDown, true);
+    else document.removeEventListener('pointerdown', onPointerDown, true);
+    if (isOpen) onOpen();
+  }
+  element.addEventListener('keydown', event => {
+    if (event.key !== 'Escape' || box.hidden) return;
+    toggle(false);
+    button.focus();
+    event.stopPropagation();
+  });
+  return { element, content: box, close: () => toggle(false) };
+}
+
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */
 export async function copyText(text) {
   try {

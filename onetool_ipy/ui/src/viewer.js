@@ -1,15 +1,15 @@
-// The result viewer: text, table, tree, image. It requests only the visible part of a result. Sorting, filtering and
-// finding run in the kernel, over the whole result.
-import { addTabKeys, copyText, debounce, fill, h, selectTab, show } from './dom.js';
+// The result viewer: text, table, summary, tree, images. It requests only the visible part of a result. Finding runs in
+// the kernel, over the whole result.
+import { addTabKeys, copyText, debounce, fill, h, menu, selectTab, show } from './dom.js';
 import { byteSize, counted, duration, number, outcomeChip, outcomeOf } from './format.js';
+import { keyOf, SummaryPane, TablePane } from './table.js';
 import { VirtualList } from './virtualList.js';
 
 const LINE_HEIGHT = 18;
-const ROW_HEIGHT = 24;
-const TITLES = { text: 'Raw', table: 'Table', tree: 'Tree', image: 'Image' };
+const TITLES = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image' };
 
 /** Returns `{element, show(result), close()}`; `request` is the transport's. */
-export function createViewer(request, { onAssigned = () => {} } = {}) {
+export function createViewer(request) {
   const head = h('div.otx-result-head');
   const tabs = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Result formats' }));
   const body = h('div.otx-result-body');
@@ -18,7 +18,7 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
 
   function open(result, kind) {
     pane?.close?.();
-    const Pane = { text: TextPane, table: TablePane, tree: TreePane, image: ImagePane }[kind];
+    const Pane = { text: TextPane, table: TablePane, summary: SummaryPane, tree: TreePane, image: ImagePane }[kind];
     selectTab(tabs, tab => tab.dataset.kind === kind);
     pane = new Pane(request, result);
     fill(body, pane.element);
@@ -26,7 +26,7 @@ export function createViewer(request, { onAssigned = () => {} } = {}) {
   }
 
   function showResult(result) {
-    fill(head, summary(result), result.handle ? assignForm(request, result, onAssigned) : null);
+    fill(head, summary(result), result.ok ? saveMenu(request, result, () => pane) : null);
     if (!result.ok) {
       pane?.close?.();
       pane = null;
@@ -66,24 +66,29 @@ function errorBox(error) {
   return h('div.otx-failure', { role: 'alert' }, h('strong', null, `${error.code}${reason}`), h('pre', null, error.message));
 }
 
-function assignForm(request, result, onAssigned) {
-  const name = h('input.otx-input.otx-short', { type: 'text', placeholder: 'variable', 'aria-label': 'Name of the variable', spellcheck: 'false' });
-  const status = h('code.otx-muted', { role: 'status' });
-  const assign = async () => {
+/** Saves the result, or the rows that a table shows, as a variable of the notebook. */
+function saveMenu(request, result, pane) {
+  const name = h('input.otx-input.otx-short', { type: 'text', placeholder: 'name', 'aria-label': 'Name of the variable', spellcheck: 'false' });
+  const onlyFound = h('input', { type: 'checkbox', checked: true });
+  const found = h('label.otx-choice', { hidden: true }, onlyFound, ' only the rows found');
+  const status = h('span.otx-muted', { role: 'status' });
+  const form = h('form.otx-assign', null, name, h('button.otx-small', { type: 'submit' }, 'Save'), found);
+  const saving = menu('Save as variable', form, () => {
+    show(found, Boolean(pane()?.isFiltered));
+    name.focus();
+  });
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    const rows = pane()?.isFiltered && onlyFound.checked ? pane().query() : {};
     try {
-      const answer = await request('assign', { handle: result.handle, call: result.call, variable: name.value.trim() });
-      fill(status, answer.code);
-      onAssigned(answer);
+      const { said } = await request('assign', { ...keyOf(result), ...rows, variable: name.value.trim() });
+      fill(status, said);
+      saving.close();
     } catch (error) {
       fill(status, error.message);
     }
-  };
-  const form = h('form.otx-assign', null, name, h('button.otx-small', { type: 'submit', title: 'Assign the result to a notebook variable' }, 'Assign'), status);
-  form.addEventListener('submit', event => {
-    event.preventDefault();
-    assign();
   });
-  return form;
+  return h('span.otx-tools', null, saving.element, status);
 }
 
 class TextPane {
@@ -180,78 +185,6 @@ class Finder {
   }
 }
 
-class TablePane {
-  constructor(request, result) {
-    Object.assign(this, { request, result, sort: null, filter: '', loads: 0 });
-    this.head = h('div.otx-table-head', { role: 'row' });
-    this.count = h('span.otx-muted', { role: 'status' });
-    this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
-    this.list.element.setAttribute('role', 'table');
-    this.list.spacer.prepend(this.head);
-    this.list.element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW_HEIGHT + 42}px`;
-    const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
-    filter.addEventListener('input', debounce(200, () => {
-      this.filter = filter.value;
-      this.restart();
-    }));
-    this.element = h('div.otx-pane', null, h('div.otx-bar', null, filter, this.count), this.list.element);
-  }
-
-  start() {
-    return this.restart();
-  }
-
-  query(offset, limit) {
-    return { ...keyOf(this.result), offset, limit, sort: this.sort, filter: this.filter };
-  }
-
-  async restart() {
-    const turn = (this.loads += 1);
-    fill(this.count, 'reading …');
-    try {
-      const answer = await this.request('table', this.query(0, 200));
-      if (turn !== this.loads) return;
-      this.columns = answer.columns;
-      const widths = widthsOf(answer.columns, answer.rows);
-      this.widths = widths.map((width, at) => Math.max(width, this.widths?.[at] ?? 0)); // columns only grow
-      this.drawHead();
-      fill(this.count, answer.total === this.result.rows ? counted(answer.total, 'row') : `${number(answer.total)} of ${number(this.result.rows)} rows`);
-      this.list.element.setAttribute('aria-rowcount', String(answer.total + 1));
-      this.list.reset(answer.total, answer.rows);
-    } catch (error) {
-      if (turn === this.loads) fill(this.count, error.message);
-    }
-  }
-
-  async fetch(offset, limit) {
-    return (await this.request('table', this.query(offset, limit))).rows;
-  }
-
-  drawHead() {
-    const cells = this.columns.map((column, at) => {
-      const direction = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
-      const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[direction];
-      return h('div.otx-cell', { role: 'columnheader', 'aria-sort': direction, style: widthOf(this.widths[at]) }, h('button.otx-sort', { type: 'button', title: `Sort by ${column}`, onclick: () => this.sortBy(at) }, `${column}${arrow}`));
-    });
-    fill(this.head, h('div.otx-cell.otx-number', { role: 'columnheader' }, '#'), cells);
-  }
-
-  sortBy(column) {
-    const isSame = this.sort?.column === column;
-    if (isSame && this.sort.isDown) this.sort = null;
-    else this.sort = { column, isDown: isSame };
-    return this.restart();
-  }
-
-  row(cells, at) {
-    return h('div.otx-table-row', { role: 'row' }, h('div.otx-cell.otx-number', { role: 'rowheader' }, at + 1), cells.map((cell, i) => h('div.otx-cell', { role: 'cell', title: cell.length > this.widths[i] ? cell : null, style: widthOf(this.widths[i]) }, cell)));
-  }
-
-  close() {
-    this.list.close();
-  }
-}
-
 class TreePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
@@ -306,6 +239,7 @@ class TreePane {
   }
 }
 
+/** The images of a result, and the text between them. */
 class ImagePane {
   constructor(request, result) {
     Object.assign(this, { request, result });
@@ -314,27 +248,10 @@ class ImagePane {
 
   async start() {
     try {
-      const { mime, base64 } = await this.request('image', keyOf(this.result));
-      fill(this.element, h('img', { src: `data:${mime};base64,${base64}`, alt: `Image given by ${this.result.tool ?? 'the tool'}` }));
+      const { parts } = await this.request('image', keyOf(this.result));
+      fill(this.element, parts.map(({ text, mime, base64 }) => (mime ? h('img', { src: `data:${mime};base64,${base64}`, alt: `Image given by ${this.result.tool || 'the tool'}` }) : h('pre', null, text))));
     } catch (error) {
       fill(this.element, error.message);
     }
   }
-}
-
-/** Names the result in a request. */
-function keyOf(result) {
-  return { handle: result.handle, call: result.call };
-}
-
-/** The width of a cell with this many letters. */
-function widthOf(letters) {
-  return `width:calc(${letters}ch + 14px)`;
-}
-
-function widthsOf(columns, rows) {
-  return columns.map((column, at) => {
-    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at]?.length ?? 0), String(column).length + 2);
-    return Math.max(3, Math.min(40, longest));
-  });
 }

@@ -230,14 +230,18 @@ def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
     assert shown["kinds"][0] == "table"
     whose = {"handle": shown["handle"], "call": shown["call"]}
     plain = side.ask("table", **whose, offset=0, limit=3, sort=None, filter="")
-    assert plain["columns"] == ["id", "name", "x"]
-    assert plain["rows"][0] == ["0", "n0", "0.0"]
+    assert [(column["name"], column["kind"]) for column in plain["columns"]] == [
+        ("id", "integer"),
+        ("name", "text"),
+        ("x", "number"),
+    ]
+    assert plain["rows"][0] == [1, "0", "n0", "0.0"]
     down = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="")
-    assert [row[0] for row in down["rows"]] == ["99999", "99998"]
+    assert [row[:2] for row in down["rows"]] == [[100_000, "99999"], [99_999, "99998"]]
     some = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="N6")
     assert some["total"] == 14285
-    assert some["rows"][0][1] == "n6"
-    assert side.ask("table", **whose, offset=3, limit=1, sort=None, filter="")["rows"][0][2] == ""
+    assert some["rows"][0][2] == "n6"
+    assert side.ask("table", **whose, offset=3, limit=1, sort=None, filter="")["rows"][0][3] == ""
 
 
 def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) -> None:
@@ -260,14 +264,26 @@ def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) ->
     assert "nothing" in side.raw("tree", **whose, path=["nope"], offset=0, limit=1)["error"]["message"]
     image = side.run("nb.picture")
     assert image["kinds"][0] == "image"
-    assert side.ask("image", call=image["call"])["mime"] == "image/png"
+    assert side.ask("image", call=image["call"])["parts"][0]["mime"] == "image/png"
 
 
-def test_assign_gives_the_value_and_the_code_that_does_the_same(side: Side) -> None:
+def test_images_are_shown_with_the_text_beside_them(side: Side) -> None:
+    def mixed() -> list[Any]:
+        """Text, a picture, text."""
+        return [f"before {SECRET}", b"\x89PNG\r\n\x1a\n" + b"\0" * 20, "after"]
+
+    adopt(side, mixed)
+    shown = side.run("nb.mixed")
+    assert shown["kinds"][0] == "image"
+    parts = side.ask("image", call=shown["call"])["parts"]
+    assert [part.get("text") or part["mime"] for part in parts] == ["before ***", "image/png", "after"]
+
+
+def test_assign_saves_the_value_and_says_what_it_is(side: Side) -> None:
     shown = side.run("tools.echo", message=[1, 2])
     answer = side.ask("assign", handle=shown["handle"], call=shown["call"], variable="x")
     assert side.names["x"] == [1, 2]
-    assert answer["code"] == "x = ot.run('tools.echo', message=[1, 2]).data"
+    assert answer["said"] == "x: list, 2 rows"
     assert (
         "not a valid variable name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
     )
@@ -348,11 +364,12 @@ def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> N
     shown = side.run("nb.give")
     asked = {"call": shown["call"], "handle": None, "offset": 0, "limit": 10}
     plain = side.ask("table", **asked)
-    assert plain["columns"] == ["id", "name", "on", "more"]
-    assert plain["rows"] == [["2", "b", "true", ""], ["10", "a", "", ""]]
+    kinds = {column["name"]: column["kind"] for column in plain["columns"]}
+    assert kinds == {"id": "integer", "name": "text", "on": "boolean", "more": "text"}
+    assert plain["rows"] == [[1, "2", "b", "true", ""], [2, "10", "a", "", ""]]
     by_id = side.ask("table", **asked, sort={"column": 0, "isDown": False})
     assert by_id["columns"] == plain["columns"]
-    assert [row[:2] for row in by_id["rows"]] == [["2", "b"], ["10", "a"]]
+    assert [row[:3] for row in by_id["rows"]] == [[1, "2", "b"], [2, "10", "a"]]
 
 
 def test_a_frame_is_a_table(side: Side) -> None:
@@ -362,8 +379,8 @@ def test_a_frame_is_a_table(side: Side) -> None:
     assert shown["rows"] == 3
     asked = {"call": shown["call"], "handle": None, "offset": 0, "limit": 10}
     found = side.ask("table", **asked, sort={"column": 0, "isDown": False})
-    assert found["columns"] == ["a", "b"]
-    assert found["rows"] == [["1", "y"], ["2", ""], ["3", "x"]]
+    assert [column["name"] for column in found["columns"]] == ["a", "b"]
+    assert found["rows"] == [[2, "1", "y"], [3, "2", ""], [1, "3", "x"]]
 
 
 def test_a_value_that_no_call_gave_is_viewed(side: Side) -> None:

@@ -5,6 +5,8 @@ import { transportOf, type, ui, until } from './page.mjs';
 
 const { createViewer } = await ui('viewer');
 
+const COLUMNS = [{ name: 'a', kind: 'integer' }, { name: '<b>', kind: 'text' }];
+
 async function open(result, answers) {
   const { transport, asked } = await transportOf(answers);
   const viewer = createViewer(transport.request);
@@ -50,7 +52,7 @@ test('a table sorts ascending, descending and not at all, over the whole result'
   const sorts = [];
   const { $, viewer } = await open(
     { handle: 'h', lines: 3, rows: 3, kinds: ['table', 'text'] },
-    { table: ({ sort, filter }) => { sorts.push(JSON.stringify(sort)); return { columns: ['a', '<b>'], rows: filter ? [['1', 'x']] : [['1', 'x'], ['2', 'y'], ['3', '<i>']], total: filter ? 1 : 3 }; } }
+    { table: ({ sort, filter }) => { sorts.push(JSON.stringify(sort)); return { columns: COLUMNS, rows: filter ? [[1, '1', 'x']] : [[1, '1', 'x'], [2, '2', 'y'], [3, '3', '<i>']], total: filter ? 1 : 3 }; } }
   );
   await until(() => $('[role="columnheader"] button'));
   assert.equal($('b'), null);
@@ -87,10 +89,87 @@ test('a failed result shows its error; hostile text stays text', async () => {
   viewer.close();
 });
 
-test('Assign shows the code that does the same', async () => {
-  const { $, viewer } = await open({ handle: 'h', lines: 1, preview: ['a'], kinds: ['text'] }, { assign: ({ variable }) => ({ code: `${variable} = 1` }) });
+async function openTable(answers = {}) {
+  const rows = [[1, '10', 'x'], [2, '20', 'y'], [3, '30', 'z']];
+  const opened = await open({ handle: 'h', lines: 3, rows: 3, kinds: ['table', 'text'], formats: ['csv', 'parquet'] }, { table: () => ({ columns: COLUMNS, rows, total: 3 }), ...answers });
+  await until(() => opened.$('.otx-table-row'));
+  return opened;
+}
+
+function keyDown(element, key, more = {}) {
+  element.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more }));
+}
+
+test('each column has a filter of its own', async () => {
+  const { $, asked, viewer } = await openTable();
+  viewer.element.querySelector('[aria-pressed="false"]').click();
+  type($('[aria-label="Filter a"]'), '> 5');
+  await until(() => asked.some(message => message.payload.columns?.[0] === '> 5'));
+  $('[aria-pressed="true"]').click();
+  await until(() => Object.keys(asked.at(-1).payload.columns).length === 0);
+  viewer.close();
+});
+
+test('a hidden column is not drawn, copied or downloaded', async () => {
+  const { $, asked, viewer } = await openTable({ copied: () => ({ text: 't' }) });
+  const box = $('.otx-table-bar .otx-menu-body input[type="checkbox"]');
+  box.checked = false;
+  box.dispatchEvent(new Event('change'));
+  await until(() => viewer.element.querySelectorAll('.otx-table-row')[0].children.length === 2);
+  [...viewer.element.querySelectorAll('button')].find(button => button.textContent === 'Copy').click();
+  await until(() => asked.some(message => message.kind === 'copied'));
+  assert.deepEqual(asked.find(message => message.kind === 'copied').payload.visible, [1]);
+  viewer.close();
+});
+
+test('arrow keys move the active cell, Shift selects rows, Ctrl-C copies them', async () => {
+  const { $, asked, viewer } = await openTable({ copied: () => ({ text: 't' }) });
+  const grid = $('[role="grid"]');
+  Object.defineProperty(grid, 'clientHeight', { value: 240 });
+  keyDown(grid, 'ArrowDown');
+  keyDown(grid, 'ArrowRight');
+  assert.equal($('.otx-current[role="gridcell"]').textContent, 'x');
+  keyDown(grid, 'c', { ctrlKey: true });
+  await until(() => asked.some(message => message.kind === 'copied'));
+  assert.deepEqual([asked.at(-1).payload.first, asked.at(-1).payload.last, asked.at(-1).payload.visible], [0, 0, [1]]);
+  keyDown(grid, 'ArrowDown', { shiftKey: true });
+  assert.equal(viewer.element.querySelectorAll('.otx-selected').length, 2);
+  keyDown(grid, 'c', { ctrlKey: true });
+  await until(() => asked.filter(message => message.kind === 'copied').length === 2);
+  assert.deepEqual([asked.at(-1).payload.first, asked.at(-1).payload.last, asked.at(-1).payload.visible], [0, 1, [0, 1]]);
+  keyDown(grid, 'Escape');
+  assert.equal($('.otx-selected'), null);
+  viewer.close();
+});
+
+test('a column is made wider with arrow keys on its edge', async () => {
+  const { $, viewer } = await openTable();
+  const edge = () => $('[aria-label="Width of a"]');
+  const before = Number(edge().getAttribute('aria-valuenow'));
+  edge().focus();
+  keyDown(edge(), 'ArrowRight');
+  assert.equal(Number(edge().getAttribute('aria-valuenow')), before + 2);
+  assert.equal(document.activeElement, edge());
+  viewer.close();
+});
+
+test('the summary requests one column after the other', async () => {
+  const { $, viewer } = await openTable({ summary: ({ column }) => (column ? { kind: 'text', missing: 1, distinct: 2, top: [['<i>', 2]] } : { kind: 'integer', missing: 0, distinct: 3, min: '10', max: '30', bars: [1, 0, 2] }) });
+  viewer.show({ ok: true, handle: 'h', rows: 3, kinds: ['summary'] });
+  await until(() => viewer.element.querySelectorAll('tbody tr').length === 2);
+  assert.equal($('tbody i'), null);
+  assert.equal($('svg[role="img"]').getAttribute('aria-label'), 'How a is spread from 10 to 30');
+  assert.match($('tbody tr:last-child').textContent, /1 \(33 %\)/);
+  viewer.close();
+});
+
+test('Save as variable says what was saved; of a filtered table the found rows', async () => {
+  const { $, asked, viewer } = await openTable({ assign: ({ variable }) => ({ said: `${variable}: list, 1 row` }) });
+  type($('[aria-label="Filter rows"]'), 'x');
+  await until(() => asked.at(-1).payload.filter === 'x');
   type($('[aria-label="Name of the variable"]'), 'rows');
   $('.otx-assign').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
-  await until(() => /rows = 1/.test($('.otx-assign').textContent));
+  await until(() => /rows: list, 1 row/.test($('.otx-result-head').textContent));
+  assert.equal(asked.find(message => message.kind === 'assign').payload.filter, 'x');
   viewer.close();
 });

@@ -1,0 +1,184 @@
+"""A result as a table: kinds of columns, filters, order, summaries, and rows taken away."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, formats, query_of
+
+ALL = slice(0, 1_000)
+SECRET = "s3cr3t-value"
+ROWS: list[dict[str, Any]] = [
+    {"id": 7, "price": 66.7, "day": "2024-03-01T00:00:00", "town": "Wien", "on": True, "tags": ["a", "b"]},
+    {"id": 2, "price": 112.47, "day": "2024-03-15T12:30:05", "town": "Linz", "on": False, "tags": []},
+    {"id": 9, "price": None, "day": None, "town": "wien west", "on": None, "tags": None},
+    {"id": 4, "price": 5.0, "day": "2025-01-01T00:00:00", "town": "=Graz", "on": True, "tags": ["c"]},
+]
+
+
+def masked(text: str) -> str:
+    return text.replace(SECRET, "***")
+
+
+@pytest.fixture
+def table() -> ResultTable:
+    return ResultTable(ROWS, masked)
+
+
+def found(table: ResultTable, **query: Any) -> list[int]:
+    """The numbers of the found rows, in order."""
+    return [row[0] for row in table.page(query_of(query), ALL)["rows"]]
+
+
+def test_columns_have_kinds_and_cells_read_well(table: ResultTable) -> None:
+    page = table.page(TableQuery(), ALL)
+    kinds = {column["name"]: column["kind"] for column in page["columns"]}
+    assert kinds == {
+        "id": "integer",
+        "price": "number",
+        "day": "date",
+        "town": "text",
+        "on": "boolean",
+        "tags": "nested",
+    }
+    assert [row[2] for row in page["rows"]] == ["66.70", "112.47", "", "5.00"], "the decimals of a column are alike"
+    assert [row[3] for row in page["rows"]] == ["2024-03-01", "2024-03-15 12:30:05", "", "2025-01-01"]
+    assert [row[0] for row in page["rows"]] == [1, 2, 3, 4]
+
+
+def test_rows_keep_the_number_that_they_have_in_the_data(table: ResultTable) -> None:
+    assert found(table, sort={"column": 1, "isDown": True}) == [2, 1, 4, 3]
+    assert found(table, sort={"column": 3, "isDown": False}, filter="wien") == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("column", "condition", "numbers"),
+    [
+        (1, "> 66", [1, 2]),
+        (1, "5..70", [1, 4]),
+        (1, "<=5", [4]),
+        (1, "= 112.47", [2]),
+        (1, "=", [3]),
+        (1, "!=", [1, 2, 4]),
+        (1, "66.7", [1]),
+        (2, "2024-03", [1, 2]),
+        (2, "> 2024-03-01", [2, 4]),
+        (2, "2024-03-10..2024", [2]),
+        (2, "< 2024-03-15T12", [1]),
+        (3, "WIEN", [1, 3]),
+        (3, "=wien", [1]),
+        (3, "!wien", [2, 4]),
+        (3, "!=wien", [2, 3, 4]),
+        (3, "==graz", [4]),
+        (4, "true", [1, 4]),
+        (5, '"c"', [4]),
+    ],
+)
+def test_a_condition_on_a_column(table: ResultTable, column: int, condition: str, numbers: list[int]) -> None:
+    assert found(table, columns={str(column): condition}) == numbers
+
+
+def test_conditions_are_joined(table: ResultTable) -> None:
+    assert found(table, filter="i", columns={"0": "> 3", "3": "wien"}) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"columns": {"1": "> cheap"}}, "'cheap' is not a number"),
+        ({"columns": {"3": "> a"}}, "'>' works on numbers and dates"),
+        ({"columns": {"99": "x"}}, "no such column"),
+        ({"sort": {"column": -1, "isDown": False}}, "no such column"),
+    ],
+)
+def test_a_bad_query_says_what_is_wrong(table: ResultTable, query: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageProblem, match=said):
+        found(table, **query)
+    assert found(table) == [1, 2, 3, 4], "the table is as it was"
+
+
+def test_a_column_of_mixed_values_is_sorted_as_text() -> None:
+    mixed = ResultTable([{"x": 10}, {"x": "b"}, {"x": [1]}, {"x": None}], masked)
+    assert sorted(found(mixed, sort={"column": 0, "isDown": False})) == [1, 2, 3, 4]
+
+
+def test_the_summary_of_a_column(table: ResultTable) -> None:
+    price = table.summary(TableQuery(), 1)
+    assert (price["kind"], price["missing"], price["distinct"]) == ("number", 1, 3)
+    assert (price["min"], price["max"], sum(price["bars"])) == ("5.00", "112.47", 3)
+    day = table.summary(TableQuery(), 2)
+    assert (day["min"], day["max"], sum(day["bars"])) == ("2024-03-01", "2025-01-01", 3)
+    assert table.summary(TableQuery(), 4)["top"] == [["true", 2], ["false", 1]]
+    assert table.summary(TableQuery(), 5)["distinct"] == 3
+    assert table.summary(query_of({"filter": "wien"}), 0)["max"] == "9"
+
+
+def test_an_empty_table_has_a_summary() -> None:
+    empty = ResultTable(pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=object)}), masked)
+    assert empty.page(TableQuery(), ALL)["total"] == 0
+    assert empty.summary(TableQuery(), 0)["missing"] == 0
+    assert empty.summary(TableQuery(), 1)["distinct"] == 0
+
+
+def test_cells_and_rows_are_copied_as_tab_separated_text(table: ResultTable) -> None:
+    by_price = query_of({"sort": {"column": 1, "isDown": False}})
+    assert table.copied(by_price, 0, 0, [3]) == "=Graz"
+    assert table.copied(by_price, 0, 1, [0, 3]) == "4\t=Graz\n7\tWien"
+    assert ResultTable([{"a": "x\ty\nz"}], masked).copied(TableQuery(), 0, 0, [0]) == "x y z"
+    many = ResultTable(pd.DataFrame({"a": range(20_000)}), masked)
+    with pytest.raises(UsageProblem, match=r"At most 10,000 rows"):
+        many.copied(TableQuery(), 0, 19_999, [0])
+
+
+def test_found_rows_are_of_the_same_type_as_the_data() -> None:
+    rows = ResultTable(ROWS, masked).found(query_of({"filter": "wien"}))
+    assert rows == [ROWS[0], ROWS[2]]
+    frame = pd.DataFrame({"n": [3, 1, 2]}, index=["c", "a", "b"])
+    taken = ResultTable(frame, masked).found(query_of({"sort": {"column": 1, "isDown": False}}))
+    assert list(taken.index) == ["a", "b", "c"]
+    assert ResultTable(frame["n"], masked).found(TableQuery()).tolist() == [3, 1, 2]
+
+
+def test_an_index_with_a_meaning_is_a_column() -> None:
+    frame = pd.DataFrame({"n": [1]}, index=pd.Index(["x"], name="n"))
+    assert [column["name"] for column in ResultTable(frame, masked).columns()] == ["n", "n"]
+    filtered = pd.DataFrame({"n": [1, 2, 3]}).iloc[[2, 0]]
+    assert [column["name"] for column in ResultTable(filtered, masked).columns()] == ["n"]
+
+
+def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
+    query, columns = query_of({"columns": {"0": "> 3"}, "sort": {"column": 0, "isDown": True}}), [3, 0, 5]
+    csv = pd.read_csv(io.BytesIO(table.download(query, columns, "csv")))
+    assert csv.columns.tolist() == ["town", "id", "tags"]
+    assert csv["id"].tolist() == [9, 7, 4]
+    rows = json.loads(table.download(query, columns, "json"))
+    assert rows[1] == {"town": "Wien", "id": 7, "tags": ["a", "b"]}
+    assert formats() == ["csv", "json", "parquet"]
+    parquet = pd.read_parquet(io.BytesIO(table.download(query, columns, "parquet")))
+    assert parquet["town"].tolist() == ["wien west", "Wien", "=Graz"]
+    with pytest.raises(UsageProblem, match="cannot be saved as 'exe'"):
+        table.download(query, columns, "exe")
+
+
+def test_dates_of_a_frame_and_mixed_columns_are_downloaded() -> None:
+    frame = pd.DataFrame({"at": [pd.Timestamp("2024-01-02 03:04")], "mixed": [{"a": 1}]})
+    frame.loc[1] = [pd.NaT, "text"]
+    table = ResultTable(frame, masked)
+    assert table.page(TableQuery(), ALL)["rows"][0][1] == "2024-01-02 03:04:00"
+    assert pd.read_parquet(io.BytesIO(table.download(TableQuery(), [0, 1], "parquet")))["mixed"][1] == "text"
+    assert json.loads(table.download(TableQuery(), [0, 1], "json"))[1] == {"at": None, "mixed": "text"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_no_secret_leaves_by_any_way(kind: str) -> None:
+    table = ResultTable([{f"k {SECRET}": f"v {SECRET}", "deep": {"x": [SECRET]}}], masked)
+    out = table.download(TableQuery(), [0, 1], kind)
+    assert SECRET.encode() not in out
+    shown = json.dumps([table.page(TableQuery(), ALL), table.summary(TableQuery(), 0), table.summary(TableQuery(), 1)])
+    assert SECRET not in shown + table.copied(TableQuery(), 0, 0, [0, 1])
