@@ -47,9 +47,10 @@ class System(Value):
 
 
 class User(Value):
-    """What the person said."""
+    """What the person said, and the images that go with it: their MIME types and base64."""
 
     text: str
+    images: tuple[tuple[str, str], ...] = ()
 
 
 class Call(Value):

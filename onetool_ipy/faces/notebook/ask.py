@@ -4,7 +4,8 @@
     %%ask [flags]                               the cell's text is the prompt
     %ask --distil                               the last answer's calls as a cell of %tool lines
 
-Flags come before the prompt; after them the text is taken as it is. `+pack.tool` in it offers only those tools. In a
+Flags come before the prompt; after them the text is taken as it is. `+pack.tool` in it offers only those tools,
+`+server:uri` attaches a resource, and `$server.prompt k=v` at its beginning stands for a server's prompt. In a
 notebook each piece of text is a Markdown output that grows, and each call a line that unfolds; a line on top names the
 model, the cost and the end. Outputs are renewed at most ten times a second. Everything is masked.
 """
@@ -12,6 +13,7 @@ model, the cost and the end. Outputs are renewed at most ten times a second. Eve
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.question import Question, Reply
-from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_prompt
+from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
 
 __all__ = ["FLAGS", "USAGE", "AskMagic", "NotebookView", "TerminalView", "as_python"]
+
+_PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
+_ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
+_PUNCTUATION = ".,;:!?)]}\"'"
 
 Mask = Callable[[str], str]
 _PAUSE_S = 0.1
@@ -181,6 +187,8 @@ USAGE = """\
 %%ask [flags]              the same with the cell's text as the prompt
 %ask tool:NAME {json}      run one tool, without a model
 +pack.tool or +pack        in the prompt: offer just these tools
++server:uri                in the prompt: attach a resource of a server
+%ask $server.prompt k=v    ask with a prompt of a server
 
 --model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
 --allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
@@ -229,10 +237,32 @@ class AskMagic:
         allow = options.get("tool_allow")
         answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view) if is_typed else None
         if answer is None:
+            if is_typed:
+                prompt, options["attach"] = self._expanded(prompt)
             options["model"] = self._model(options.get("model"))
             answer = self._box.ask(prompt, **options, listener=view)
         self._shown = (answer, self._shell.execution_count)
         return answer
+
+    def _expanded(self, prompt: str) -> tuple[str, list[Any]]:
+        """The prompt with a server's prompt at its beginning filled in, and what `+server:uri` in it attaches."""
+        attached: list[Any] = []
+        if (hit := _PROMPT.match(prompt)) is not None:
+            self._box.make_ready(hit["name"], "magic")
+            spec = next((known for known in self._box.prompts() if known.name == hit["name"]), None)
+            if spec is not None:
+                args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
+                messages = self._box.run(spec.name, args).data
+                attached += messages.images
+                prompt = messages.text + prompt[hit.end() :]
+                return prompt, attached  # what a server wrote names nothing of ours
+        for hit in _ATTACHED.finditer(prompt):
+            if self._box.is_server(hit["server"]):
+                result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
+                result.unwrap()
+                result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
+                attached.append(result)
+        return prompt, attached
 
     def _is_typed(self, line: str, cell: str | None) -> bool:
         """Whether the text stands in the notebook's code as written, not in a variable."""

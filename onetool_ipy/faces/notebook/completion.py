@@ -312,6 +312,11 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
     from onetool_ipy.faces.notebook.ask import FLAGS as ASK_FLAGS
 
     *done, last = re.split(r"\s+", before)
+    server, is_uri, _ = last[1:].partition(":")
+    if last.startswith("+") and is_uri:
+        return _picked(last, [CompletionItem(f"+{server}:{o.text}", o.type) for o in context.uris(server)])
+    if last.startswith("$"):
+        return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in context.box.prompts()])
     if last.startswith("+"):
         packs = [CompletionItem(f"+{pack}", "module") for pack in sorted(context.box.registry.known_packs())]
         picked = _picked(last, packs).offers if "." not in last else []

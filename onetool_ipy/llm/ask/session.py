@@ -18,6 +18,9 @@ from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, System, Tur
 
 __all__ = ["Session", "cache_key", "json_text", "size", "trimmed"]
 
+_IMAGE_CHARS = 4_000
+"""What an image counts for; providers charge about a thousand tokens."""
+
 _CacheKey = tuple[str, str, str]
 
 
@@ -101,8 +104,10 @@ def trimmed(messages: Sequence[Message], chars: float) -> list[Message]:
 def size(message: Message) -> int:
     """Return about how many characters a message has."""
     match message:
-        case System(text=text) | User(text=text):
+        case System(text=text):
             return len(text)
+        case User(text=text, images=images):
+            return len(text) + _IMAGE_CHARS * len(images)
         case Turn(text=text, calls=calls, parts=parts):
             length = len(text) + sum(len(json_text(call.arguments)) + len(str(call.wire_name)) for call in calls)
             return max(length, sum(len(json_text(dict(part))) for part in parts))

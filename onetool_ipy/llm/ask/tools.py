@@ -25,7 +25,7 @@ MAX_OFFERED = 128
 PAGER = "ot.result"
 _MAX_FOUND = 12
 _MAX_WORDS = 24
-_MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])\+(?P<name>[^\W\d][\w./@-]*)")
+_MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])\+(?P<name>[^\W\d][\w./@-]*+)(?!:[A-Za-z][\w.+-]*:\S)")
 _SEARCH = {
     "type": "object",
     "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},

@@ -136,8 +136,12 @@ class Anthropic(WireFormat):
 
 def _blocks(message: Message) -> tuple[str, list[Json]]:
     match message:
-        case User(text=text):
-            return "user", [{"type": "text", "text": text}] if text.strip() else []
+        case User(text=text, images=images):
+            pictures: list[Json] = [
+                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+                for mime, data in images
+            ]
+            return "user", [*pictures, {"type": "text", "text": text}] if text.strip() else pictures
         case Turn(provider="anthropic", parts=parts) if parts:
             return "assistant", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):

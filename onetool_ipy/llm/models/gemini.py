@@ -121,8 +121,8 @@ def _contents(messages: Sequence[Message]) -> list[Json]:
 
 def _content(message: Message, given: Collection[object]) -> tuple[str, list[Json]]:
     match message:
-        case User(text=text):
-            return "user", [{"text": text}]
+        case User(text=text, images=images):
+            return "user", [{"text": text}, *({"inlineData": {"mimeType": m, "data": d}} for m, d in images)]
         case Turn(provider="gemini", parts=parts) if parts:
             return "model", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):

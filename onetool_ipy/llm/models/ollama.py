@@ -70,8 +70,9 @@ def _lines(message: Message) -> list[Json]:
     match message:
         case System(text=text):
             return [{"role": "system", "content": text}]
-        case User(text=text):
-            return [{"role": "user", "content": text}]
+        case User(text=text, images=images):
+            said: Json = {"role": "user", "content": text}
+            return [{**said, "images": [data for _, data in images]} if images else said]
         case Turn(text=text):
             calls = [
                 {"function": {"name": call.wire_name, "arguments": as_json_object(call.arguments)}}

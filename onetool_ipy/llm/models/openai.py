@@ -114,8 +114,11 @@ def _lines(message: Message) -> list[Json]:
     match message:
         case System(text=text):
             return [{"role": "system", "content": text}]
-        case User(text=text):
+        case User(text=text, images=()):
             return [{"role": "user", "content": text}]
+        case User(text=text, images=images):
+            urls = [{"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}} for mime, data in images]
+            return [{"role": "user", "content": [{"type": "text", "text": text}, *urls]}]
         case Turn(text=text, calls=calls):
             line: Json = {"role": "assistant", "content": text or (None if calls else "")}
             return [{**line, "tool_calls": [_call(c.id, c.wire_name, c.arguments) for c in calls]} if calls else line]

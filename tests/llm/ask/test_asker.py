@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.errors import ExecutionFailed, RateLimited, UsageProblem
+from onetool_ipy.base.errors import ExecutionFailed, RateLimited, ToolCallError, UsageProblem
 from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, TokenUsage, Turn, User
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import Message
+from onetool_ipy.render.media import Image
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces, TypingPerson
 
@@ -564,3 +565,26 @@ def _require_whole(messages: tuple[Message, ...]) -> None:
         if isinstance(turn, Turn) and turn.calls:
             assert isinstance(after, Outcomes)
             assert [item.call.id for item in after.items] == [call.id for call in turn.calls]
+
+
+def test_attachments_go_along_as_data_and_images_as_images(box: Toolbox) -> None:
+    model = ScriptedModel(["Hello."])
+    picture = Image("image/png", b"\x89PNG")
+
+    answer = box.ask("Look", model=model, attach=[{"a": 1}, picture, Image("image/svg+xml", b"<svg/>")])
+
+    (message,) = [one for one in model.requests[0].messages if isinstance(one, User)]
+    assert message.text.startswith("Look\n\nAttached data, from outside")
+    assert '"data": {"a": 1}' in message.text
+    assert message.images == (("image/png", "iVBORw=="),)
+    assert "image/svg+xml" in message.text
+    assert answer.prompt == "Look"
+
+
+def test_a_failed_result_cannot_be_attached(box: Toolbox) -> None:
+    model = ScriptedModel(["Hello."])
+
+    with pytest.raises(ToolCallError):
+        box.ask("Look", model=model, attach=[box.call("fs.read_file", {"path": "none"})])
+
+    assert model.requests == []

@@ -97,6 +97,19 @@ def test_three_calls_and_their_outcomes_make_a_round_trip(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+def test_images_go_along_with_a_prompt(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
+    double.say([{"match": {"userMessage": PROMPT}, "response": {"content": ANSWER}}])
+    sent = Recorder()
+    client = make_client(provider, double.url, transport=sent)
+
+    turn = client.complete([User(PROMPT, (("image/png", "iVBORw0KGgo="),))])
+
+    assert turn.text == ANSWER
+    assert "iVBORw0KGgo=" in json.dumps(sent.bodies[0])
+    _judge(provider, sent.bodies[0], streamed=False)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_the_same_holds_for_async_code(double: ModelDouble, make_client: MakeClient, provider: str) -> None:
     double.say(FIXTURES)
     client = make_client(provider, double.url)
