@@ -149,7 +149,8 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
     found = []
     for name, entry in config.settings.servers.items():
-        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s)
+        roots = config.settings.fs.roots
+        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
         is_allowed = config.trust.covers(name, pin_of(entry.written))
         found.append(definition if is_allowed else definition._replace(is_allowed=False, trusted=False))
     return found

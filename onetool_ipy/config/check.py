@@ -59,10 +59,13 @@ Kind = Callable[[Any], Any]
 Get = Callable[[str], str | None]
 """Returns the value of a `${NAME}`, or None."""
 
+_SERVER_COMMON = ("enabled", "trusted", "timeout_s", "idle_s")
 SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "stdio": ("type", "command", "args", "env", "cwd", "inherit", "enabled", "trusted", "timeout_s", "idle_s"),
-    "http": ("type", "url", "headers", "auth", "enabled", "trusted", "timeout_s", "idle_s"),
+    "stdio": ("type", "command", "args", "env", "cwd", "inherit", "protocol", *_SERVER_COMMON),
+    "http": ("type", "url", "headers", "auth", "protocol", *_SERVER_COMMON),
+    "sse": ("type", "url", "headers", *_SERVER_COMMON),
 }
+PROTOCOLS = ("auto", "legacy", "2026-07-28")
 AUTH_KEYS = (
     *("grant", "client_id", "client_secret", "private_key", "signing_algorithm"),
     *("client_metadata_url", "issuer", "redirect_uri", "scopes"),
@@ -438,6 +441,8 @@ def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -
         out["auth"] = _server_auth(form)
     out["enabled"] = form.get("enabled", _boolean, default=True)
     out["trusted"] = form.get("trusted", _boolean, default=False)
+    if "protocol" in SERVER_KEYS[kind]:
+        out["protocol"] = form.get("protocol", _choice(*PROTOCOLS), default="auto")
     for limit in ("timeout_s", "idle_s"):
         out[limit] = form.get(limit, _SECONDS)
     return out if form.good else None

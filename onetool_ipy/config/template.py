@@ -94,7 +94,8 @@ version: 1
 
 # MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, the variables in `inherit`, and
 # `env`. `trusted: true` accepts the server's own read-only marks; `timeout_s` limits a call (default timeouts.mcp_s),
-# `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine.
+# `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine. `protocol` is auto,
+# legacy (servers before 2026) or 2026-07-28; `type: sse` is the older HTTP with two addresses.
 # servers:
 #   github:
 #     type: stdio
@@ -107,6 +108,7 @@ version: 1
 #     trusted: false
 #     timeout_s: 30
 #     idle_s: 10
+#     protocol: auto
 #   docs: {type: http, url: "http://127.0.0.1:9000/mcp", headers: {Authorization: "Bearer ${DOCS_TOKEN}"}}
 #   crm: {type: http, url: "https://crm.example.com/mcp", auth: {scopes: [read]}}   # sign in: %tool server login crm
 

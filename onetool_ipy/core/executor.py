@@ -261,6 +261,7 @@ MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
 
 _PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut", "widget", "tool"))
+_UNASKED: frozenset[CallSource] = frozenset(("rest", "mcp"))
 _LONGEST_S = 1e8
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
@@ -536,6 +537,8 @@ class Executor:
     def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
         if bound.timeout_s is not None:
             return bound.timeout_s
+        if spec.limits_itself and bound.call.source not in _UNASKED:
+            return None
         return self._local_s if spec.timeout_s is None and bound.call.source not in _PERSON else spec.timeout_s
 
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
@@ -577,7 +580,8 @@ class Executor:
         if type(exc) is Raised:
             exc = exc.inner
         if type(exc) is Overtime and bound.spec is not None:
-            exc = exc.of(bound.tool, self._limit(bound, bound.spec))
+            limit_s = self._limit(bound, bound.spec)
+            exc = exc.of(bound.tool, bound.spec.timeout_s if limit_s is None else limit_s)
         return ToolResult(False, error=failure_of(exc, bound.tool, self._mask))
 
 

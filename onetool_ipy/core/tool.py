@@ -77,7 +77,8 @@ class ToolSpec(Frozen):
     definition. It imports nothing, and says the same of a tool that is known by its text and of the loaded one.
     `record` is the version and the id of the bundle record that a tool is made from. A tool that is not `is_listed` is
     found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
-    with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt.
+    with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
+    `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions.
     """
 
     name: str
@@ -93,6 +94,7 @@ class ToolSpec(Frozen):
     server: str
     read_only: bool
     timeout_s: float | None
+    limits_itself: bool
     cache_key: Callable[..., Any] | None
     output_schema: Json | None
     disabled: str
@@ -125,6 +127,7 @@ class ToolSpec(Frozen):
         server: str = "",
         read_only: bool = False,
         timeout_s: float | None = None,
+        limits_itself: bool = False,
         cache_key: Callable[..., Any] | None = None,
         output_schema: Json | None = None,
         disabled: str = "",
@@ -155,6 +158,7 @@ class ToolSpec(Frozen):
             server=server,
             read_only=read_only,
             timeout_s=timeout_s,
+            limits_itself=limits_itself,
             cache_key=cache_key,
             output_schema=output_schema,
             disabled=disabled,

@@ -137,7 +137,8 @@ class Connection:
             self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
         from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
 
-        session = self._session = ServerSession(self.definition, self.process, self._auth)
+        log, auth = self._stderr.add_line, self._auth
+        session = self._session = ServerSession(self.definition, self.process, log=log, auth=auth)
         listing = await session.open(stack, self._changed.set)
         self._on_list(listing)
         return session, listing

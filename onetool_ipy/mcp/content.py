@@ -36,6 +36,7 @@ _WRAPPER_KEYS = {"type", "properties", "required", "title", "$defs"}
 _INVALID_PARAMS = -32602
 _CLOSED = -32000
 _TIMED_OUT = -32001
+_VISIT_FIRST = -32042
 _MAX_WORDS = 4_000
 _MAX_LISTED = 3
 
@@ -121,6 +122,10 @@ def failure_of(exc: Any, server: str) -> CallFailure:
         )
     if code == _TIMED_OUT:
         return CallTimeout(said)
+    if code == _VISIT_FIRST:
+        listed = exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
+        urls = [str(one.get("url")) for one in listed or () if isinstance(one, dict)][:_MAX_LISTED]
+        return ExecutionFailed(said, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again.")
     return ExecutionFailed(said)
 
 

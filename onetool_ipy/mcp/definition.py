@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -43,12 +44,15 @@ class AuthSettings(NamedTuple):
 class ServerDefinition(NamedTuple):
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
+    `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that it is told
+    of when it asks.
+
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """
 
     name: str
     where: str
-    type: Literal["stdio", "http"]
+    type: Literal["stdio", "http", "sse"]
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
@@ -61,6 +65,8 @@ class ServerDefinition(NamedTuple):
     trusted: bool = False
     timeout_s: float = 30
     idle_s: float | None = None
+    protocol: str = "auto"
+    roots: tuple[str, ...] = ()
     is_allowed: bool = True
 
     @property
@@ -73,6 +79,7 @@ class ServerDefinition(NamedTuple):
         """Return a hash of the definition without secrets: the key of everything cached for the server."""
         parts = [self.type, self.command, self.args, sorted(self.env.items()), self.cwd, self.url]
         parts += [sorted(self.headers.items()), self.auth.client]
+        parts += [self.protocol] if self.protocol != "auto" else []
         return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
 
     def runs_like(self, other: ServerDefinition) -> bool:
@@ -90,7 +97,9 @@ class ServerDefinition(NamedTuple):
         return f"ServerDefinition({self.name!r}, {self.type})"
 
 
-def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float) -> ServerDefinition:
+def read_server(
+    name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float, roots: Iterable[str] = ()
+) -> ServerDefinition:
     """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default limit."""
     return ServerDefinition(
         name=name,
@@ -108,4 +117,6 @@ def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path,
         trusted=data.get("trusted", False),
         timeout_s=data.get("timeout_s") or timeout_s,
         idle_s=data.get("idle_s"),
+        protocol=data.get("protocol") or "auto",
+        roots=tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots),
     )

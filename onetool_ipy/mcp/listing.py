@@ -42,6 +42,9 @@ _EMPTY: Json = {"type": "object", "properties": {}}
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls the server's tool with this name."""
 
+HeaderFault = Callable[[Json], str | None]
+"""Says what is wrong with the arguments that a schema marks as HTTP headers (`x-mcp-header`)."""
+
 
 class ServerListing(NamedTuple):
     """What a server offers: its tools, what is wrong with other tools, and what it says about itself.
@@ -60,7 +63,9 @@ class ServerListing(NamedTuple):
     capabilities: tuple[str, ...] = ()
 
 
-def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+def read_tools(
+    raw: Iterable[Any], header_fault: HeaderFault = lambda _schema: None
+) -> tuple[tuple[Json, ...], tuple[str, ...]]:
     """Return the tools that can be offered, and what is wrong with the others."""
     good: dict[str, Json] = {}
     faults: list[str] = []
@@ -69,7 +74,7 @@ def read_tools(raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
             faults.append(f"It lists more than {MAX_TOOLS:,} tools; the others are left out.")
             break
         try:
-            kept = _checked(tool)
+            kept = _checked(tool, header_fault)
         except InvalidTool as exc:
             faults.append(exc.message)
             continue
@@ -104,13 +109,14 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         server=definition.name,
         read_only=definition.trusted and hints.get("readOnlyHint") is True,
         timeout_s=definition.timeout_s,
+        limits_itself=True,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
         identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), tool],
     )
 
 
-def _checked(tool: Any) -> Json:
+def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be offered."""
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
         raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
@@ -122,6 +128,9 @@ def _checked(tool: Any) -> Json:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: its inputSchema is not a schema of an object.")
     schema = {**schema, "type": "object"}
     _require_schema(name, "inputSchema", schema)
+    fault = header_fault(schema)
+    if fault is not None:
+        raise InvalidTool(f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}.")
     kept: Json = {"name": name, "description": _description(tool), "inputSchema": schema}
     output = tool.get("outputSchema")
     if isinstance(output, dict):

@@ -52,6 +52,10 @@ class StderrLog(asyncio.Protocol):
             self._cut = True
             del self._kept[: len(self._kept) - _MAX_KEPT]
 
+    def add_line(self, line: str) -> None:
+        """Add a line of our own, such as a log message that came over the session."""
+        self.data_received(line.encode("utf-8", "replace") + b"\n")
+
     def text(self) -> str:
         """Return the kept output, starting at a line."""
         said = bytes(self._kept[-_MAX_KEPT:]).decode("utf-8", "replace")

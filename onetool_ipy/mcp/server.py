@@ -163,7 +163,7 @@ class Server:
             if self.definition.auth.grant == "client_credentials":
                 return "Are 'auth.client_id' and its secret right?"
             return f"Sign in with: %tool server login {self.name}"
-        if self.definition.type == "http":
+        if self.definition.url:
             return "Does it run, and are its address and headers right?"
         return f"See what it wrote: %tool server logs {self.name}"
 

@@ -15,19 +15,19 @@ import contextvars
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import httpx2
 from mcp import Client
+from mcp.client import InputRequiredRoundsExceededError
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
 from mcp_types import (
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
     EmptyResult,
     Implementation,
     PingRequest,
@@ -37,8 +37,9 @@ from pydantic import ValidationError
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallTimeout, InvalidOutput
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
 from onetool_ipy.mcp import resources
+from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
@@ -53,7 +54,7 @@ Progress = Callable[[float, float | None, str], None]
 _ANSWER_S = 3.0
 _MAX_PAGES = 1_000
 _MAX_TEXT = 20_000
-_LAST_WITHOUT_SUBSCRIPTIONS = "2025-11-25"
+_LAST_HANDSHAKE = "2025-11-25"
 _CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts"))
 _LISTED = {"tools/list": "tools", **{method: key for _, method, key in LISTS.values()}}
 _OFFERS_S = 5.0
@@ -68,7 +69,12 @@ class ServerSession:
     """A session of the SDK's client. `is_lost` says that the server no longer takes requests of this session."""
 
     def __init__(
-        self, definition: ServerDefinition, process: ServerProcess | None, auth: httpx2.Auth | None = None
+        self,
+        definition: ServerDefinition,
+        process: ServerProcess | None,
+        *,
+        log: Callable[[str], None],
+        auth: httpx2.Auth | None = None,
     ) -> None:
         _silence_sdk()
         self.calls = 0
@@ -77,6 +83,7 @@ class ServerSession:
         self._process = process
         self._auth = auth
         self._interceptor = _MessageInterceptor()
+        self._callbacks = ServerCallbacks(definition, log)
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
         self._watches: Watches
@@ -99,12 +106,17 @@ class ServerSession:
 
         client = Client(
             self._streams(),
-            mode="auto",
+            mode="legacy" if self._definition.type == "sse" or self._definition.protocol == "legacy" else "auto",
             message_handler=on_message,
             client_info=Implementation(name="onetool-ipy", version=__version__),
             cache=None,
+            **self._callbacks.options,
         )
         self._client = await stack.enter_async_context(client)
+        wanted, spoken = self._definition.protocol, client.protocol_version
+        if wanted not in ("auto", "legacy", spoken):
+            hint = "Set 'protocol: auto' for this server."
+            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {wanted}.", hint=hint)
         self._watches = Watches(client)
         stack.callback(self._watches.end)
         listing = await self.list_tools()
@@ -114,10 +126,10 @@ class ServerSession:
     async def list_tools(self) -> ServerListing:
         """Ask for all pages of the list."""
         client, interceptor = self._client, self._interceptor
-        interceptor.lists.clear()
+        interceptor.lists.clear()  # the SDK lists, too, before it repeats a call whose headers were wrong
         if client.server_capabilities.tools is not None:
             await self._pages(client.list_tools, "tools")
-        tools, faults = read_tools(interceptor.lists.pop("tools", []))
+        tools, faults = read_tools(interceptor.lists.pop("tools", []), self._header_fault)
         offers, more_faults = await self._list_offers()
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
         self._outputs = {}
@@ -188,47 +200,54 @@ class ServerSession:
         """Follow a resource until the session or the watch ends."""
         await self._request(lambda _client: self._watches.follow(watch))
 
-    async def _request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
-        """Send one request by the SDK's client. Raises NotSent if it certainly did not reach the server."""
-        undelivered = self._interceptor.undelivered
-        self.calls += 1
-        try:
-            return await send(self._client)
-        except MCPError as exc:
-            self.is_lost = self.is_lost or self._interceptor.undelivered > undelivered
-            if self.is_lost and self.calls == 1:
-                raise NotSent from exc
-            raise failure_of(exc, self._definition.name) from exc
-        except ValidationError as exc:
-            said = f"The server '{self._definition.name}' sent a result that is not valid ({exc.error_count()} errors)."
-            raise InvalidOutput(said) from None
-        finally:
-            self.calls -= 1
-
     async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
-        """Call a tool once. The idle limit counts from the last progress notification."""
-        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=args))
-        idle_s, undelivered = self._definition.idle_s, self._interceptor.undelivered
+        """Call a tool once. The idle limit counts from the server's last sign."""
+
+        async def send(client: Client, call: RunningCall) -> Any:
+            on_progress = _progress_callback(progress, call, self._definition)
+            result = await client.call_tool(tool, args, progress_callback=on_progress)
+            return value_of(result, self._output(tool), tool, self._definition.name)
+
+        return await self._request_in_call(send)
+
+    async def _request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
+        return await self._request_in_call(lambda client, _call: send(client))
+
+    async def _request_in_call(self, send: Callable[[Client, RunningCall], Awaitable[Any]]) -> Any:
+        """Send one request by the SDK's client, in as many rounds as the server needs.
+
+        Raises NotSent if it certainly did not reach the server, else a CallFailure.
+        """
+        name, undelivered = self._definition.name, self._interceptor.undelivered
+        call: RunningCall | None = None
         self.calls += 1
         try:
-            async with nullcontext() if idle_s is None else asyncio.timeout(idle_s) as limit:
-                on_progress = _progress_callback(progress, limit, idle_s)
-                result = await self._client.session.send_request(request, CallToolResult, progress_callback=on_progress)
+            async with self._callbacks.call() as call:
+                return await send(self._client, call)
         except MCPError as exc:
             self.is_lost = self.is_lost or self._interceptor.undelivered > undelivered
             if self.is_lost and self.calls == 1:  # no other call was under way, so this one was not delivered
                 raise NotSent from exc
-            raise failure_of(exc, self._definition.name) from exc
+            raise _noted(failure_of(exc, name), call) from exc
+        except ExecutionFailed as exc:
+            raise _noted(exc, call) from None
         except ValidationError as exc:
-            raise InvalidOutput(f"'{tool}' returned an invalid tool result ({exc.error_count()} errors).") from None
-        except TimeoutError:
-            hint = "Raise 'idle_s' of the server."
-            raise CallTimeout(f"Nothing was heard for {idle_s or 0:g} s.", hint=hint) from None
+            said = f"The server '{name}' sent a result that is not valid ({exc.error_count()} errors)."
+            raise InvalidOutput(said) from None
+        except InputRequiredRoundsExceededError as exc:
+            said = f"The server '{name}' asked {exc.max_rounds} times in a row and did not finish."
+            raise ExecutionFailed(said) from None
         finally:
             self.calls -= 1
+
+    def _output(self, tool: str) -> OutputSchema:
         if tool not in self._outputs:
             self._outputs[tool] = OutputSchema(self._schemas.get(tool))
-        return value_of(result, self._outputs[tool], tool, self._definition.name)
+        return self._outputs[tool]
+
+    def _header_fault(self, schema: Any) -> str | None:
+        """Say what is wrong with a tool's HTTP headers. The newer protocol demands that such a tool is left out."""
+        return None if self._client.protocol_version <= _LAST_HANDSHAKE else find_invalid_x_mcp_header(schema)
 
     async def responds(self) -> bool:
         """Ask the server for a sign of life. An error that the server itself sent is one too."""
@@ -257,7 +276,7 @@ class ServerSession:
             f"{what}_list_changed": bool(offered is not None and offered.list_changed)
             for what, offered in (("tools", able.tools), ("resources", able.resources), ("prompts", able.prompts))
         }
-        if not any(wanted.values()) or client.protocol_version <= _LAST_WITHOUT_SUBSCRIPTIONS:
+        if not any(wanted.values()) or client.protocol_version <= _LAST_HANDSHAKE:
             return
         subscription = await stack.enter_async_context(client.listen(**wanted))
 
@@ -276,15 +295,20 @@ def _capabilities(able: Any) -> tuple[str, ...]:
     return (*found, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(found)
 
 
-def _progress_callback(progress: Progress | None, limit: asyncio.Timeout | None, idle_s: float | None) -> Any:
+def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
+    """Return the failure; where the server had asked and nobody answered, its hint says so."""
+    if call is not None and call.note and not failure.hint and call.note not in failure.message:
+        failure.hint = call.note
+    return failure
+
+
+def _progress_callback(progress: Progress | None, call: RunningCall, definition: ServerDefinition) -> Any:
     """Make the callback for progress notifications: it informs the caller and restarts the idle limit."""
-    if progress is None and idle_s is None:
+    if progress is None and definition.idle_s is None:
         return None
 
     async def on_progress(done: float, total: float | None, text: str | None) -> None:
-        if limit is not None and idle_s is not None and not limit.expired():
-            with suppress(RuntimeError):  # the call is over already
-                limit.reschedule(asyncio.get_running_loop().time() + idle_s)
+        call.heard()
         if progress is not None:
             progress(done, total, text or "")
 
@@ -415,11 +439,16 @@ class _PipeWriter(_PipeStream):
 async def _http_streams(
     definition: ServerDefinition, interceptor: _MessageInterceptor, auth: httpx2.Auth | None
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Give the streams to a server at an address."""
-    async with (
-        http_client(definition, interceptor, auth) as client,
-        streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE) as (reading, writing),
-    ):
+    """Give the streams to a server at an address, over streamable HTTP or, for `type: sse`, the transport before it."""
+    client = http_client(definition, interceptor, auth)
+    if definition.type == "sse":
+        streams = sse_client(definition.url, httpx_client_factory=lambda *_args, **_options: client)
+    else:
+        streams = streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE)
+    async with AsyncExitStack() as stack:
+        if definition.type != "sse":  # that transport closes the client itself
+            await stack.enter_async_context(client)
+        reading, writing = await stack.enter_async_context(streams)
         yield _InterceptedStream(reading, interceptor), _InterceptedStream(writing, interceptor)
 
 

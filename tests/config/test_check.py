@@ -92,6 +92,7 @@ def test_every_key_is_read(project: Project) -> None:
         "inherit": [],
         "enabled": True,
         "trusted": False,
+        "protocol": "auto",
         "timeout_s": None,
         "idle_s": None,
     }
@@ -102,6 +103,7 @@ def test_every_key_is_read(project: Project) -> None:
         "auth": {},
         "enabled": True,
         "trusted": True,
+        "protocol": "auto",
         "timeout_s": None,
         "idle_s": None,
     }
@@ -214,8 +216,8 @@ ENTRIES = {
     ),
     "server without command": ("servers:\n  good: {command: x}\n  bad: {}\n", "3: servers.bad: has no 'command'."),
     "server's type": (
-        "servers:\n  good: {command: x}\n  bad: {type: sse, url: 'http://x'}\n",
-        "3: servers.bad.type: 'sse' is not one of stdio, http.",
+        "servers:\n  good: {command: x}\n  bad: {type: pipe, url: 'http://x'}\n",
+        "3: servers.bad.type: 'pipe' is not one of stdio, http, sse.",
     ),
     "server's key": (
         "servers:\n  good: {command: x}\n  bad: {command: x, arg: [1]}\n",

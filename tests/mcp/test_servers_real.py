@@ -22,12 +22,30 @@ COUNTS = {
     "clock": 2,
     "git": 12,
     "fetch": 1,
-    "everything": 13,
+    "everything": 16,
     "filesystem": 14,
     "memory": 9,
     "sequential-thinking": 1,
 }
 KNOWN = {"clock": "time"}
+# What `everything` offers only to a client that can be asked.
+ASKING = [
+    {"name": "get-roots-list", "inputSchema": {"type": "object", "properties": {}}},
+    {"name": "trigger-elicitation-request", "inputSchema": {"type": "object", "properties": {}}},
+    {
+        "name": "trigger-url-elicitation",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "url": {"type": "string"},
+                "message": {"type": "string", "default": ""},
+                "elicitationId": {"type": "string"},
+                "errorPath": {"type": "boolean", "default": False},
+            },
+            "required": ["url"],
+        },
+    },
+]
 
 
 def recorded(server: str) -> dict[str, Any]:
@@ -35,6 +53,8 @@ def recorded(server: str) -> dict[str, Any]:
     text = (ROOT / "tests" / "data" / "mcp_schemas" / f"{KNOWN.get(server, server)}.json").read_text(encoding="utf-8")
     found = json.loads(text)
     tools = found["tools"] if isinstance(found, dict) else found
+    if server == "everything":
+        tools = [*tools, *ASKING]
     return {tool["name"]: tool for tool in tools}
 
 

@@ -79,7 +79,7 @@ def test_output_that_its_own_schema_forbids_is_an_error(box: Toolbox) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "words"),
-    [("fail", "the tool says no"), ("refuse", "internal trouble"), ("nonsense", "invalid tool result")],
+    [("fail", "the tool says no"), ("refuse", "internal trouble"), ("nonsense", "result that is not valid")],
 )
 def test_errors_of_a_server_are_execution_errors(box: Toolbox, tool: str, words: str) -> None:
     error = box.call(f"srv.{tool}").error

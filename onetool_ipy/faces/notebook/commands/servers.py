@@ -109,7 +109,7 @@ def _entry(data: Any) -> dict[str, Any]:
     if data.get("disabled") is True or data.get("enabled") is False:
         kept["enabled"] = False
     if url:
-        return {"type": "http", **kept, "url": url}
+        return {"type": "sse" if data.get("type") == "sse" else "http", **kept, "url": url}
     return {"type": "stdio", **kept}
 
 
@@ -265,8 +265,9 @@ class ServerCommands(CommandGroup):
         config = self.box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self._require_free(found.name)
-        where, limit = "this session", config.settings.timeouts.mcp_s
-        self.box.servers.add(read_server(found.name, checked, where, folder=config.paths.project, timeout_s=limit))
+        where, limit, roots = "this session", config.settings.timeouts.mcp_s, config.settings.fs.roots
+        folder = config.paths.project
+        self.box.servers.add(read_server(found.name, checked, where, folder=folder, timeout_s=limit, roots=roots))
         return f"{found.name}: added for this session.{_doubts(found.data)}"
 
     def _save(self, found: FoundServer) -> str:

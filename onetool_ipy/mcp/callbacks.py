@@ -1,0 +1,164 @@
+"""What a server may ask of its client during a session, and its log messages. The SDK calls these on the loop.
+
+`ServerCallbacks.options` are the callbacks for the SDK's `Client`. A question is put in the context of the call that
+it belongs to, so that it reaches whoever made that call. A server of the older protocol does not say for which call it
+asks: then the calls under way have to come from one place. The time a person takes counts towards no limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from mcp_types import (
+    INVALID_REQUEST,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    Root,
+)
+from pydantic import FileUrl
+
+from onetool_ipy.base import values
+from onetool_ipy.base.background import timed_out
+from onetool_ipy.base.errors import CallFailure, CallTimeout
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core import current
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
+from onetool_ipy.mcp.definition import ServerDefinition
+
+__all__ = ["RunningCall", "ServerCallbacks"]
+
+_LOG_LEVEL = "info"
+_MAX_LOG_LINE = 2_000
+
+
+class RunningCall:
+    """A call under way: where its questions go, and its limits. `note` says why a question of it was not put."""
+
+    def __init__(self, definition: ServerDefinition, limit: asyncio.Timeout) -> None:
+        self.scope = current.scope()
+        self.note = ""
+        self._context = contextvars.copy_context()
+        self._definition = definition
+        self._limit = limit
+        self._until = _now() + definition.timeout_s
+        self.heard()
+
+    def heard(self) -> None:
+        """Begin the limit of silence anew."""
+        idle_s = self._definition.idle_s
+        self._reschedule(self._until if idle_s is None else min(self._until, _now() + idle_s))
+
+    def timeout(self) -> CallTimeout:
+        """Return the failure of this call past its limit."""
+        if self._definition.idle_s is None or _now() >= self._until:
+            return timed_out(self._definition.timeout_s)
+        return CallTimeout(
+            f"Nothing was heard for {self._definition.idle_s:g} s.", hint="Raise 'idle_s' of the server."
+        )
+
+    async def ask(self, question: Question) -> Reply:
+        """Put a question to whoever made this call. Raises NobodyToAsk or QuestionRefused."""
+        if self.scope is None or self.scope.toolbox is None:
+            raise NobodyToAsk(f"{question.subject} asks a person, and nobody is here to answer.")
+        began = _now()
+        self._reschedule(None)
+        work = self.scope.toolbox.aput_question(question)
+        try:
+            reply: Reply = await asyncio.get_running_loop().create_task(work, context=self._context)
+        finally:
+            self._until += _now() - began
+            self.heard()
+        return reply
+
+    def _reschedule(self, when: float | None) -> None:
+        if not self._limit.expired():
+            with suppress(RuntimeError):  # the call is over already
+                self._limit.reschedule(when)
+
+
+class ServerCallbacks:
+    """The callbacks of one session. `log` takes a line for the server's log."""
+
+    def __init__(self, definition: ServerDefinition, log: Callable[[str], None]) -> None:
+        self._definition = definition
+        self._log = log
+        self._running: list[RunningCall] = []
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of the SDK's `Client` that say what the server may ask of us."""
+        return {
+            "elicitation_callback": self._elicit,
+            "list_roots_callback": self._roots,
+            "logging_callback": self._logged,
+            "log_level": _LOG_LEVEL,
+        }
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[RunningCall]:
+        """Hold the limits of one call, and take the questions that belong to it. Raises CallTimeout."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                call = RunningCall(self._definition, limit)
+                self._running.append(call)
+                try:
+                    yield call
+                finally:
+                    self._running.remove(call)
+        except TimeoutError:
+            raise call.timeout() from None
+
+    async def _elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
+        """Ask the person. Where nobody can answer the server hears "decline"; a question that may not be put fails."""
+        is_form = not isinstance(params, ElicitRequestURLParams)
+        asker = f"server '{self._definition.name}'"
+        question = Question(
+            asker, params.message, **({"form": params.requested_schema} if is_form else {"url": params.url})
+        )
+        call = self._asking_call()
+        if call is None:
+            self._log(f"[client] It asked outside of a call, or during calls of several clients: {question.text[:200]}")
+            return ErrorData(code=INVALID_REQUEST, message="It is not clear for which call this is asked.")
+        try:
+            reply = await call.ask(question)
+        except NobodyToAsk as exc:
+            call.note = exc.message
+            return ElicitResult(action="decline")
+        except CallFailure as exc:
+            call.note = exc.message
+            return ErrorData(code=INVALID_REQUEST, message=exc.message)
+        return ElicitResult(
+            action=reply.action, content=dict(reply.content) if is_form and reply.action == "accept" else None
+        )
+
+    def _asking_call(self) -> RunningCall | None:
+        """Return the call that a request of the server belongs to, or None if that is not clear."""
+        here = current.scope()
+        own = [call for call in self._running if here is not None and call.scope is here]
+        found = own or self._running
+        places = {None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in found}
+        return found[-1] if len(places) == 1 else None
+
+    async def _roots(self, _context: Any) -> ListRootsResult:
+        """Name the folders that `fs.roots` opens to tools."""
+        roots = [Path(root) for root in self._definition.roots]
+        return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name or None) for root in roots])
+
+    async def _logged(self, params: LoggingMessageNotificationParams) -> None:
+        """Keep a log message beside what the server writes to stderr."""
+        data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
+        origin = f"{params.logger}: " if params.logger else ""
+        self._log(values.cut(printable_line(f"[{params.level}] {origin}{data}"), _MAX_LOG_LINE))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,176 @@
+"""Servers that ask: forms and addresses reach whoever made the call, folders are answered, log messages are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.base.errors import CallTimeout
+from onetool_ipy.core import current
+from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.host import Host
+from onetool_ipy.mcp import read_server
+from onetool_ipy.mcp.callbacks import ServerCallbacks
+from tests.harness.servers import real, write_project
+
+Open = Callable[..., Toolbox]
+ASKING = Path(__file__).with_name("asking_server.py")
+
+
+class Person(Host):
+    """A person at a screen, who replies the same to everything."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.questions: list[Question] = []
+
+    def ask(self, question: Question) -> Reply:
+        self.questions.append(question)
+        return self.reply
+
+
+def asking(protocol: str, **keys: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(ASKING)], "protocol": protocol, **keys}
+
+
+@pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    """A toolbox with the server that asks, by either protocol."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "data").mkdir()
+    write_project(folder, {"shop": asking(request.param)}, "fs: {roots: ['.', data]}")
+    with open_toolbox(folder) as box:
+        yield box
+
+
+def test_form_of_a_server_reaches_the_person(shop: Toolbox) -> None:
+    person = shop.host = Person(Reply("accept", {"size": "large", "count": 2}))
+
+    assert shop.call("shop.order").unwrap() == "2 x large"
+
+    (question,) = person.questions
+    assert (question.asker, question.text) == ("server 'shop'", "Which size?")
+    assert question.form is not None
+    assert list(question.form["properties"]) == ["size", "count"]
+    assert question.form["required"] == ["count"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_no_is_told_to_the_server(shop: Toolbox, action: Any) -> None:
+    shop.host = Person(Reply(action))
+
+    assert shop.call("shop.order").unwrap() == f"no order: {action}"
+
+
+def test_where_nobody_can_answer_the_server_hears_no(shop: Toolbox) -> None:
+    person = shop.host = Person(Reply("accept", {"count": 1}))
+
+    assert shop.call("shop.order", source="rest").unwrap() == "no order: decline"
+    error = shop.call("shop.must_order", source="rest").error
+
+    assert error is not None
+    assert error.hint == "Server 'shop' asks a person, and the client of this call cannot ask anybody."
+    assert person.questions == []
+
+
+def test_password_is_not_asked_for(shop: Toolbox) -> None:
+    person = shop.host = Person(Reply("accept", {"password": "hunter2"}))
+
+    error = shop.call("shop.login").error
+
+    assert error is not None
+    assert "asks for a secret ('password'), which a form must not" in f"{error.message} {error.hint}"
+    assert person.questions == []
+
+
+def test_address_of_a_server_is_shown_and_never_opened(shop: Toolbox) -> None:
+    person = shop.host = Person(Reply("accept"))
+
+    assert shop.call("shop.consent", {"url": "https://shop.example/yes"}).unwrap() == "accept"
+    assert person.questions[0].url == "https://shop.example/yes"
+    assert "neither https nor" in str(shop.call("shop.consent", {"url": "http://shop.example/"}).error)
+
+
+def test_server_that_asks_for_ever_is_ended(opened: Open) -> None:
+    box = opened({"shop": asking("2026-07-28")})
+    person = box.host = Person(Reply("accept"))
+
+    error = box.call("shop.for_ever").error
+
+    assert error is not None
+    assert error.message == "The server 'shop' asked 10 times in a row and did not finish."
+    assert len(person.questions) == 10
+
+
+async def test_time_of_the_person_counts_towards_no_limit() -> None:
+    definition = read_server("shop", {"type": "stdio", "timeout_s": 0.2, "idle_s": 0.1}, "", folder=Path(), timeout_s=9)
+    callbacks = ServerCallbacks(definition, print)
+    asked = []
+
+    class Slow:
+        async def aput_question(self, question: Question) -> Reply:
+            asked.append(question)
+            await asyncio.sleep(0.5)
+            return Reply("accept")
+
+    async def fall_silent() -> None:
+        async with callbacks.call() as call:
+            await call.ask(Question("server 'shop'", "Which size?"))
+            await asyncio.sleep(60)
+
+    token = current.enter(current.Scope(Slow()))
+    try:
+        async with callbacks.call() as call:
+            assert (await call.ask(Question("server 'shop'", "Which size?"))).action == "accept"
+        with pytest.raises(CallTimeout, match=r"Nothing was heard for 0.1 s"):
+            await fall_silent()
+    finally:
+        current.leave(token)
+    assert len(asked) == 2
+
+
+def test_roots_are_the_folders_of_fs(shop: Toolbox) -> None:
+
+    project = shop.config.paths.project
+
+    assert shop.call("shop.roots").unwrap() == [project.as_uri(), (project / "data").as_uri()]
+
+
+def test_log_messages_stand_in_the_log_of_the_server(shop: Toolbox) -> None:
+
+    assert shop.call("shop.log", {"text": "two\nlines \x1b[31m" + "x" * 5000}).unwrap() == "logged"
+
+    (line,) = [line for line in shop.servers.logs("shop").splitlines() if line.startswith("[warning]")]
+    assert line.startswith(r"[warning] shop: two\nlines \x1b[31mxxx")
+    assert len(line) < 2_100
+
+
+def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None:
+    box = opened({"every": real("everything")})
+    person = box.host = Person(Reply("accept", {"name": "Ada", "integer": 7}))
+
+    names = {spec.name for spec in box.registry.packs()["every"]}
+
+    assert {"every.get-roots-list", "every.trigger-elicitation-request", "every.trigger-url-elicitation"} <= names
+    assert tmp_path.as_uri() in str(box.call("every.get-roots-list").unwrap())
+    assert "Ada" in str(box.call("every.trigger-elicitation-request").unwrap())
+    assert person.questions[0].asker == "server 'every'"
+    error = box.call("every.trigger-url-elicitation", {"url": "https://a.example/x", "errorPath": True}).error
+    assert error is not None
+    assert error.hint == "Visit https://modelcontextprotocol.io, then call again."
+
+
+def test_server_that_does_not_speak_the_wanted_revision_says_so(opened: Open) -> None:
+    box = opened({"every": real("everything", protocol="2026-07-28")})
+
+    error = box.call("every.echo", {"message": "hi"}).error
+
+    assert error is not None
+    assert "It speaks MCP 2025-11-25, and its definition wants 2026-07-28." in error.message
+    assert "protocol: auto" in error.hint
