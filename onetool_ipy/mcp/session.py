@@ -218,14 +218,15 @@ class ServerSession:
 
         Raises NotSent if it certainly did not reach the server, else a CallFailure.
         """
-        name, undelivered = self._definition.name, self._interceptor.undelivered
+        name, interceptor = self._definition.name, self._interceptor
+        undelivered, sent = interceptor.undelivered, interceptor.sent
         call: RunningCall | None = None
         self.calls += 1
         try:
             async with self._callbacks.call() as call:
                 return await send(self._client, call)
         except MCPError as exc:
-            self.is_lost = self.is_lost or self._interceptor.undelivered > undelivered
+            self.is_lost = self.is_lost or interceptor.undelivered > undelivered or interceptor.sent == sent
             if self.is_lost and self.calls == 1:  # no other call was under way, so this one was not delivered
                 raise NotSent from exc
             raise _noted(failure_of(exc, name), call) from exc
@@ -330,10 +331,12 @@ def _is_not_of_mcp(record: logging.LogRecord) -> bool:
 class _MessageInterceptor:
     """Sees every message of a session. `lists` collects the raw entries of the results of `*/list`, by their key.
 
-    `undelivered` counts requests that certainly did not reach the server; `http_status` is its last error status.
+    `sent` counts the messages that left; `undelivered` counts requests that certainly did not reach the server;
+    `http_status` is its last error status.
     """
 
     def __init__(self) -> None:
+        self.sent = 0
         self.undelivered = 0
         self.http_status = 0
         self.lists: dict[str, list[Any]] = {}
@@ -433,6 +436,7 @@ class _PipeWriter(_PipeStream):
             await self._process.send(data)
         except OSError as exc:
             raise anyio.BrokenResourceError from exc
+        self._interceptor.sent += 1
 
 
 @asynccontextmanager
@@ -534,6 +538,7 @@ class _InterceptedStream:
     async def send(self, item: Any, /) -> None:
         self._interceptor.on_send(item.message)
         await self._inner.send(item)
+        self._interceptor.sent += 1
 
     async def receive(self) -> Any:
         return self._seen(await self._inner.receive())
