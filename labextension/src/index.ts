@@ -11,6 +11,7 @@ import { Widget } from '@lumino/widgets';
 
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
+import { addQuestionOutputs } from './questionOutput';
 import { addTrustPrompts } from './trustPrompt';
 import { needsTrust } from './ui/index.js';
 
@@ -18,6 +19,7 @@ const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'Tools';
 const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
+const SHOW_IN_CELL_MS = 1000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN,
@@ -41,6 +43,8 @@ function activate(
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
   addTrustPrompts(tracker);
+  addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
+  showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
   for (const command of ['onetool:open', 'onetool:browser', 'onetool:new-http', 'onetool:insert']) {
@@ -63,6 +67,24 @@ function activate(
       void app.restored.then(() => shell.activateById(PANEL_ID));
     }
     isOpened = true;
+  });
+}
+
+/** Open the panel for a question that no cell on this page shows: the page was reloaded, or a job asks. */
+function showQuestions(app: JupyterFrontEnd, panel: ToolsPanel): void {
+  const shown = new Set<string>();
+  panel.updated.connect(() => {
+    for (const id of panel.connection?.questions.keys() ?? []) {
+      if (!shown.has(id)) {
+        shown.add(id);
+        window.setTimeout(() => {
+          const isInCell = document.querySelector('.onetool-Question .otx-question') !== null;
+          if (!isInCell && panel.connection?.questions.has(id)) {
+            app.shell.activateById(PANEL_ID);
+          }
+        }, SHOW_IN_CELL_MS);
+      }
+    }
   });
 }
 
@@ -244,9 +266,11 @@ class StatusItem extends Widget {
     const isUntrusted = needsTrust(report?.trust);
     const warning = !isUntrusted ? '' : report?.trust.isTrusted ? 'Untrusted server' : 'Untrusted';
     const counts = report ? `${report.tools} ${report.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
-    const text = [warning, counts].filter(Boolean).join(' · ');
-    this.node.classList.toggle('onetool-mod-untrusted', isUntrusted);
-    this.node.title = isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
+    const questions = this.panel.connection?.questions.size ?? 0;
+    const asked = questions ? `${questions} ${questions === 1 ? 'question' : 'questions'}` : '';
+    const text = [asked, warning, counts].filter(Boolean).join(' · ');
+    this.node.classList.toggle('onetool-mod-untrusted', isUntrusted || questions > 0);
+    this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
     this.node.textContent = text;
     this.node.setAttribute('aria-label', `Tools: ${text || 'none known'}`);
     this.changed.emit();

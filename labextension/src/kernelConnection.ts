@@ -13,10 +13,11 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { type ITrust, Transport } from './ui/index.js';
+import { createQuestion, type IAnswer, type IQuestion, type ITrust, Transport } from './ui/index.js';
 
 const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
+const INFO_TIMEOUT_MS = 1500;
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
 export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
@@ -36,6 +37,7 @@ export interface IKernelReport {
   fingerprint: string;
   problems: IProblem[];
   servers: Record<string, { state: string; reason: string }>;
+  questions: IQuestion[];
 }
 
 export class KernelConnection {
@@ -57,6 +59,25 @@ export class KernelConnection {
   /** The latest report of the kernel. */
   get report(): IKernelReport | null {
     return this._report;
+  }
+
+  /** The questions that wait for the user. */
+  get questions(): ReadonlyMap<string, IQuestion> {
+    return this._questions;
+  }
+
+  /** Draw a question that still waits; null if it is over. */
+  drawQuestion(id: string): HTMLElement | null {
+    const question = this._questions.get(id);
+    const answer = (given: IAnswer): Promise<{ errors: unknown[] }> => this._transport!.request('answer', { question: id, ...given });
+    return question ? createQuestion(question, answer).element : null;
+  }
+
+  /** Look for the extension now, while a cell runs that has just loaded it. */
+  async lookAgain(): Promise<void> {
+    if (this._state === 'missing') {
+      await this._findComm();
+    }
   }
 
   get transport(): Transport | null {
@@ -115,6 +136,7 @@ export class KernelConnection {
       const report = await transport.request<IKernelReport>('report');
       if (transport === this._transport && JSON.stringify(report) !== JSON.stringify(this._report)) {
         this._report = report;
+        this._setQuestions(report.questions);
         this.changed.emit();
       }
     } catch {
@@ -147,20 +169,20 @@ export class KernelConnection {
       return;
     }
     this._setState('connecting');
-    const info = await kernel.info.catch(() => null);
+    const unknown = new Promise<undefined>(resolve => window.setTimeout(() => resolve(undefined), INFO_TIMEOUT_MS));
+    const info = await Promise.race([kernel.info.catch(() => null), unknown]);
     if (attempt !== this._attempt) {
       return;
     }
-    if (info?.language_info.name !== 'python') {
+    if (info !== undefined && info?.language_info.name !== 'python') {
       this._setState(info ? 'other' : 'none');
       return;
     }
-    if (kernel.status === 'busy') {
+    if (info === undefined || kernel.status === 'busy') {
       this._waitUntilFree(kernel, attempt);
     }
-    if (kernel.supportsSubshells) {
-      const reply = await kernel.requestCreateSubshell({}).done.catch(() => null);
-      const id = reply?.content.subshell_id ?? null;
+    if (info === undefined || kernel.supportsSubshells) {
+      const id = await createSubshell(kernel);
       if (attempt !== this._attempt) {
         deleteSubshell(kernel, id);
         return;
@@ -199,10 +221,13 @@ export class KernelConnection {
     });
     this._comm = comm;
     this._transport = transport;
+    transport.on('question', ({ question }) => this._setQuestions([...this._questions.values(), question]));
+    transport.on('questionClosed', ({ question }) => this._setQuestions([...this._questions.values()].filter(each => each.id !== question)));
     try {
       const report = await transport.request<IKernelReport>('report');
       if (transport === this._transport) {
         this._report = report;
+        this._setQuestions(report.questions);
         this._setState('connected');
       }
     } catch {
@@ -210,8 +235,23 @@ export class KernelConnection {
     }
   }
 
+  /** Show these questions, and tell the kernel of the new ones that somebody can answer them here. */
+  private _setQuestions(questions: IQuestion[]): void {
+    const known = this._questions;
+    this._questions = new Map(questions.map(each => [each.id, each]));
+    for (const id of this._questions.keys()) {
+      if (!known.has(id)) {
+        void this._transport?.request('questionSeen', { question: id }).catch(() => undefined);
+      }
+    }
+    if ([...known.keys()].join() !== [...this._questions.keys()].join()) {
+      this.changed.emit();
+    }
+  }
+
   private _disconnect(reason: string, isClosing: boolean): void {
     this._attempt += 1;
+    this._questions = new Map();
     const transport = this._transport;
     this._transport = this._report = this._comm = null;
     transport?.close(reason);
@@ -259,6 +299,7 @@ export class KernelConnection {
   private _onUnload(): void {
     const transport = this._transport;
     this._transport = this._report = this._comm = null;
+    this._questions = new Map();
     transport?.close('The extension was unloaded.');
     this._setState('missing');
   }
@@ -324,6 +365,7 @@ export class KernelConnection {
   private _state: ConnectionState = 'none';
   private _loading = { isOn: false, failure: '' };
   private _report: IKernelReport | null = null;
+  private _questions = new Map<string, IQuestion>();
   private _kernel: Kernel.IKernelConnection | null = null;
   private _subshell: string | null = null;
   private _comm: string | null = null;
@@ -335,6 +377,16 @@ export class KernelConnection {
   private _busyTimer = 0;
   private _attempt = 0;
   private readonly _running = new Set<string>();
+}
+
+/** Create a subshell. A busy kernel does so too, although it does not say yet what it supports. */
+async function createSubshell(kernel: Kernel.IKernelConnection): Promise<string | null> {
+  const { clientId: session, username } = kernel;
+  const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({ channel: 'control', msgType: 'create_subshell_request', session, username, content: {} });
+  const reply = kernel.sendControlMessage(request, true).done.catch(() => null) as Promise<KernelMessage.ICreateSubshellReplyMsg | null>;
+  const isSupported = kernel.info.then(() => kernel.supportsSubshells, () => false);
+  const found = await Promise.race([reply, isSupported.then(isOn => (isOn ? reply : null))]);
+  return found?.content.subshell_id ?? null;
 }
 
 function deleteSubshell(kernel: Kernel.IKernelConnection, subshell_id: string | null): void {

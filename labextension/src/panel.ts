@@ -12,7 +12,7 @@ import { Widget } from '@lumino/widgets';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, fill, h, selectTab, show } from './ui/index.js';
+import { addTabKeys, fill, h, reconcile, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -60,7 +60,7 @@ export class ToolsPanel extends Widget {
       this._tabs.append(tab);
       this._boxes[view] = box;
     }
-    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._tabs, this._status, Object.values(this._boxes));
+    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
@@ -82,6 +82,11 @@ export class ToolsPanel extends Widget {
   /** The tools of the notebook that the panel follows. */
   get current(): NotebookTools | null {
     return this._current;
+  }
+
+  /** The connection to a notebook's kernel. */
+  connectionOf(notebook: NotebookPanel): KernelConnection {
+    return (this._notebooks.get(notebook) ?? this._open(notebook)).connection;
   }
 
   selectView(view: View): void {
@@ -147,6 +152,7 @@ export class ToolsPanel extends Widget {
     if (this.isDisposed) {
       return;
     }
+    this._drawQuestions();
     this._drawStatus();
     this._drawProblems();
     this._drawBundles();
@@ -154,6 +160,16 @@ export class ToolsPanel extends Widget {
       void this._requestServerVersion();
     }
     this.updated.emit();
+  }
+
+  /** The questions of the kernel. One that stays is not drawn again, so that it keeps what was filled in. */
+  private _drawQuestions(): void {
+    const { connection } = this;
+    const wanted = [...(connection?.questions.keys() ?? [])];
+    if (wanted.join() !== [...this._drawnQuestions.keys()].join()) {
+      this._drawnQuestions = new Map(wanted.map(id => [id, this._drawnQuestions.get(id) ?? connection!.drawQuestion(id)!]));
+      reconcile(this._questions, [...this._drawnQuestions.values()]);
+    }
   }
 
   private _drawStatus(): void {
@@ -258,6 +274,7 @@ export class ToolsPanel extends Widget {
     }
   }
 
+  private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
   private readonly _tabs: HTMLElement;
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;
@@ -266,6 +283,7 @@ export class ToolsPanel extends Widget {
   private _view: View = 'tools';
   private _serverVersion: string | null = null;
   private _drawnProblems = '';
+  private _drawnQuestions = new Map<string, HTMLElement>();
 }
 
 const DOWN_STATES = ['failed', 'signed out', 'disconnected'];

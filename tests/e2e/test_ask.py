@@ -43,12 +43,10 @@ def test_a_person_answers_in_the_notebook_and_nothing_hostile_runs(lab: Lab) -> 
     notebook.run_cell(0)
 
     notebook.page.evaluate(_START, 1)
-    box = notebook.page.locator(".jp-Stdin-input")
-    expect(box).to_be_visible()
-    expect(notebook.output(1)).to_contain_text("Run? all, none, numbers such as 1,3")
-    expect(notebook.output(1)).to_contain_text('1. shop.order item="pen\\n  2. time.now\\u202e"')
-    box.fill("2")
-    box.press("Enter")
+    question = notebook.output(1).locator(".otx-question")
+    expect(question.locator("li").first).to_contain_text('"pen\\n  2. time.now\\u202e"')
+    question.get_by_role("button", name="Skip shop.order").first.click()
+    question.get_by_role("button", name="Run shop.order").last.click()
 
     output = notebook.output(1)
     expect(output).to_contain_text("That is all.")

@@ -4,6 +4,7 @@ type Child = Node | string | number | null | undefined | false | Child[];
 
 export function h(tag: string, props?: Record<string, unknown> | null, ...children: Child[]): any;
 export function fill(element: Element, ...children: Child[]): any;
+export function reconcile(list: Element, elements: Element[]): void;
 export function show(element: HTMLElement, isShown: boolean): any;
 export function addTabKeys(tabs: HTMLElement): any;
 export function selectTab(tabs: HTMLElement, isSelected: (tab: HTMLElement) => boolean): void;
@@ -12,6 +13,7 @@ export class Transport {
   constructor(send: (message: Record<string, unknown>) => void);
   request: <T = any>(kind: string, payload?: Record<string, unknown>) => Promise<T>;
   receive(message: Record<string, unknown>): void;
+  on(event: string, listener: (message: any) => void): () => void;
   close(reason: string): void;
 }
 
@@ -44,6 +46,19 @@ export interface IBrowserOptions {
 }
 
 export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
+
+/** A question of the kernel. Its text comes from models and servers. */
+export interface IQuestion {
+  id: string;
+  asker: string;
+}
+
+export interface IAnswer {
+  action: 'accept' | 'decline' | 'cancel';
+  content: Record<string, unknown>;
+}
+
+export function createQuestion(question: IQuestion, answer: (given: IAnswer) => Promise<{ errors: unknown[] }>): { element: HTMLElement };
 
 export interface IWouldRun {
   folder: string;

@@ -46,7 +46,7 @@ class Extension:
         self.magics = OneTool(shell, self)
         self.input_hooks = InputHooks(shell)
         self.inspector = Inspector(shell)
-        self.panels = PanelComms(shell, lambda: self.box)
+        self.panels = PanelComms(shell, lambda: self.host)
         self._host: NotebookHost | None = None
         self._opening = ForkLock()
         self._is_in_cell = False
@@ -74,7 +74,7 @@ class Extension:
         from onetool_ipy.assemble import open_leniently
         from onetool_ipy.faces.notebook.host import NotebookHost
 
-        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names)
+        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels)
         current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()

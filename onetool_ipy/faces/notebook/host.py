@@ -7,11 +7,13 @@ names, and gives errors of tools their few lines. `extension` owns loading and u
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
+from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
-from onetool_ipy.faces.notebook.progress import CellProgress
+from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
 from onetool_ipy.faces.notebook.trust import TrustQuestion
 from onetool_ipy.host import Host
 from onetool_ipy.render import html
@@ -21,11 +23,14 @@ from onetool_ipy.toolbox import PackProxy, Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
     from onetool_ipy.faces.notebook.magics import OneTool
     from onetool_ipy.faces.notebook.namespace import Namespace
+    from onetool_ipy.faces.widgets.comms import PanelComms
+    from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
 __all__ = ["NotebookHost"]
@@ -34,7 +39,7 @@ __all__ = ["NotebookHost"]
 class NotebookHost(Host):
     """The host of one toolbox in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, magics: OneTool, names: Namespace) -> None:
+    def __init__(self, shell: Any, box: Toolbox, magics: OneTool, names: Namespace, panels: PanelComms) -> None:
         self.box = box
         self.last = LastFailure(shell, box.mask)
         self.progress = CellProgress(shell, box.workers, box.mask)
@@ -44,6 +49,8 @@ class NotebookHost(Host):
         self._names = names
         self._question = TrustQuestion(shell, box)
         self._screens: NotebookScreens | None = None
+        self._panels = panels
+        self._open_questions: OpenQuestions | None = None
         box.jobs.listen = self._listen_to_job
         box.host = self
 
@@ -93,6 +100,45 @@ class NotebookHost(Host):
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         self._question(needed)
+
+    def open_questions(self) -> OpenQuestions:
+        """The questions that stand on the pages of this kernel."""
+        if self._open_questions is None:
+            from onetool_ipy.faces.widgets.questions import OpenQuestions  # late: few notebooks ask
+
+            self._open_questions = OpenQuestions(self._panels.send)
+        return self._open_questions
+
+    def ask(self, question: Question) -> Reply:
+        """Ask on the page, in the running cell and in the panel; else as text, where a cell waits for the reply."""
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is None:
+            return super().ask(question)
+        from onetool_ipy.core.question import NobodyToAsk
+        from onetool_ipy.faces.widgets.questions import MIME, outcome_text
+
+        is_in_cell = is_watched(self._shell)
+        if not is_in_cell and kernel.get_parent("shell").get("header", {}).get("msg_type") != "comm_msg":
+            raise NobodyToAsk(f"{question.subject} asks a person, and this notebook runs without one.")
+        here = current.scope()
+        can_type = is_in_cell and (here is None or here.printed is None)  # a job's cell may have ended
+        output, reply = cell_output(self._shell) if is_in_cell else None, None
+
+        def show(key: str) -> None:
+            if output is not None:
+                output.show({"text/plain": f"{question.subject} asks you.", MIME: {"id": key}}, is_last=False)
+
+        try:
+            can_show = "kernel subshells" in kernel.kernel_info.get("supported_features", ())
+            reply = self.open_questions().ask(question, show) if can_show else None
+            if reply is None and not can_type:
+                raise NobodyToAsk(f"{question.subject} asks a person, and no page of this notebook shows the question.")
+            reply = reply or super().ask(question)
+            return reply
+        finally:
+            said = self.box.mask(outcome_text(question, reply, time.strftime("%H:%M")))
+            if output is not None:
+                output.show({"text/plain": printable(said), "text/html": html.note(said)}, is_last=True)
 
     def screens(self) -> NotebookScreens:
         if self._screens is None:

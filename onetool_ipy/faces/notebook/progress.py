@@ -45,7 +45,7 @@ __all__ = [
     "seconds",
 ]
 
-Bundle = Mapping[str, str]
+Bundle = Mapping[str, Any]
 
 
 class CellOutput(Protocol):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.core.result import Json
+    from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.faces.widgets.requests import ScreenRequests
-    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["TARGET", "PanelComms"]
 
@@ -26,17 +26,22 @@ TARGET = "onetool_ipy.panel"
 class PanelComms:
     """The comm of all panels with one shell."""
 
-    def __init__(self, shell: Any, box: Callable[[], Toolbox]) -> None:
+    def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
         self._shell = shell
-        self._box = box
+        self._host = host
         self._comm: _PanelComm | None = None
 
     def install(self) -> None:
         """List the comm, so that panels find it."""
         kernel = getattr(self._shell, "kernel", None)
         if getattr(kernel, "comm_manager", None) is not None:
-            self._comm = _PanelComm(kernel, self._shell, self._box)
+            self._comm = _PanelComm(kernel, self._shell, self._host)
             self._comm.list()
+
+    def send(self, message: Json) -> None:
+        """Send an event to every panel, if this kernel can have one."""
+        if self._comm is not None:
+            self._comm.send(message)
 
     def remove(self) -> None:
         """Remove the comm and tell the panels; may be called twice."""
@@ -50,11 +55,11 @@ class _PanelComm:
 
     target_name = TARGET
 
-    def __init__(self, kernel: Any, shell: Any, box: Callable[[], Toolbox]) -> None:
+    def __init__(self, kernel: Any, shell: Any, host: Callable[[], NotebookHost]) -> None:
         self.comm_id = uuid.uuid4().hex
         self._kernel = kernel
         self._shell = shell
-        self._box = box
+        self._host = host
         self._requests: dict[str, ScreenRequests] = {}
 
     def list(self) -> None:
@@ -82,12 +87,16 @@ class _PanelComm:
             from onetool_ipy.faces.widgets.requests import ScreenRequests
 
             shell = self._shell
-            made = ScreenRequests(self._box(), send=self._send, namespace=lambda: shell.user_ns)
+            host = self._host()
+            made = ScreenRequests(
+                host.box, send=self.send, namespace=lambda: shell.user_ns, questions=host.open_questions()
+            )
             if self._requests.setdefault(self.comm_id, made) is not made:
                 made.close()
         return self._requests[self.comm_id]
 
-    def _send(self, message: Json) -> None:
+    def send(self, message: Json) -> None:
+        """Send a reply or an event to every panel."""
         self._publish("comm_msg", message)
 
     def _publish(self, kind: str, data: Json) -> None:

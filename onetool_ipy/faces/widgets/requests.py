@@ -39,6 +39,7 @@ from onetool_ipy.stores.calls.query import savings
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
+    from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.toolbox import Toolbox
 
@@ -172,6 +173,7 @@ class ScreenRequests:
         send: Callable[[Json], None],
         namespace: Callable[[], dict[str, Any]],
         first: Json | None = None,
+        questions: OpenQuestions | None = None,
     ) -> None:
         self._box = box
         self._send = send
@@ -194,10 +196,19 @@ class ScreenRequests:
             "cancel": self._cancel,
             "favourite": self._favourite,
             "trust": self._trust,
-            "report": lambda _payload: report(self._box),
+            "report": lambda _payload: {**report(self._box), "questions": questions.listed() if questions else []},
             "saveTool": lambda p: save_tool(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
-        self._slow: dict[str, Callable[[Json], Any]] = {
+        if questions is not None:
+            self._quick |= {"questionSeen": questions.seen, "answer": questions.answer}
+        self._slow = self._slow_kinds()
+        self._first: ToolResult | None = None
+        self._shown: Inventory | None = None
+        self._unsubscribe = box.subscribe(changed=self._changed)
+
+    def _slow_kinds(self) -> dict[str, Callable[[Json], Any]]:
+        """The requests that are answered from a thread."""
+        return {
             "open": lambda p: self._viewer.open(_text(p, "handle")) if p.get("handle") else self._open_first(),
             "page": lambda p: self._viewer.page(**_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])),
             "find": lambda p: self._viewer.find(
@@ -223,9 +234,6 @@ class ScreenRequests:
             "results": self._results,
             "usage": lambda p: usage_shown(self._box, p),
         }
-        self._first: ToolResult | None = None
-        self._shown: Inventory | None = None
-        self._unsubscribe = box.subscribe(changed=self._changed)
 
     def show_first(self, result: ToolResult) -> None:
         """Set the result that a viewer without a handle shows."""

@@ -1,13 +1,14 @@
 // The entry of the module. anywidget calls `render`; the side panel imports the parts.
 import { createBrowser } from './browser.js';
-import { addTabKeys, fill, h, keepFocus, selectTab, show } from './dom.js';
+import { addTabKeys, fill, h, keepFocus, reconcile, selectTab, show } from './dom.js';
 import { createForm } from './form.js';
+import { createQuestion } from './question.js';
 import { Transport } from './transport.js';
 import { needsTrust, trustForm } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, fill, h, needsTrust, selectTab, show, trustForm };
+export { Transport, addTabKeys, createBrowser, createForm, createQuestion, fill, h, needsTrust, reconcile, selectTab, show, trustForm };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 

@@ -1,0 +1,158 @@
+"""The questions that stand on the pages of one kernel: who may answer, what the answer is, what stays in the cell.
+
+A question is an output of the running cell that holds only an id. A page with our panel draws it from what the kernel
+says of that id, in the cell and in the panel, so that no saved notebook can forge one. Its answer comes over the
+panels' comm, which is read while a cell runs. A page that does not report the question in time cannot show it; then the
+caller asks as text. After a reload of the page the panel shows the questions that still stand.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.question import Question, Reply, form_errors
+from onetool_ipy.core.result import Json
+
+__all__ = ["MIME", "OpenQuestions", "outcome_text"]
+
+MIME = "application/vnd.onetool.question+json"
+_SEEN_S, _HEARD_S, _FIRST_S = 20.0, 5.0, 1.0
+"""How long a page may take to report a question: one that showed questions before, that is connected, that may be."""
+_EVERY_S = 0.1
+_MAX_ARGUMENT = 100_000
+
+
+class OpenQuestions:
+    """The open questions of one kernel. `send` sends an event to every page."""
+
+    def __init__(self, send: Callable[[Json], None]) -> None:
+        self._send = send
+        self._open: dict[str, _OpenQuestion] = {}
+        self._patience_s = _FIRST_S
+
+    def ask(self, question: Question, show: Callable[[str], None]) -> Reply | None:
+        """Wait for a page's answer; `show` puts the question with this id into the cell. None if no page shows it."""
+        one = _OpenQuestion(question)
+        self._open[one.id] = one
+        try:
+            show(one.id)
+            self._send({"event": "question", "question": one.data})
+            if not _wait(one.seen, self._patience_s):
+                self._patience_s = 0.0
+                return None
+            self._patience_s = _SEEN_S
+            _wait(one.answered, None)
+            return one.reply
+        finally:
+            del self._open[one.id]
+            self._send({"event": "questionClosed", "question": one.id})
+
+    def listed(self) -> list[Json]:
+        """The open questions, for a page that has just connected."""
+        self._patience_s = max(self._patience_s, _HEARD_S)
+        return [one.data for one in self._open.values()]
+
+    def seen(self, payload: Json) -> None:
+        """A page shows a question."""
+        one = self._open.get(str(payload.get("question")))
+        if one is not None:
+            one.seen.set()
+
+    def answer(self, payload: Json) -> Json:
+        """Take an answer; the errors of a form go back to it. Raises UsageProblem if the question is over."""
+        one = self._open.get(str(payload.get("question")))
+        if one is None or one.answered.is_set():
+            raise UsageProblem("This question is over.")
+        content = payload.get("content")
+        reply = Reply(_action(payload), dict(content) if isinstance(content, Mapping) else {})
+        if reply.action == "accept":
+            if one.question.form is not None and (errors := form_errors(one.question.form, reply.content)):
+                return {"errors": errors}
+            if one.question.calls:
+                reply = reply.replace(content=_approved(reply.content, len(one.question.calls)))
+        one.reply = reply if reply.action == "accept" else reply.replace(content={})
+        one.seen.set()
+        one.answered.set()
+        return {"errors": []}
+
+
+class _OpenQuestion:
+    """A question that somebody waits for."""
+
+    def __init__(self, question: Question) -> None:
+        self.id = uuid.uuid4().hex
+        self.question = question
+        self.seen = threading.Event()
+        self.answered = threading.Event()
+        self.reply: Reply | None = None
+        self.data: Json = {
+            "id": self.id,
+            "asker": question.subject,
+            "text": question.text,
+            "url": question.url,
+            "form": None if question.form is None else dict(question.form),
+            "calls": [
+                {
+                    "tool": call.tool,
+                    "summary": call.summary,
+                    "badges": list(call.badges),
+                    "note": call.note,
+                    "args": [_argument(name, text) for name, text in call.args],
+                }
+                for call in question.calls
+            ],
+        }
+
+
+def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
+    """The line that stays in the cell: what the person decided, and when. `reply` is None if Stop came first."""
+    asker = f"{question.subject} asked you"
+    if question.calls:
+        names = [call.tool for call in question.calls]
+        run = () if reply is None else reply.content.get("run", ())
+        ran = ", ".join(dict.fromkeys(name for number, name in enumerate(names, start=1) if number in run))
+        skipped = ", ".join(dict.fromkeys(name for number, name in enumerate(names, start=1) if number not in run))
+        if reply is None or reply.action == "cancel":
+            return f"Stopped, {at}: {skipped} did not run."
+        how = "in this session" if reply.content.get("always") else "once"
+        said = [*([f"allowed {ran} {how}"] if ran else ()), *([f"skipped {skipped}"] if skipped else ())]
+        return f"You {' and '.join(said)}, {at}."
+    if reply is None:
+        return f"{asker}. Stopped, {at}."
+    done = {"accept": "You opened the address" if question.url else "You answered", "decline": "You declined"}
+    return f"{asker}. {done.get(reply.action, 'You cancelled')}, {at}."
+
+
+def _wait(event: threading.Event, limit_s: float | None) -> bool:
+    """Wait a little at a time, so that Stop gets through."""
+    left_s = limit_s
+    while not event.wait(_EVERY_S if left_s is None else min(left_s, _EVERY_S)):
+        if left_s is not None:
+            left_s -= _EVERY_S
+            if left_s <= 0:
+                return False
+    return True
+
+
+def _argument(name: str, text: str) -> Json:
+    more = len(text) - _MAX_ARGUMENT
+    return {"name": name, "text": f"{text[:_MAX_ARGUMENT]}… ({more:,} more characters)" if more > 0 else text}
+
+
+def _action(payload: Json) -> Any:
+    action = payload.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        raise UsageProblem("An answer is accept, decline or cancel.")
+    return action
+
+
+def _approved(content: Mapping[str, Any], count: int) -> Json:
+    """The numbers of the calls to run, and whether they need no question in this session."""
+    run = content.get("run")
+    if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
+        raise UsageProblem("The answer names no call of this question.")
+    return {"run": sorted(set(run)), "always": content.get("always") is True}

@@ -1,0 +1,186 @@
+// A question to the user, in a cell or in the panel: calls to approve, a form, or an address to visit. What a server or a
+// model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a button.
+import { fill, h, show, uniqueId } from './dom.js';
+import { withoutArgumentName } from './form.js';
+
+const MAX_SHOWN = 200;
+
+/** Returns `{element}`. `answer({action, content})` sends an answer and resolves with `{errors}`. */
+export function createQuestion(question, answer) {
+  const failure = h('div.otx-error', { role: 'alert', hidden: true });
+  const title = h('strong.otx-question-title', { id: uniqueId('question') }, titleOf(question));
+  const element = h('section.otx.otx-question', { role: 'group', 'aria-labelledby': title.id, 'data-lm-suppress-shortcuts': 'true' }, title);
+  element.addEventListener('keydown', event => event.stopPropagation());
+
+  async function send(action, content = {}) {
+    setBusy(true);
+    try {
+      const { errors } = await answer({ action, content });
+      setBusy(errors.length === 0);
+      return errors;
+    } catch (error) {
+      show(fill(failure, error.message), true);
+      setBusy(false);
+      return [];
+    }
+  }
+
+  function setBusy(isBusy) {
+    for (const control of element.querySelectorAll('button, input, select')) control.disabled = isBusy;
+  }
+
+  const body = question.calls.length ? approval(question, send) : question.form ? form(question, send) : address(question, send);
+  fill(element, title, question.text ? h('p.otx-question-text', null, question.text) : null, body, failure);
+  return { element };
+}
+
+function titleOf({ asker, calls, url }) {
+  if (calls.length) return `${asker} wants to run ${calls.length === 1 ? 'a tool that may' : `${calls.length} tools that may`} change something`;
+  return url ? `${asker} sends you to an address` : `${asker} asks you`;
+}
+
+function button(label, onclick, isMain = false) {
+  return h(isMain ? 'button.otx-run' : 'button', { type: 'button', onclick }, label);
+}
+
+/** Calls to approve. Each can be decided alone; the answer is sent once all are decided. */
+function approval({ calls }, send) {
+  const decided = new Map();
+  const isOne = calls.length === 1;
+  const all = calls.map((_, at) => at + 1);
+  const skip = button(isOne ? 'Skip' : 'Skip all', () => finish(chosen(), false));
+  const cards = calls.map((call, at) => card(call, isOne ? '' : `${at + 1}. `, isOne ? null : isRun => decide(at + 1, isRun)));
+
+  function chosen() {
+    return all.filter(number => decided.get(number));
+  }
+
+  function finish(run, always) {
+    return run.length ? send('accept', { run, always }) : send('decline');
+  }
+
+  function decide(number, isRun) {
+    decided.set(number, isRun);
+    fill(skip, 'Skip the rest');
+    if (decided.size === calls.length) finish(chosen(), false);
+  }
+
+  const buttons = h('div.otx-question-buttons', null, button(isOne ? 'Run' : 'Run all', () => finish(all, false), true), button('Always in this session', () => finish(all, true)), skip);
+  return [h('ol.otx-question-calls', null, cards), buttons];
+}
+
+function card({ tool, summary, badges, note, args }, number, onDecide) {
+  const state = h('span.otx-chip', { role: 'status', hidden: true });
+  const choose = isRun => () => {
+    show(fill(state, isRun ? 'will run' : 'skipped'), true).classList.toggle('otx-ok', isRun);
+    onDecide(isRun);
+  };
+  const decide = onDecide ? h('span.otx-question-decide', null, state, small(`Run ${tool}`, 'Run', choose(true)), small(`Skip ${tool}`, 'Skip', choose(false))) : null;
+  const chips = badges.map(badge => h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, badge));
+  const head = h('div.otx-question-head', null, h('span.otx-name', null, `${number}${tool}`), chips, decide);
+  return h('li', null, head, summary ? h('div.otx-muted', null, summary) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
+}
+
+function small(label, text, onclick) {
+  return h('button.otx-small', { type: 'button', 'aria-label': label, onclick }, text);
+}
+
+/** A name and its value; a long value is cut, says how much is missing, and is whole after a click. */
+function argument({ name, text }) {
+  const value = h('dd', null, h('code', null, visible(text.slice(0, MAX_SHOWN))));
+  const more = text.length - MAX_SHOWN;
+  if (more > 0) value.append('… ', small(`${more.toLocaleString('en')} more characters of ${name}`, `${more.toLocaleString('en')} more characters`, () => fill(value, h('code', null, visible(text)))));
+  return [h('dt', null, visible(name)), value];
+}
+
+/** Text in which characters that show nothing, or turn the direction of text, are escapes. */
+function visible(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu, char => (char === '\n' || char === '\t' ? char : `\\u${char.codePointAt(0).toString(16).padStart(4, '0')}`));
+}
+
+function address({ url }, send) {
+  const { host } = new URL(url);
+  const [before, after] = [url.slice(0, url.indexOf(host)), url.slice(url.indexOf(host) + host.length)];
+  const link = h('a.otx-run', { href: url, target: '_blank', rel: 'noopener noreferrer', onclick: () => send('accept') }, 'Open this address');
+  return [h('code.otx-question-address', null, before, h('strong', null, host), after), h('div.otx-question-buttons', null, link, button('Decline', () => send('decline')), button('Cancel', () => send('cancel')))];
+}
+
+function form({ form: schema }, send) {
+  const fields = Object.entries(schema.properties).map(([name, field]) => new FormField(name, field, schema.required.includes(name)));
+  const element = h('form.otx-form', { novalidate: true, autocomplete: 'off' }, fields.map(field => field.element));
+  const submit = h('button.otx-run', { type: 'submit' }, 'Send');
+  fill(element, fields.map(field => field.element), h('div.otx-question-buttons', null, submit, button('Decline', () => send('decline')), button('Cancel', () => send('cancel'))));
+  element.addEventListener('submit', async event => {
+    event.preventDefault();
+    const content = Object.fromEntries(fields.map(field => [field.name, field.value()]).filter(([, value]) => value !== undefined));
+    const errors = await send('accept', content);
+    for (const field of fields) field.showErrors(errors);
+    element.querySelector('[aria-invalid="true"]')?.focus();
+  });
+  return element;
+}
+
+const INPUT_TYPES = { email: 'email', uri: 'url', date: 'date' };
+
+/** One field of a flat form: text, a number, yes or no, one of some choices, or any of them. */
+class FormField {
+  constructor(name, field, isRequired) {
+    Object.assign(this, { name, field, isRequired, choices: choicesOf(field) });
+    const id = uniqueId('field');
+    this.error = h('div.otx-error', { role: 'alert', id: uniqueId('error'), hidden: true });
+    const help = field.description ? h('div.otx-help', { id: uniqueId('help') }, field.description) : null;
+    this.control = this.createControl({ id, 'aria-describedby': [help?.id, this.error.id].filter(Boolean).join(' '), 'aria-required': String(isRequired) });
+    const isGroup = field.type === 'array';
+    const star = isRequired ? h('span.otx-required', { 'aria-hidden': 'true' }, '*') : null;
+    const label = h(isGroup ? 'legend.otx-label' : 'label.otx-label', isGroup ? null : { for: id }, h('span.otx-name', null, field.title || name), star, isRequired ? null : h('span.otx-type', null, 'optional'));
+    this.element = h(isGroup ? 'fieldset.otx-field.otx-choices' : 'div.otx-field', null, label, help, this.control, this.error);
+  }
+
+  createControl(common) {
+    const { type, default: preset, format } = this.field;
+    if (type === 'array') {
+      const chosen = new Set(Array.isArray(preset) ? preset : []);
+      this.boxes = this.choices.map(([value]) => h('input', { type: 'checkbox', checked: chosen.has(value), value }));
+      return h('div', common, this.choices.map(([, label], at) => h('label.otx-choice', null, this.boxes[at], label)));
+    }
+    if (type === 'boolean') return h('input', { ...common, type: 'checkbox', checked: preset === true });
+    if (this.choices.length) {
+      const select = h('select.otx-input', common, h('option', { value: '' }, 'choose …'), this.choices.map(([value, label]) => h('option', { value }, label)));
+      select.value = preset ?? '';
+      return select;
+    }
+    const kind = type === 'string' ? (INPUT_TYPES[format] ?? 'text') : 'text';
+    const hint = format === 'date-time' ? '2026-01-31T12:00:00Z' : null;
+    return h('input.otx-input', { ...common, type: kind, inputmode: type === 'string' ? null : 'decimal', placeholder: hint, spellcheck: 'false', value: preset ?? '' });
+  }
+
+  /** The value as its type; `undefined` if the field was left empty. */
+  value() {
+    if (this.boxes) {
+      const found = this.boxes.filter(box => box.checked).map(box => box.value);
+      return found.length || this.isRequired ? found : undefined;
+    }
+    if (this.field.type === 'boolean') return this.control.checked;
+    const text = this.control.value;
+    if (text.trim() === '') return undefined;
+    if (this.field.type === 'string') return text;
+    return Number.isFinite(Number(text)) ? Number(text) : text;
+  }
+
+  showErrors(errors) {
+    const pointer = `/${this.name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const own = errors.filter(error => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`)).map(error => withoutArgumentName(error.message));
+    const isMissing = this.isRequired && this.value() === undefined && errors.length > 0;
+    const messages = isMissing ? ['This field is required.'] : own;
+    show(fill(this.error, messages.map(message => h('div', null, message))), messages.length > 0);
+    this.control.setAttribute('aria-invalid', String(messages.length > 0));
+  }
+}
+
+/** The values of a field with their titles. */
+function choicesOf(field) {
+  const node = field.type === 'array' ? field.items : field;
+  const listed = node.oneOf ?? node.anyOf;
+  if (listed) return listed.map(one => [one.const, one.title ?? one.const]);
+  return (node.enum ?? []).map((value, at) => [value, node.enumNames?.[at] ?? value]);
+}

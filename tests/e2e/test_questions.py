@@ -1,0 +1,251 @@
+"""Questions on a page: calls to approve, forms, addresses; in the running cell and in the panel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.e2e.screens import AXE
+from tests.harness.lab import Lab, Notebook
+
+pytestmark = pytest.mark.browser
+
+SETUP = '''
+%load_ext onetool_ipy
+from pathlib import Path
+from onetool_ipy import tool
+from onetool_ipy.core import current
+from onetool_ipy.core.question import Question
+from onetool_ipy.llm import ScriptedModel
+
+EVIL = "<img src=x onerror='window.hacked=1'> \\u202e <script>window.hacked=1</script>"
+
+@tool("shop.order")
+def order(item: str, count: int = 1) -> str:
+    """Order something.
+
+    Args:
+        item: What.
+        count: How many.
+    """
+    with Path("ordered.txt").open("a") as file:
+        file.write(f"{item[:20]}\\n")
+    return f"ordered {item[:20]}"
+
+def ask(**fields):
+    return current.require().put_question(Question("server 'shop'", **fields))
+
+three = [("shop.order", each) for each in ({"item": "pen"}, {"item": EVIL, "count": 2}, {"item": "x" * 3000})]
+m = ScriptedModel([three, "That is **all**."])
+FORM = {
+    "type": "object",
+    "properties": {
+        "mail": {"type": "string", "format": "email", "title": "E-mail", "description": EVIL},
+        "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
+        "count": {"type": "integer", "minimum": 1, "maximum": 9, "default": 2},
+        "gift": {"type": "boolean"},
+        "extras": {"type": "array", "items": {"anyOf": [{"const": "m", "title": "Milk"}, {"const": "s"}]}},
+    },
+    "required": ["mail", "size"],
+}
+'''
+ASK = "a = %ask --model m Order"
+_BEGIN = """index => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  panel.content.activeCellIndex = index;
+  panel.content.deselectAll();
+  void window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+_AXE_RUN = """async selector => {
+  const found = await window.axe.run(selector, { resultTypes: ['violations'] });
+  return found.violations.map(each => [each.id, each.nodes.map(node => node.html.slice(0, 200))]);
+}"""
+
+
+def _open(lab: Lab, code: str = ASK) -> tuple[Notebook, Locator]:
+    """Open a notebook, run its setup, and begin the cell that asks; gives the question in the cell."""
+    notebook = lab.open_notebook([SETUP.strip(), code, "1 + 1"], name="questions")
+    notebook.run_cell(0)
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+    notebook.page.evaluate(_BEGIN, 1)
+    question = notebook.output(1).locator(".otx-question")
+    expect(question).to_be_visible()
+    return notebook, question
+
+
+def _ordered(notebook: Notebook) -> list[str]:
+    file = notebook.path.parent / "ordered.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
+    notebook, question = _open(lab)
+    clicks = 0
+    expect(question).to_contain_text("The model wants to run 3 tools that may change something")
+    expect(question.locator("li")).to_have_count(3)
+    expect(question.locator("li").nth(1)).to_contain_text("\\u202e")
+    expect(question.locator("li").nth(1).locator("dt")).to_have_text(["item", "count"])
+    long = question.locator("li").nth(2)
+    long.get_by_role("button", name="2,802 more characters").click()
+    expect(long.locator("dd").first).to_have_text(f'"{"x" * 3000}"')
+    expect(notebook.output(1).locator(".jp-Stdin-input")).to_have_count(0)
+
+    for name in ("Run shop.order", "Skip the rest"):
+        question.get_by_role("button", name=name).first.click()
+        clicks += 1
+
+    expect(notebook.output(1)).to_contain_text("That is all.")
+    assert _ordered(notebook) == ["pen"]
+    assert clicks <= 3  # one for each call, as in jupyter-ai
+    expect(question).to_have_count(0)
+    expect(notebook.output(1)).to_contain_text("You allowed shop.order once and skipped shop.order, ")
+    assert notebook.page.evaluate("() => window.hacked === undefined")
+    assert notebook.page_errors == []
+    notebook.command("docmanager:save")
+    saved = notebook.path.read_text(encoding="utf-8")
+    assert "You allowed shop.order once" in saved
+    assert "vnd.onetool.question" not in saved
+
+
+def test_skip_runs_nothing_and_always_asks_no_more(lab: Lab) -> None:
+    notebook, question = _open(lab)
+    question.get_by_role("button", name="Skip all").click()
+    expect(notebook.output(1)).to_contain_text("You skipped shop.order, ")
+    assert _ordered(notebook) == []
+
+    notebook.execute("m = ScriptedModel([three[:1], 'Done.', three[:2], 'Both.'])")
+    notebook.page.evaluate(_BEGIN, 1)
+    expect(question.get_by_role("button")).to_have_text(["Run", "Always in this session", "Skip"])
+    question.get_by_role("button", name="Always in this session").press("Enter")
+    expect(notebook.output(1)).to_contain_text("You allowed shop.order in this session, ")
+    notebook.run_cell(1)
+    expect(notebook.output(1)).to_contain_text("Both.")
+    assert len(_ordered(notebook)) == 3
+
+
+def test_a_form_shows_its_errors_beside_the_fields_and_keeps_what_was_typed(lab: Lab) -> None:
+    notebook, question = _open(lab, 'r = ask(text="Where to?", form=FORM); r')
+    expect(question).to_contain_text("Server 'shop' asks you")
+    question.get_by_label("E-mail").fill("nobody")
+    question.get_by_label("count").fill("12")
+    question.get_by_role("checkbox", name="Milk").check()
+
+    question.get_by_role("button", name="Send").click()
+
+    field = question.locator(".otx-field")
+    expect(field.nth(0).locator(".otx-error")).to_contain_text("email")
+    expect(field.nth(1).locator(".otx-error")).to_have_text("This field is required.")
+    expect(field.nth(2).locator(".otx-error")).to_contain_text("9")
+    expect(question.get_by_label("E-mail")).to_be_focused()
+    expect(question.get_by_label("E-mail")).to_have_value("nobody")
+    question.get_by_label("E-mail").fill("a@example.com")
+    question.get_by_label("size").select_option("Large")
+    question.get_by_label("count").fill("3")
+    question.get_by_label("count").press("Enter")
+    expect(notebook.output(1)).to_contain_text("Server 'shop' asked you. You answered, ")
+    wanted = {"mail": "a@example.com", "size": "l", "count": 3, "gift": False, "extras": ["m"]}
+    notebook.execute(f"assert (r.action, dict(r.content)) == ('accept', {wanted!r}), r")
+    assert notebook.page.evaluate("() => window.hacked === undefined")
+    assert notebook.page_errors == []
+
+
+@pytest.mark.parametrize(("button", "action"), [("Decline", "decline"), ("Cancel", "cancel")])
+def test_an_address_is_shown_whole_and_not_opened(lab: Lab, button: str, action: str) -> None:
+    notebook, question = _open(lab, 'r = ask(text="Sign in.", url="https://shop.example/a?b=c#d"); r.action')
+    opened: list[object] = []
+    notebook.listen("popup", opened.append)
+
+    expect(question.locator("code")).to_have_text("https://shop.example/a?b=c#d")
+    link = question.get_by_role("link", name="Open this address")
+    assert link.get_attribute("rel") == "noopener noreferrer"
+    question.get_by_role("button", name=button).click()
+
+    expect(notebook.output(1)).to_contain_text(f"'{action}'")
+    assert opened == []
+
+
+def test_stop_takes_the_question_back_at_once(lab: Lab) -> None:
+    notebook, question = _open(lab)
+
+    notebook.command("notebook:interrupt-kernel")
+
+    expect(question).to_have_count(0)
+    expect(notebook.output(1)).to_contain_text("shop.order did not run.")
+    assert _ordered(notebook) == []
+    assert notebook.run_cell(2)[0]["data"]["text/plain"] == "2"
+    expect(notebook.page.locator(".onetool-Status")).not_to_contain_text("question")
+
+
+def test_after_a_reload_of_the_page_the_panel_asks(lab: Lab) -> None:
+    notebook, _ = _open(lab)
+    page = notebook.page
+
+    page.goto(page.url.replace("&reset", "").replace("?reset", ""))
+
+    panel = page.locator("#onetool-ipy-panel")
+    question = panel.locator(".otx-question")
+    expect(question).to_be_visible()
+    expect(page.locator(".onetool-Status")).to_contain_text("1 question")
+    question.get_by_role("button", name="Run shop.order").first.click()
+    question.get_by_role("button", name="Skip the rest").click()
+    expect(question).to_have_count(0)
+    expect(page.locator(".onetool-Status")).not_to_contain_text("question")
+    notebook.run_cell(2)  # the kernel is free again
+    assert _ordered(notebook) == ["pen"]
+
+
+def test_the_panel_answers_while_the_cell_shows_the_same_question(lab: Lab) -> None:
+    notebook, in_cell = _open(lab)
+    panel = notebook.show_panel()
+
+    panel.locator(".otx-question").get_by_role("button", name="Run all").click()
+
+    expect(in_cell).to_have_count(0)
+    expect(panel.locator(".otx-question")).to_have_count(0)
+    expect(notebook.output(1)).to_contain_text("That is all.")
+    assert len(_ordered(notebook)) == 3
+
+
+def test_a_notebook_from_elsewhere_cannot_show_a_question(lab: Lab) -> None:
+    forged: dict[str, object] = {
+        "id": "1",
+        "asker": "You",
+        "text": "Click me",
+        "calls": [],
+        "form": None,
+        "url": "https://evil.example",
+    }
+    notebook = lab.open_notebook(["1"], name="forged")
+    content = json.loads(notebook.path.read_text(encoding="utf-8"))
+    data = {"application/vnd.onetool.question+json": forged, "text/plain": "x"}
+    content["cells"][0]["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
+    file: Path = notebook.path.with_name("other.ipynb")
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+    other = lab.open_file(file)
+
+    expect(other.output(0)).to_contain_text("This question is over.")
+    assert other.output(0).locator(".otx-question").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+@pytest.mark.parametrize("code", [ASK, 'ask(text="Where to?", form=FORM)'], ids=["calls", "form"])
+def test_axe_finds_nothing_in_either_theme(lab: Lab, theme: str, code: str) -> None:
+    notebook, question = _open(lab, code)
+    notebook.command("apputils:change-theme", theme=theme)
+    page = notebook.page
+    page.locator("#jupyterlab-splash").wait_for(state="detached")
+    page.add_script_tag(path=str(AXE))
+
+    assert page.evaluate(_AXE_RUN, ".jp-OutputArea .otx-question") == []
+    first = question.locator("button, input, select").first
+    first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert first.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
+    notebook.command("apputils:change-theme", theme="JupyterLab Light")
+    notebook.command("notebook:interrupt-kernel")
+    expect(question).to_have_count(0)
