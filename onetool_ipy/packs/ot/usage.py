@@ -248,8 +248,7 @@ def _is_report(path: Path) -> bool:
 
 
 def _label(start: Any, period: str) -> str:
-    here = start.astimezone() if period in ("day", "week") else start
-    return str(here.strftime("%m-%d %H:%M") if period in ("day", "week") else here.strftime("%Y-%m-%d"))
+    return str(start.astimezone().strftime("%m-%d %H:%M") if period == "day" else start.strftime("%Y-%m-%d"))
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> Any:
