@@ -1,0 +1,290 @@
+"""Signing in to a server on loopback that wants it, by way of the toolbox: link, answer, tokens, renewal, the end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+
+from onetool_ipy import Toolbox, ToolCallError, UsageProblem, open_toolbox
+from onetool_ipy.base.errors import Unavailable, Untrusted
+from tests.harness.oauth import CANARY, OAuthServer
+from tests.harness.patience import HANG_S, until
+from tests.harness.servers import write_project
+from tests.harness.stub import Asked, Stub
+
+Open = Callable[..., Toolbox]
+LOGIN = "%tool server login crm"
+CALL = "from onetool_ipy import open_toolbox\nwith open_toolbox('.') as box: print(box.call('crm.whoami').unwrap())"
+
+
+@pytest.fixture
+def server() -> Iterator[OAuthServer]:
+    with OAuthServer() as found:
+        yield found
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def box(opened: Open, server: OAuthServer, state: Path) -> Toolbox:
+    return opened({"crm": {"url": server.url}}, env={**os.environ, "ONETOOL_STATE": str(state)})
+
+
+def sign_in(box: Toolbox, server: OAuthServer) -> None:
+    link = box.servers.sign_in("crm")
+    assert httpx.get(server.visit(link.url)).status_code == 200
+    assert box.servers.await_sign_in("crm") == "connected"
+
+
+def grant_file(state: Path) -> Path:
+    (found,) = (state / "tokens").glob("*.json")
+    return found
+
+
+def test_from_the_first_call_to_the_first_result(box: Toolbox, server: OAuthServer) -> None:
+    """A call says what to type; the link leads to the tokens; the call works; the other kernels know."""
+    failed = box.call("crm.whoami").error
+    assert failed is not None
+    assert (failed.message, failed.hint) == (
+        "No tool 'crm.whoami'. The server 'crm' wants you to sign in.",
+        f"Sign in with: {LOGIN}",
+    )
+    assert box.servers["crm"] == "signed out"
+
+    sign_in(box, server)
+
+    assert box.call("crm.whoami").unwrap() == "you"
+    with pytest.raises(UsageProblem, match="You are signed in to 'crm'"):
+        box.servers.sign_in("crm")
+    (client,) = server.clients.values()
+    assert client.client_name == "onetool-ipy"
+
+
+def test_all_kernels_share_the_tokens_and_a_sign_out_ends_them_everywhere(
+    box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
+) -> None:
+    sign_in(box, server)
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(state)}) as other:
+        assert other.call("crm.whoami").unwrap() == "you"
+
+        box.servers.sign_out("crm")
+
+        assert len(server.revoked) == 2
+        assert not list((state / "tokens").glob("*.json"))
+        failed = other.call("crm.whoami").error
+        assert failed is not None
+        assert (failed.message, failed.hint) == (
+            "The server 'crm' wants you to sign in.",
+            f"Sign in with: {LOGIN}",
+        )
+        assert other.servers["crm"] == "signed out"
+    sign_in(box, server)
+    assert box.call("crm.whoami").ok
+
+
+def test_two_kernels_do_not_spend_one_refresh_token_twice(
+    box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
+) -> None:
+    """The server takes a refresh token once. Both start with tokens that are over; one renews them."""
+    server.lifetime_s = 1
+    sign_in(box, server)
+    server.lifetime_s = 3600
+    before = server.refreshes
+    env = {**os.environ, "ONETOOL_STATE": str(state), "PYTHONPATH": os.getcwd()}
+
+    kernels = [
+        subprocess.Popen([sys.executable, "-c", CALL], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+
+    assert [kernel.communicate(timeout=HANG_S)[0].strip() for kernel in kernels] == ["you", "you"]
+    assert server.refreshes == before + 1
+
+
+def test_tokens_that_the_server_dropped_are_renewed(box: Toolbox, server: OAuthServer) -> None:
+    sign_in(box, server)
+    server.access.clear()
+
+    assert box.call("crm.whoami").unwrap() == "you"
+
+    assert server.refreshes == 1
+
+
+def test_a_refresh_token_that_is_over_asks_for_a_new_sign_in(box: Toolbox, server: OAuthServer, state: Path) -> None:
+    sign_in(box, server)
+    server.access.clear()
+    server.refresh.clear()
+
+    failed = box.call("crm.whoami").error
+
+    assert failed is not None
+    assert failed.hint == f"Sign in with: {LOGIN}"
+    assert not list((state / "tokens").glob("*.json"))
+    sign_in(box, server)
+    assert box.call("crm.whoami").ok
+
+
+def test_a_person_says_no(box: Toolbox, server: OAuthServer, state: Path) -> None:
+    link = box.servers.sign_in("crm")
+    assert httpx.get(server.visit(link.url, allowed=False)).status_code == 200
+
+    with pytest.raises(Unavailable, match=r"You are not signed in to 'crm'. It was refused: access_denied."):
+        box.servers.await_sign_in("crm")
+
+    assert not list((state / "tokens").glob("*.json"))
+    sign_in(box, server)
+
+
+def test_an_answer_counts_once_and_only_with_its_state(box: Toolbox, server: OAuthServer) -> None:
+    link = box.servers.sign_in("crm")
+    good = server.visit(link.url)
+    port, query = good.split("?")
+    foreign = {**{key: each[0] for key, each in parse_qs(query).items()}, "state": "foreign"}
+
+    assert httpx.get(f"{port}?{urlencode(foreign)}").status_code == 400
+    assert httpx.get(f"{port}?{query}&state=foreign").status_code == 400
+    assert httpx.get(f"{port}/../secrets?{query}").status_code == 404
+    assert httpx.post(good).status_code == 404
+    assert httpx.get(good).status_code == 200
+    with pytest.raises(httpx.HTTPError):  # the port closes itself
+        assert until(lambda: httpx.get(good) is None)
+    assert box.servers.await_sign_in("crm") == "connected"
+
+
+def test_an_answer_is_pasted(box: Toolbox, server: OAuthServer) -> None:
+    """A browser on another machine ends at an address that it cannot reach."""
+    ended = server.visit(box.servers.sign_in("crm").url)
+    other = ended.replace("state=", "state=x")
+    for wrong in ("", "https://evil.example/callback?" + urlsplit(ended).query, other, "?state=1"):
+        with pytest.raises(UsageProblem):
+            box.servers.await_sign_in("crm", wrong or " ")
+
+    assert box.servers.await_sign_in("crm", f" {ended}\n") == "connected"
+    with pytest.raises(UsageProblem, match="No sign-in to 'crm' is under way"):
+        box.servers.await_sign_in("crm", ended)
+
+
+def test_an_answer_of_a_foreign_issuer_is_refused(box: Toolbox, server: OAuthServer, state: Path) -> None:
+    server.extra_answer = {"iss": "https://evil.example"}
+    link = box.servers.sign_in("crm")
+    httpx.get(server.visit(link.url))
+
+    with pytest.raises(Unavailable, match="iss mismatch"):
+        box.servers.await_sign_in("crm")
+
+    assert not server.access
+    assert not list((state / "tokens").glob("*.json"))
+
+
+def test_a_code_that_is_over_gives_no_token(box: Toolbox, server: OAuthServer) -> None:
+    link = box.servers.sign_in("crm")
+    ended = server.visit(link.url)
+    server.codes.clear()
+
+    with pytest.raises(Unavailable, match="gave no token: invalid_grant"):
+        box.servers.await_sign_in("crm", ended)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("authorization_endpoint", "http://login.example/authorize", "sign in at an address that is not safe"),
+        ("registration_endpoint", "http://login.example/register", "not safe: http://login.example/register"),
+    ],
+)
+def test_a_server_that_leads_to_an_unsafe_address(opened: Open, key: str, value: str, said: str) -> None:
+    def answer(asked: Asked) -> tuple[int, Any]:
+        url = stub.url("")
+        if asked.path == "/mcp":
+            return 401, None
+        if "oauth-protected-resource" in asked.path:
+            return 200, {"resource": f"{url}/mcp", "authorization_servers": [url]}
+        if asked.path == "/register":
+            return 201, {"client_id": "x", "redirect_uris": []}
+        known = {"issuer": url, "authorization_endpoint": f"{url}/a", "token_endpoint": f"{url}/t"}
+        known |= {"registration_endpoint": f"{url}/register", key: value}
+        return 200, {"response_types_supported": ["code"], **known}
+
+    with Stub(answer) as stub:
+        box = opened({"crm": {"url": stub.url("/mcp")}})
+        with pytest.raises(Unavailable, match=said):
+            box.servers.sign_in("crm")
+
+
+def test_a_server_without_a_sign_in_says_so(opened: Open) -> None:
+    with Stub(lambda asked: (401 if asked.path == "/mcp" else 404, None)) as stub:
+        box = opened({"crm": {"url": stub.url("/mcp")}})
+        with pytest.raises(Unavailable, match=r"It offers no sign-in. If it wants a token, set its header"):
+            box.servers.sign_in("crm")
+
+
+def test_a_token_is_seen_nowhere(
+    box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in logs, nor in the call log, nor in what is shown, also after a reload."""
+    caplog.set_level(logging.DEBUG)
+    sign_in(box, server)
+    box.reload()
+    (access,) = server.access
+    (refresh,) = server.refresh
+
+    assert box.mask(f"Bearer {access} {refresh}") == "Bearer *** ***"
+    result = box.call("crm.whoami")
+    shown = f"{result!r} {box.servers!r} {box.servers.definition('crm')!r} {box.ot.health()} {box.ot.stats()}"
+    server.access.clear()
+    server.refresh.clear()
+    with pytest.raises(ToolCallError) as raised:
+        box.call("crm.whoami").unwrap()
+    assert CANARY not in shown + "".join(traceback.format_exception(raised.value)) + caplog.text
+    written = [path for path in state.rglob("*") if path.is_file() and path.parent.name != "tokens"]
+    assert not [path for path in written if CANARY.encode() in path.read_bytes()]
+
+
+def test_a_file_of_tokens_that_others_may_read_is_not_used(
+    box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
+) -> None:
+    sign_in(box, server)
+    path = grant_file(state)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o666)
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(state)}) as other:
+        assert not other.call("crm.whoami").ok
+        assert other.servers.reason("crm") == f"The file with its tokens is open to others, so it is not used: {path}"
+        sign_in(other, server)
+    assert grant_file(state).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_untrusted_project_dials_nobody(
+    server: OAuthServer, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project that was found, not named: its server is not asked for a sign-in."""
+    write_project(tmp_path / "project", {"crm": {"url": server.url}})
+    env = {"ONETOOL_STATE": str(state), "HOME": str(tmp_path)}
+    monkeypatch.chdir(tmp_path / "project")
+    with open_toolbox(env=env) as box, pytest.raises(Untrusted):
+        box.servers.sign_in("crm")
+    assert not server.clients
+
+
+def test_servers_that_nobody_signs_in_to(opened: Open, server: OAuthServer) -> None:
+    stdio = {"command": sys.executable, "args": ["-c", "0"]}
+    header = {"url": server.url, "headers": {"Authorization": "Bearer none"}}
+    box = opened({"local": stdio, "header": header})
+    for name in ("local", "header"):
+        with pytest.raises(UsageProblem, match=f"One does not sign in to the server '{name}'"):
+            box.servers.sign_in(name)
+    assert not box.call("header.whoami").ok
+    assert "wants other credentials" in box.call("header.whoami").error.message  # type: ignore[union-attr]
