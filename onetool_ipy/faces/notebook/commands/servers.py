@@ -308,11 +308,11 @@ class ServerCommands(CommandGroup):
             )
         link = servers.sign_in(name)
         label, url = f"Sign in to {name}", self.box.mask(link.url)
-        then = "Then come back here. " if link.is_awaited else ""
-        then += f"If your browser cannot reach this machine, stop, and run: %tool server login {name} --code ADDRESS"
+        then = "Then come back here. If the last page does not open, stop this cell, copy that page's address and run:"
+        then = f"{then}\n%tool server login {name} --code ADDRESS" if link.is_awaited else ""
         shown = {
             "text/plain": printable(f"{label}: {url}\n{then}"),
-            "text/html": html.whole_link(label, url) + html.note(then),
+            "text/html": html.whole_link(label, url) + "".join(map(html.note, then.splitlines())),
         }
         transient = {"display_id": f"onetool-sign-in-{uuid4().hex}"}
         publish = self.context.shell.display_pub.publish
