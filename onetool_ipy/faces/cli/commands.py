@@ -215,10 +215,19 @@ def add_mcp(commands: Any) -> None:
     mcp.add_argument(
         "--no-token", action="store_true", help=f"ask for no token; else it is the secret {_TOKEN}, or a new one"
     )
+    mcp.add_argument(
+        "--attach",
+        nargs="?",
+        const=".",
+        metavar="FOLDER",
+        help="hand on, on stdio, what a notebook of this project serves (%%tool serve); by default of the one here",
+    )
     mcp.set_defaults(run=_serve)
 
 
 def _serve(options: argparse.Namespace) -> int:
+    if options.attach is not None:
+        return _attach(options)
     from onetool_ipy.faces.mcp.http import serve_stdio  # it imports the SDK: 2 s
 
     with open_leniently(options.config) as box:
@@ -233,6 +242,23 @@ def _serve(options: argparse.Namespace) -> int:
     return OK
 
 
+def _attach(options: argparse.Namespace) -> int:
+    given = {"--http": options.http, "--tool-allow": options.tool_allow, "--no-token": options.no_token}
+    if wrong := [flag for flag, value in given.items() if value]:
+        raise UsageProblem(f"--attach hands on what the notebook serves; {wrong[0]} cannot change it.")
+    folder = Path(options.attach).expanduser()
+    if not folder.is_dir():
+        raise UsageProblem(f"'{options.attach}' is not a folder.", hint="Name the folder of the project.")
+    with open_leniently(options.config, cwd=folder.resolve()) as box:
+        paths = box.config.paths
+    from onetool_ipy.faces.mcp.attach import attach, choose_note  # it imports the SDK
+
+    note = choose_note(paths.state, paths.project, options.port)
+    say(f"Attached to {note.url}")
+    attach(note)
+    return OK
+
+
 def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | None) -> int:
     from onetool_ipy.faces.mcp.http import serve_http
 
@@ -242,6 +268,7 @@ def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | No
         raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
     serving = serve_http(box, host=options.host, port=options.port, allow=allow, token=known, is_open=options.no_token)
     try:
+        serving.leave_note(box.config.paths.state)
         say(f"Serving on {serving.url}")
         if known is None and serving.token is not None:
             say(f"Authorization: Bearer {serving.token}")

@@ -23,6 +23,8 @@ from mcp.server.stdio import stdio_server
 
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
 
@@ -75,9 +77,11 @@ class Serving:
         """Wait until it ends."""
         self._running.future.result()
 
-    def at_stop(self, undo: Callable[[], None]) -> None:
-        """Call a function when it stops."""
-        self._undo.append(undo)
+    def leave_note(self, state: Path) -> None:
+        """Write what a client needs into a project's state folder, for the user alone, until it stops."""
+        file = self.file = state / NOTES / f"{self.url.rpartition(':')[2].partition('/')[0]}.json"
+        write_whole(file, json.dumps(self.client(), indent=2).encode())
+        self._undo.append(lambda: file.unlink(missing_ok=True))
 
     def stop(self) -> None:
         """End it and its thread. May be called twice."""

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from onetool_ipy.base.background import MAX_ABANDONED
 from onetool_ipy.base.errors import CallCancelled, Unavailable, UsageProblem
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
@@ -30,7 +31,7 @@ from onetool_ipy.sdk.client import Roots, Sample
 
 __all__ = ["LOG_LEVELS", "MAX_WAITING", "WAIT_S", "ServedRequest", "WaitingRequests"]
 
-MAX_WAITING = 32
+MAX_WAITING = MAX_ABANDONED // 2  # each holds one of that many threads; the others are for the calls that run
 WAIT_S = 600.0
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -94,7 +95,9 @@ class ServedRequest:
         self._answered: asyncio.Future[None] | None = None
         self._answers: dict[str, Any] = {}
         self._turn = asyncio.Lock()
-        self._waits: dict[int, float] = {}
+        self._asking: set[asyncio.Task[Any]] = set()
+        self._is_cancelled = False
+        self._waits: dict[Future[Any], float] = {}
         self._waited_s = 0.0
         self._lacking: set[str] = set()
         self._unsent: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSENT)  # two threads meet here
@@ -124,9 +127,11 @@ class ServedRequest:
 
     def cancel(self) -> None:
         """Stop the request, and wake a tool that waits for an answer. May be called twice."""
-        for each in (self._task, self._answered):
-            if each is not None:
-                each.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        self._is_cancelled = True
+        for question in list(self._asking):
+            question.cancel()
 
     def can(self) -> frozenset[str]:
         """Return what the client answers."""
@@ -152,14 +157,14 @@ class ServedRequest:
             asyncio.get_running_loop()
             raise UsageProblem("An async tool asks with: await asyncio.to_thread(ask_user, ...)")
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
-        began = self._waits[id(waiting)] = time.monotonic()
+        began = self._waits[waiting] = time.monotonic()
         try:
             return waiting.result()
         except CancelledError:
             raise CallCancelled("The question was taken back.") from None
         finally:
             waiting.cancel()
-            del self._waits[id(waiting)]
+            del self._waits[waiting]
             self._waited_s += time.monotonic() - began
 
     def waited_s(self) -> float:
@@ -202,6 +207,11 @@ class ServedRequest:
             )
 
     async def _ask(self, questions: dict[str, Any]) -> dict[str, Any]:
+        task = asyncio.current_task()
+        if self._is_cancelled or task is None:
+            raise asyncio.CancelledError
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
         async with self._turn:
             context = self._context
             if context is not None and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.check import check_server
@@ -457,10 +456,7 @@ class ServeCommands(CommandGroup):
         )
         self._end_with_box = self.box.subscribe(closing=serving.stop)
         self._serving = serving
-        port = serving.url.rpartition(":")[2].partition("/")[0]
-        file = serving.file = self.box.config.paths.state / "serving" / f"{port}.json"
-        serving.at_stop(lambda: file.unlink(missing_ok=True))
-        write_whole(file, json.dumps(serving.client(), indent=2).encode())
+        serving.leave_note(self.box.config.paths.state)
 
     def _stop(self) -> Page:
         if not self._is_up() or self._serving is None:

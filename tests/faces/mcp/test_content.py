@@ -1,0 +1,111 @@
+"""A tool's value leaves as what it is: images, sound, files, tables, links; nothing secret, nothing without bound."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from onetool_ipy import Toolbox
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.mcp.content import declared_output
+from tests.faces.mcp.conftest import SECRET, Connect
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+
+
+@pytest.mark.parametrize("tool", ["shop_picture", "shop_drawn"])
+async def test_bytes_that_are_an_image_leave_as_one(connect: Connect, tool: str) -> None:
+    async with connect() as client:
+        result = await client.call_tool(tool, {})
+    (block,) = result.content
+    assert (block.type, block.mime_type, base64.b64decode(block.data)) == ("image", "image/png", PNG)
+
+
+async def test_sound_and_other_bytes_leave_as_what_they_are(connect: Connect) -> None:
+    async with connect() as client:
+        (sound,) = (await client.call_tool("shop_sound", {})).content
+        (file,) = (await client.call_tool("shop_file", {})).content
+    assert (sound.type, sound.mime_type) == ("audio", "audio/wav")
+    assert file.type == "resource"
+    assert base64.b64decode(file.resource.blob) == b"\x00\x01\x02"
+
+
+async def test_a_table_is_structured_and_text(connect: Connect) -> None:
+    rows = [{"id": 1, "name": "apple"}, {"id": 2, "name": "pear"}]
+    async with connect() as client:
+        result = await client.call_tool("shop_table", {})
+    assert result.structured_content == {"result": rows}
+    assert json.loads(result.content[0].text) == rows
+
+
+async def test_parts_leave_each_by_itself_and_masked(connect: Connect) -> None:
+    async with connect() as client:
+        result = await client.call_tool("shop_parts", {})
+    assert [block.type for block in result.content] == ["text", "image", "text", "resource_link"]
+    assert json.loads(result.content[2].text) == {"a": 1}
+    assert SECRET not in result.model_dump_json()
+
+
+async def test_a_large_value_goes_as_a_link_to_the_stored_result(connect: Connect) -> None:
+    async with connect() as client:
+        result = await client.call_tool("shop_lines", {"n": 1000})
+        link = result.content[1]
+        assert (link.type, link.uri) == ("resource_link", f"onetool://result/{result.structured_content['handle']}")
+        page = await client.read_resource(link.uri)
+    assert json.loads(page.contents[0].text.splitlines()[0]) == "line 1"
+
+
+async def test_what_is_too_large_to_send_is_refused_in_words(connect: Connect) -> None:
+    async with connect() as client:
+        result = await client.call_tool("shop_huge", {})
+    assert result.is_error
+    assert "30,000,028 bytes" in result.content[0].text
+    assert len(result.model_dump_json()) < 1000
+
+
+OUTPUTS: list[Any] = [
+    ({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"n": 1}, {"n": "one"}),
+    ({"type": "array", "items": {"type": "integer"}}, {"result": [1]}, {"result": ["one"]}),
+    ({"$defs": {"N": {"type": "integer"}}, "$ref": "#/$defs/N"}, {"result": 1}, {"result": "one"}),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), OUTPUTS, ids=["object", "array", "reference"])
+def test_the_declared_output_holds_for_values_and_for_handles(schema: Any, good: Any, bad: Any) -> None:
+    declared = declared_output(schema)
+    assert declared is not None
+    assert declared["type"] == "object"
+    check = jsonschema_rs.validator_for(declared)
+    assert check.is_valid(good)
+    assert not check.is_valid(bad)
+    assert check.is_valid({"handle": "k3f9a2", "total_lines": 3, "preview": ["a"]})
+
+
+def test_a_schema_that_cannot_be_moved_is_not_declared() -> None:
+    assert declared_output({"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {}}}) is None
+    assert declared_output(None) is None
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_output_schemas_are_declared_and_kept(shop: Toolbox, connect: Connect, mode: str) -> None:
+    """The SDK's client checks what comes against what is declared, also where it comes as a handle."""
+    schema = {"type": "array", "items": {"type": "string"}}
+    made = ToolSpec(
+        name="nb.many",
+        description="Many.",
+        parameters={"type": "object", "properties": {"n": {"type": "integer"}}},
+        run=lambda args: ["x" * 10] * args["n"],
+        output_schema=schema,
+    )
+    shop.registry.register(made)
+    async with connect(mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["nb_many"].output_schema["anyOf"][0]["properties"]["result"] == schema
+        assert tools["nb_many"].title == "nb.many"
+        assert tools["shop_table"].output_schema is None
+        assert (await client.call_tool("nb_many", {"n": 2})).structured_content == {"result": ["x" * 10] * 2}
+        assert (await client.call_tool("nb_many", {"n": 2000})).structured_content["total_lines"] == 2000
