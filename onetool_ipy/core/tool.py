@@ -144,36 +144,14 @@ class ToolSpec(Frozen):
         resource: str = "",
         prompt: bool = False,
     ) -> None:
+        fields = dict(locals())
+        del fields["self"]
+        self.__dict__.update(fields)
         self.__dict__.update(
-            name=name,
-            description=description,
-            parameters=parameters,
-            run=run,
-            is_async=is_async,
             converters=converters or {},
-            returns=returns,
-            example=example,
             tags=tuple(tags),
-            origin=origin,
-            server=server,
-            read_only=read_only,
-            timeout_s=timeout_s,
-            limits_itself=limits_itself,
-            cache_key=cache_key,
-            output_schema=output_schema,
-            disabled=disabled,
-            where=where,
-            live=live,
-            reread=reread,
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
-            version=version,
-            preview=preview,
-            identity=identity,
-            record=record,
-            is_listed=is_listed,
-            resource=resource,
-            prompt=prompt,
         )
 
     def replace(self, **changes: Any) -> ToolSpec:
