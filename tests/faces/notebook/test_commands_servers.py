@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.notebook.commands.servers import FoundServer, read_client_file, without_secrets
+from onetool_ipy.faces.server_setup import FoundServer, read_client_file, without_secrets
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import real
