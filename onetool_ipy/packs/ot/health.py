@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
@@ -45,7 +45,7 @@ class HealthTools:
         }
         record = Record(
             version=__version__,
-            python=platform.python_version(),
+            python=sys.version.split()[0],
             cwd=_cwd(),
             registry={"status": "ok", "tool_count": len(self._box.registry.list())},
             proxy=proxy,

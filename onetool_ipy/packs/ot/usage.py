@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import Returned, worded
@@ -128,7 +128,7 @@ class UsageTools:
         used = log.usage(period=chosen, tool=tool or None)
         assert period in get_args(Period)
         saved = savings(*log.by_models(period=chosen, tool=tool or None), settings.stats)
-        rows = [{**asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
+        rows = [{**_cells(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,
             total_calls=used.total_calls,
@@ -146,7 +146,7 @@ class UsageTools:
         if tool:
             record["tool"] = tool
         record.series = [
-            {**asdict(span), "start": _label(span.start, period)}
+            {**_cells(span), "start": _label(span.start, period)}
             for span in log.series(period=chosen, tool=tool or None)
         ]
         if output:
@@ -245,6 +245,10 @@ def _is_report(path: Path) -> bool:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
         return report.MARK.encode() in file.read(_HEAD)
+
+
+def _cells(row: Value) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.fields()}
 
 
 def _label(start: Any, period: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
@@ -59,6 +60,7 @@ _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool",
 _SOURCE, _SIZE = FIELDS.index("source"), FIELDS.index("size")
 _MODELS = ("model", "mcp")
 _MAX_FAILURES = 10_000
+_ANY_HANDLE = "coalesce(later.handle, calls.handle)"
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
 
@@ -78,8 +80,7 @@ class InvalidPeriod(OneToolError, ValueError):
         self.period = period
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUsage:
+class ToolUsage(Value):
     """One tool's row. `p95_ms` is within 3.2 % of the true one."""
 
     tool: str
@@ -91,8 +92,7 @@ class ToolUsage:
     last_called: datetime.datetime
 
 
-@dataclass(frozen=True, slots=True)
-class UsagePeriod:
+class UsagePeriod(Value):
     """What the calls of a period add up to; the tools called most come first."""
 
     period: Period
@@ -105,8 +105,7 @@ class UsagePeriod:
     tools: tuple[ToolUsage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Savings:
+class Savings(Value):
     """Estimates, not measurements: what the calls saved a model in tokens and a person in time."""
 
     context_saved: int
@@ -124,8 +123,7 @@ class FailureGroup:
     last_called: datetime.datetime
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSpan:
+class UsageSpan(Value):
     """One hour or day of a series; the edge of the period may cut the first one."""
 
     start: datetime.datetime
@@ -135,8 +133,7 @@ class UsageSpan:
     p95_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallFilter:
+class CallFilter(Value):
     """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any."""
 
     limit: int | None = None
@@ -415,17 +412,16 @@ def _split(column: list[Any], place: int) -> list[Any]:
 
 
 def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:
-    """Give the folded calls that are wanted, newest first."""
+    """Give the folded calls that are wanted, newest first; without a limit those folded last, which a caller sorts."""
     terms = {"tool = ?": wanted.tool, "ok = ?": wanted.ok, "ts >= ?": wanted.since and _to_us(wanted.since)}
     where = " AND ".join(term for term, value in terms.items() if value is not None)
     values = [value for value in terms.values() if value is not None]
-    yield from found.parts(
-        f"SELECT {', '.join(FIELDS[:_HANDLE])}, coalesce(later.handle, calls.handle) FROM calls"
-        f" LEFT JOIN handles AS later USING (call_id) {where and 'WHERE'} {where}"
-        " ORDER BY ts DESC, id DESC LIMIT ?",
-        [*values, -1 if wanted.limit is None else max(0, wanted.limit)],
-        _PART,
-    )
+    table, fields = "calls", FIELDS
+    if found.rows((int,), "SELECT 1 FROM handles LIMIT 1"):  # a look-up for each call costs
+        table, fields = "calls LEFT JOIN handles AS later USING (call_id)", (*FIELDS[:_HANDLE], _ANY_HANDLE)
+    order, limit = ("id DESC", -1) if wanted.limit is None else ("ts DESC, id DESC", max(0, wanted.limit))
+    select = f"SELECT {', '.join(fields)} FROM {table} {where and 'WHERE'} {where} ORDER BY {order} LIMIT ?"
+    yield from found.parts(select, [*values, limit], _PART)
 
 
 def _tail_rows(found: CallSnapshot, wanted: CallFilter) -> list[Any]:
