@@ -161,11 +161,14 @@ class Vocabulary:
 
 def _lines(texts: Sequence[str]) -> list[str]:
     """The words of each text, by blanks; of plain texts all in one go, since one long one is cheaper than many."""
-    plain = [text.replace("\n", " ") if text.isascii() else "" for text in texts]
-    lines = "\n".join(plain).lower().translate(_SEPARATORS).split("\n")[: len(texts)]
-    for i, text in enumerate(texts):
-        if text and not plain[i]:
-            lines[i] = key_of(text)
+    whole = "\0".join(texts)
+    odd: dict[int, str] = {}
+    if not whole.isascii() or whole.count("\0") >= len(texts):
+        odd = {i: text for i, text in enumerate(texts) if not text.isascii() or "\0" in text}
+        whole = "\0".join("" if i in odd else text for i, text in enumerate(texts))
+    lines = whole.lower().translate(_SEPARATORS).split("\0")[: len(texts)]
+    for i, text in odd.items():
+        lines[i] = key_of(text)
     return lines
 
 
@@ -278,7 +281,7 @@ class Index:
         """From best to worst; a tier is only looked at when those before it were not enough."""
         for i in self._exact(text, key):
             yield "exact", i, 100.0 if self._keys[i] == key else 99.0
-        for i in sorted(_range(self._sorted_said, key, key)):
+        for i in self._said.get(key, ()):
             yield "exact", i, 98.5
         for i in self._starting(key):
             yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
@@ -287,7 +290,7 @@ class Index:
         for i, score in self._fuzzy(key, wanted):
             yield "fuzzy", i, score
 
-    # Exact and prefix: sorted lists of whole names, of names without their pack, and of what descriptions say first.
+    # Exact and prefix: sorted lists of whole names and of names without their pack; what descriptions say first.
 
     @once
     def _tails(self) -> list[str]:
@@ -305,9 +308,13 @@ class Index:
         return _sorted(self._tails)
 
     @once
-    def _sorted_said(self) -> tuple[list[str], list[int]]:
-        """The first lines of the descriptions, as lists show them."""
-        return _sorted(keys_of([entry.description[:_MAX_QUERY].partition("\n")[0] for entry in self._entries]))
+    def _said(self) -> dict[str, list[int]]:
+        """Entries by the first line of their description, as lists show it."""
+        found: dict[str, list[int]] = {}
+        lines = [entry.description[:_MAX_QUERY].partition("\n")[0] for entry in self._entries]
+        for i, key in enumerate(keys_of(lines)):
+            found.setdefault(key, []).append(i)
+        return found
 
     def _exact(self, text: str, key: str) -> list[int]:
         whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)

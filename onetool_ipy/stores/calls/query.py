@@ -416,9 +416,9 @@ def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:
     terms = {"tool = ?": wanted.tool, "ok = ?": wanted.ok, "ts >= ?": wanted.since and _to_us(wanted.since)}
     where = " AND ".join(term for term, value in terms.items() if value is not None)
     values = [value for value in terms.values() if value is not None]
-    table, fields = "calls", FIELDS
+    table, fields = "calls", list(FIELDS)
     if found.rows((int,), "SELECT 1 FROM handles LIMIT 1"):  # a look-up for each call costs
-        table, fields = "calls LEFT JOIN handles AS later USING (call_id)", (*FIELDS[:_HANDLE], _ANY_HANDLE)
+        table, fields = "calls LEFT JOIN handles AS later USING (call_id)", [*FIELDS[:_HANDLE], _ANY_HANDLE]
     order, limit = ("id DESC", -1) if wanted.limit is None else ("ts DESC, id DESC", max(0, wanted.limit))
     select = f"SELECT {', '.join(fields)} FROM {table} {where and 'WHERE'} {where} ORDER BY {order} LIMIT ?"
     yield from found.parts(select, [*values, limit], _PART)
