@@ -116,7 +116,7 @@ class UsageTools:
 
         Returns:
             {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
-            for calls by models and MCP clients. `failures` counts the failed calls by tool and message.
+            for calls by models and MCP clients. `failures` counts the newest failed calls by tool and message.
 
         Example:
             ot.stats(period='day')
@@ -138,7 +138,7 @@ class UsageTools:
             estimates=["context_saved", "time_saved_ms"],
             tools=rows,
             failures=[
-                {**asdict(group), "last_called": group.last_called.isoformat(timespec="seconds")}
+                {**_cells(group), "last_called": group.last_called.isoformat(timespec="seconds")}
                 for group in log.failures(period=chosen, tool=tool or None)[:_MAX_GROUPS]
             ],
         )

@@ -57,9 +57,9 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _COUNTED = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
 _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool", "ok", "handle"))
-_SOURCE, _SIZE = FIELDS.index("source"), FIELDS.index("size")
+_SOURCE, _CODE, _REASON, _SIZE = map(FIELDS.index, ("source", "code", "reason", "size"))
 _MODELS = ("model", "mcp")
-_MAX_FAILURES = 10_000
+_MAX_FAILURES = 2_000
 _ANY_HANDLE = "coalesce(later.handle, calls.handle)"
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
@@ -113,8 +113,7 @@ class Savings(Value):
     formula: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
+class FailureGroup(Value):
     """Failed calls of one tool with the same message; its `code` where none was recorded."""
 
     tool: str
@@ -239,14 +238,22 @@ def by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: dat
 def failures_of(
     found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> tuple[FailureGroup, ...]:
-    """Group the failed calls of a period by tool and message, of those that are kept as rows."""
+    """Group the newest 2,000 failed calls of a period by tool and message."""
     edge = since(period, now)
     wanted = CallFilter(_MAX_FAILURES, tool or None, False, None if edge is None else _to_time(edge))
-    groups: dict[tuple[str, str], list[datetime.datetime]] = {}
-    for row in history_of(found, wanted):
-        groups.setdefault((row.tool, row.message or row.code or ""), []).append(row.ts)
-    rows = (FailureGroup(name, message, len(times), max(times)) for (name, message), times in groups.items())
-    return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool, row.message)))
+    of_tool, values = (" AND tool = ?", [tool]) if tool else ("", [])
+    failed = f"SELECT ts, tool, code, reason FROM calls WHERE ok = 0 AND ts >= ?{of_tool}"
+    same = "tool, coalesce(code, ''), coalesce(reason, '')"
+    select = f"SELECT {same}, count(*), max(ts) FROM ({failed} ORDER BY ts DESC LIMIT ?) GROUP BY {same}"
+    rows = found.rows((str, str, str, int, int), select, [_MIN if edge is None else edge, *values, _MAX_FAILURES])
+    rows += [(call[_TOOL], call[_CODE], call[_REASON], 1, call[_TS]) for call in _tail_rows(found, wanted)]
+    groups: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, code, reason, calls, last_ts in rows:
+        key = name, (reason or "").partition("\n")[2] or code or ""
+        before, last = groups.get(key, (0, last_ts))
+        groups[key] = before + calls, max(last, last_ts)
+    made = (FailureGroup(*key, calls, _to_time(last)) for key, (calls, last) in groups.items())
+    return tuple(sorted(made, key=lambda group: (-group.calls, group.tool, group.message)))
 
 
 def counts_of(found: CallSnapshot) -> dict[str, tuple[int, datetime.datetime]]:
