@@ -10,12 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
-    from onetool_ipy.sdk.client import Roots, Sample, UserForm, ask_client, ask_model, ask_user, client_can, log
+    from onetool_ipy.sdk.client import (
+        Audio,
+        Blocks,
+        Image,
+        Resource,
+        ResourceLink,
+        Roots,
+        Sample,
+        UserForm,
+        ask_client,
+        ask_model,
+        ask_user,
+        client_can,
+        log,
+    )
     from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
     from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
     from onetool_ipy.sdk.tools import call_tool, get_config, get_pack, get_secret, progress
 
 __all__ = [
+    "Audio",
+    "Blocks",
+    "Image",
+    "Resource",
+    "ResourceLink",
     "Roots",
     "Sample",
     "UserForm",
@@ -41,7 +60,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "client": ("Roots", "Sample", "UserForm", "ask_client", "ask_model", "ask_user", "client_can", "log"),
+    "client": (
+        *("Audio", "Blocks", "Image", "Resource", "ResourceLink", "Roots", "Sample", "UserForm"),
+        *("ask_client", "ask_model", "ask_user", "client_can", "log"),
+    ),
     "batch": ("batch_execute", "normalize_items"),
     "requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
     "http": ("api_headers", "lazy_client", "safe_request"),

@@ -1,4 +1,4 @@
-"""What a running tool may ask of the program that made its call, and log to it.
+"""What a tool exchanges with the program that made its call: questions, its log, and results that are not data.
 
 `ask_user` reaches a person: in a notebook, a terminal, or by the MCP client that made the call. The others reach an MCP
 client only. Where nobody can answer they raise NobodyToAsk. They block: an async tool calls them by
@@ -11,10 +11,27 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 
-__all__ = ["LogLevel", "Roots", "Sample", "UserForm", "ask_client", "ask_model", "ask_user", "client_can", "log"]
+__all__ = [
+    "Audio",
+    "Blocks",
+    "Image",
+    "LogLevel",
+    "Resource",
+    "ResourceLink",
+    "Roots",
+    "Sample",
+    "UserForm",
+    "ask_client",
+    "ask_model",
+    "ask_user",
+    "client_can",
+    "log",
+]
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 _LEVELS = {"debug": 10, "info": 20, "notice": 20, "warning": 30, "error": 40}
@@ -46,6 +63,7 @@ def ask_user(schema: Mapping[str, Any], message: str, *, name: str = "answer") -
     question by; each question of a call that asks several needs its own.
     """
     here = current.scope()
+    _require_thread()
     if here is not None and here.client is not None:
         filled: dict[str, Any] | None = ask_client(**{name: UserForm(schema, message)})[name]
         return filled
@@ -64,6 +82,7 @@ def ask_client(**questions: UserForm | Sample | Roots) -> dict[str, Any]:
     A UserForm gives its values or None, a Sample the model's text, Roots a list of addresses.
     """
     here = current.scope()
+    _require_thread()
     if here is None or here.client is None:
         raise NobodyToAsk("This call was not made by an MCP client that can be asked.", hint="See client_can().")
     return here.client.ask({name: _ready(question) for name, question in questions.items()})
@@ -82,6 +101,12 @@ def log(text: str, level: LogLevel = "info") -> None:
     logging.getLogger(f"onetool_ipy.packs.{pack}").log(_LEVELS.get(level, 50), "%s", text)
     if here is not None and here.client is not None:
         here.client.log(level, text, pack)
+
+
+def _require_thread() -> None:
+    """Refuse to block the event loop that async tools share."""
+    if current.require().background.is_here():
+        raise UsageProblem("An async tool asks from a thread.", hint="Write: await asyncio.to_thread(ask_user, ...)")
 
 
 def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from typing import Any
 
 import mcp_types as types
@@ -24,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from onetool_ipy.base.background import MAX_ABANDONED
-from onetool_ipy.base.errors import CallCancelled, Unavailable, UsageProblem
+from onetool_ipy.base.errors import CallCancelled, Unavailable
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.sdk.client import Roots, Sample
@@ -153,9 +152,6 @@ class ServedRequest:
     def ask(self, questions: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the client all of these at once and wait; in the thread of a tool."""
         self._require_answers(questions)
-        with suppress(RuntimeError):
-            asyncio.get_running_loop()
-            raise UsageProblem("An async tool asks with: await asyncio.to_thread(ask_user, ...)")
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
         began = self._waits[waiting] = time.monotonic()
         try:

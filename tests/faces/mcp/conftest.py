@@ -20,12 +20,11 @@ import base64, threading, time
 from pathlib import Path
 from typing import Literal
 from onetool_ipy import tool
-from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
-from onetool_ipy.sdk import ask_user, ask_model, client_can, get_secret, log, progress
+from onetool_ipy.sdk import Blocks, Image, ResourceLink, ask_user, ask_model, client_can, get_secret, log, progress
 
 __all__ = [
     "picture", "sound", "table", "lines", "file", "parts", "huge", "order", "order_twice", "secret_form", "nested",
-    "guess", "advise", "about", "card", "stock", "label", "leaking", "counted", "drawn",
+    "guess", "advise", "about", "card", "stock", "label", "leaking", "counted", "drawn", "hasty",
 ]
 PNG = b"\\x89PNG\\r\\n\\x1a\\n" + b"0" * 20
 SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}, "required": ["size"]}
@@ -88,6 +87,12 @@ def order(item: str) -> str:
     began.append(item)
     found = ask_user(SIZE, f"Which size of {item}?")
     return f"{item} {found['size']}, asked {len(began)} times" if found else f"no {item}"
+
+
+@tool(timeout=2)
+def hasty() -> str:
+    """Ask within a limit."""
+    return str(ask_user(SIZE, "Which size?"))
 
 
 def order_twice() -> str:

@@ -187,6 +187,15 @@ async def test_a_cancelled_call_takes_its_question_back(connect: Connect, tmp_pa
         assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
 
 
+async def test_waiting_for_an_answer_does_not_count_for_the_limit(connect: Connect) -> None:
+    async def think(_context: Any, _params: Any) -> types.ElicitResult:
+        await asyncio.sleep(3)  # longer than the tool's limit
+        return types.ElicitResult(action="accept", content={"size": 5})
+
+    async with connect(elicitation_callback=think) as client:
+        assert text_of(await client.call_tool("shop_hasty", {})) == "{'size': 5}"
+
+
 async def test_logs_reach_a_client_that_wants_them(connect: Connect) -> None:
     heard: list[Any] = []
 

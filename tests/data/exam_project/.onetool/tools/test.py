@@ -7,8 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from onetool_ipy import tool
-from onetool_ipy.render.media import Audio, Blocks, Image, Resource
 from onetool_ipy.sdk import (
+    Audio,
+    Blocks,
+    Image,
+    Resource,
     Roots,
     Sample,
     UserForm,
