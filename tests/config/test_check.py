@@ -276,6 +276,25 @@ ENTRIES = {
         "servers:\n  good: {command: x}\n  bad: {command: x, env: {A: .inf}}\n",
         "3: servers.bad.env.A: '.inf'",
     ),
+    **{
+        f"server's sign-in: {auth}": (
+            f'servers:\n  good: {{command: x}}\n  bad: {{url: "https://a.example/mcp", auth: {auth}}}\n',
+            f"3: servers.bad.auth{said}",
+        )
+        for auth, said in {
+            "yes": ": 'yes' is not 'key: value' lines.",
+            "{scope: [a]}": ".scope: unknown key. Did you mean 'scopes'?",
+            "{scopes: [a b]}": ".scopes[0]: 'a b' is not a scope.",
+            "{grant: password}": ".grant: 'password' is not",
+            "{issuer: 'http://a.example'}": ".issuer: 'http://a.example' is plain http to another machine.",
+            "{redirect_uri: 'javascript:1'}": ".redirect_uri: 'javascript:1' is not an http:// or https:// address.",
+            "{client_metadata_url: 'https://a.example/'}": ".client_metadata_url: 'https://a.example/' is not",
+            "{client_id: a, client_secret: canary}": ".client_secret: is written out here.",
+            "{client_secret: '${A_SECRET}'}": ": has a 'client_secret' and no 'client_id'.",
+            "{grant: client_credentials, client_id: a, issuer: 'https://a.example'}": ": needs a 'client_secret' or",
+            "{grant: client_credentials, client_id: a, client_secret: '${A_SECRET}'}": ": has no 'issuer'.",
+        }.items()
+    },
     "snippet without body": (
         "snippets:\n  good: {body: x}\n  bad: {description: y}\n",
         "3: snippets.bad: has no 'body'.",
@@ -292,8 +311,9 @@ ENTRIES = {
 @pytest.mark.parametrize(("text", "said"), ENTRIES.values(), ids=ENTRIES.keys())
 def test_bad_tool_server_or_snippet_stops_nothing(project: Project, text: str, said: str) -> None:
     """It is left out and listed; the others stay, and nothing is raised."""
-    config = project.load(text)
+    config = project.load(text, A_SECRET="some-secret")
     assert str(config.problems[0]).startswith(f".onetool/onetool.yaml:{said}")
+    assert "canary" not in str(config.problems)
     assert not config.fatal
     config.raise_if_bad()
     s = config.settings
