@@ -14,8 +14,8 @@ import asyncio
 import contextvars
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,6 +38,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from onetool_ipy.base.errors import OneToolError, Unavailable
+from onetool_ipy.base.files import Stamp, stamp_of
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.mcp.callback import (
     CALLBACK_ENV,
@@ -48,7 +49,7 @@ from onetool_ipy.mcp.callback import (
     listening_port,
     read_pasted,
 )
-from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.definition import AuthSettings, ServerDefinition
 from onetool_ipy.mcp.session import http_client
 from onetool_ipy.stores.tokens import Grant, TokenStore
 
@@ -61,6 +62,13 @@ _EARLY_S = 10.0
 _REVOKE_S = 10.0
 _MAX_SAID = 200
 _REFUSED = (400, 401, 403)
+_MODELS: Mapping[str, Any] = {
+    "client": OAuthClientInformationFull,
+    "authorization": OAuthMetadata,
+    "resource": ProtectedResourceMetadata,
+    "tokens": OAuthToken,
+}
+"""What a grant holds, each as the SDK reads and writes it."""
 
 
 class SignInLink(NamedTuple):
@@ -84,11 +92,11 @@ class StoredAuth(OAuthClientProvider):
             scope=" ".join(settings.scopes) or None,
         )
         super().__init__(definition.url, metadata, self, client_metadata_url=settings.client_metadata_url or None)
-        self._settings = settings
-        self._store = store
+        self._settings, self._store = settings, store
         self._path = store.path(definition.url, settings.client)
-        self._stamp: Any = None
+        self._stamp: Stamp | None = None
         self._issuer = settings.issuer
+        self._alone = _credentials(self, settings) if is_alone else None
 
     @property
     def has_tokens(self) -> bool:
@@ -96,11 +104,9 @@ class StoredAuth(OAuthClientProvider):
         return self.context.current_tokens is not None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """For the SDK; `load` is what reads a grant."""
         return self.context.current_tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """For the SDK; `load` is what reads a grant."""
         return self.context.client_info
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -111,64 +117,48 @@ class StoredAuth(OAuthClientProvider):
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep new tokens, with all that is needed to renew them in another process."""
         context = self.context
-        described = {
-            "client": context.client_info,
-            "authorization": context.oauth_metadata,
-            "resource": context.protected_resource_metadata,
-            "tokens": tokens,
-        }
-        grant: Grant = {
-            key: model.model_dump(mode="json", exclude_none=True) for key, model in described.items() if model
-        }
-        grant |= {"server": context.server_url, "expires_at": context.token_expiry_time}
+        models = (context.client_info, context.oauth_metadata, context.protected_resource_metadata, tokens)
+        dumped = (model and model.model_dump(mode="json", exclude_none=True) for model in models)
+        grant: Grant = {**dict(zip(_MODELS, dumped, strict=True)), "expires_at": context.token_expiry_time}
         await asyncio.to_thread(self._store.write, self._path, grant)
-        self._stamp = self._store.stamp(self._path)
+        self._stamp = stamp_of(self._path)
 
     async def load(self) -> None:
         """Take the grant as it is now, if it has changed."""
-        stamp = self._store.stamp(self._path)
+        stamp = stamp_of(self._path)
         if self._initialized and stamp == self._stamp:
             return
         grant = None if stamp is None else await asyncio.to_thread(self._store.read, self._path)
-        self._stamp = stamp
-        self._apply(grant or {})
-        self._initialized = True
-
-    async def forget_tokens(self) -> None:
-        """Drop tokens that are no longer good."""
-        self.context.clear_tokens()
-        await asyncio.to_thread(self._store.remove, self._path)
-        self._stamp = self._store.stamp(self._path)
+        self._stamp, self._initialized = stamp, True
+        self._take(grant or {})
 
     async def _initialize(self) -> None:
         await self.load()
 
-    def _apply(self, grant: Mapping[str, Any]) -> None:
+    def _take(self, grant: Grant) -> None:
         context = self.context
-        context.clear_tokens()
         try:
-            context.client_info = _model(OAuthClientInformationFull, grant.get("client"))
-            context.oauth_metadata = _model(OAuthMetadata, grant.get("authorization"))
-            context.protected_resource_metadata = _model(ProtectedResourceMetadata, grant.get("resource"))
-            context.current_tokens = _model(OAuthToken, grant.get("tokens"))
+            models = [grant.get(key) and kind.model_validate(grant[key]) for key, kind in _MODELS.items()]
         except ValidationError:  # written by hand, or by another version
-            context.client_info = context.oauth_metadata = context.protected_resource_metadata = None
-        else:
-            expires_at = grant.get("expires_at")
-            context.token_expiry_time = float(expires_at) if isinstance(expires_at, int | float) else None
+            grant, models = {}, [None] * len(_MODELS)
+        context.client_info, context.oauth_metadata, context.protected_resource_metadata, context.current_tokens = (
+            models
+        )
+        context.token_expiry_time = grant.get("expires_at")
         if self._settings.client_id:
-            known = context.client_info.issuer if context.client_info else None
-            self._issuer = self._issuer or known or ""
+            self._issuer = self._issuer or (context.client_info and context.client_info.issuer) or ""
             context.client_info = self._registered()
 
     def _registered(self) -> OAuthClientInformationFull:
-        """The client that the user registered, as the configuration has it."""
-        settings = self._settings
+        """The client that the user registered, showing its secret in a way that the authorization server takes."""
+        settings, metadata = self._settings, self.context.oauth_metadata
+        offered = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+        method = "client_secret_basic" if "client_secret_basic" in offered else "client_secret_post"
         return OAuthClientInformationFull(
             redirect_uris=self.context.client_metadata.redirect_uris,
             client_id=settings.client_id,
             client_secret=settings.client_secret or None,
-            token_endpoint_auth_method="client_secret_basic" if settings.client_secret else "none",
+            token_endpoint_auth_method=method if settings.client_secret else "none",
             issuer=self._issuer or None,
         )
 
@@ -183,14 +173,28 @@ class StoredAuth(OAuthClientProvider):
         return found
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """Choose how a registered client shows its secret, then authorize."""
-        client, metadata = self.context.client_info, self.context.oauth_metadata
-        if self._settings.client_id and client is not None and client.client_secret and metadata is not None:
-            offered = metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
-            if "client_secret_basic" not in offered and "client_secret_post" in offered:
-                client.token_endpoint_auth_method = "client_secret_post"
-            client.issuer = str(metadata.issuer)
+        if self._settings.client_id:
+            self._issuer = self._issuer or self._expected_issuer()
+            self.context.client_info = self._registered()
+        if self._alone is not None:
+            return await self._alone._perform_authorization()
         return await super()._perform_authorization()
+
+
+def _credentials(auth: StoredAuth, settings: AuthSettings) -> OAuthClientProvider:
+    """The SDK's provider for the grant `client_credentials`, over the same context."""
+    url, client, scope = auth.context.server_url, settings.client_id, auth.context.client_metadata.scope
+    made: OAuthClientProvider
+    if settings.private_key:
+        key, algorithm = settings.private_key, settings.signing_algorithm
+        signer = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
+        sign = signer.create_assertion_provider()
+        made = PrivateKeyJWTOAuthProvider(url, auth, client, sign, scope=scope, issuer=settings.issuer)
+    else:
+        secret = settings.client_secret
+        made = ClientCredentialsOAuthProvider(url, auth, client, secret, scope=scope, issuer=settings.issuer)
+    made.context = auth.context
+    return made
 
 
 class ServerAuth(StoredAuth):
@@ -205,27 +209,28 @@ class ServerAuth(StoredAuth):
         self.challenge: httpx2.Response | None = None
         self.refusals = 0
         self.fault = ""
-        self._alone = _credentials(definition, self)
 
     @property
     def needs_sign_in(self) -> bool:
-        """Whether the last response asked for a sign-in."""
+        """Whether the server asked for a sign-in, and has accepted nothing since."""
         return self.challenge is not None and self.challenge.status_code == 401
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        sent = ""
-        for attempt in (1, 2):
+        rejected = ""
+        while True:
             await self.load()
-            if self._is_stale(sent):
-                async with self._locked():
-                    await self.load()
-                    if self._is_stale(sent):
+            if self._is_stale(rejected):
+                with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
+                    await self.load()  # another kernel may have renewed them meanwhile
+                    if self._is_stale(rejected):
                         reply = yield _safe(await self._refresh_token(), self.context.server_url)
-                        await self._refreshed(reply)
-            sent = self._sign(request)
+                        await self._renewed(reply)
+            tokens = self.context.current_tokens
+            self._add_auth_header(request)
             response = yield request
-            if response.status_code != 401 or not sent or not self.context.can_refresh_token() or attempt == 2:
+            if response.status_code != 401 or rejected or tokens is None or not self.context.can_refresh_token():
                 break
+            rejected = tokens.access_token
         if response.status_code == 401 or _asks_for_scope(response):
             self.challenge = response
             self.refusals += 1
@@ -237,39 +242,20 @@ class ServerAuth(StoredAuth):
 
     def _is_stale(self, rejected: str) -> bool:
         """Whether the tokens have to be renewed: they expire, or the server rejected them."""
-        context = self.context
-        if not context.can_refresh_token() or context.current_tokens is None:
+        tokens, expires = self.context.current_tokens, self.context.token_expiry_time
+        if tokens is None or not self.context.can_refresh_token():
             return False
-        expires = context.token_expiry_time
-        is_over = expires is not None and time.time() > expires - _EARLY_S
-        return is_over or context.current_tokens.access_token == rejected
+        return tokens.access_token == rejected or (expires is not None and time.time() > expires - _EARLY_S)
 
-    def _sign(self, request: httpx2.Request) -> str:
-        tokens = self.context.current_tokens
-        if tokens is None:
-            return ""
-        self._add_auth_header(request)
-        return tokens.access_token
-
-    @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
-            yield
-
-    async def _refreshed(self, response: httpx2.Response) -> None:
+    async def _renewed(self, response: httpx2.Response) -> None:
         """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""
         before = self.context.current_tokens
         if await self._handle_refresh_response(response):
             return
         if response.status_code in _REFUSED:
-            await self.forget_tokens()
+            await asyncio.to_thread(self._store.remove, self._path)
         else:  # it may be better next time
             self.context.current_tokens = before
-
-    async def _perform_authorization(self) -> httpx2.Request:
-        if self._alone is None:
-            return await super()._perform_authorization()
-        return await self._alone._perform_authorization()
 
     async def _authorize(
         self, request: httpx2.Request, challenge: httpx2.Response
@@ -279,7 +265,7 @@ class ServerAuth(StoredAuth):
             self.context.clear_tokens()
         flow = super()._auth_flow(request)
         try:
-            outgoing = await anext(flow)  # the request itself, which was answered with the challenge
+            await anext(flow)  # the request itself, which was answered with the challenge
             outgoing = await flow.asend(_challenge(challenge, self._settings.scopes))
             while True:
                 yield outgoing if outgoing is request else _safe(outgoing, self.context.server_url)
@@ -294,58 +280,36 @@ class ServerAuth(StoredAuth):
             await flow.aclose()
 
 
-def _credentials(definition: ServerDefinition, auth: StoredAuth) -> OAuthClientProvider | None:
-    """The SDK's provider for the grant `client_credentials`, over the same context; None for other grants."""
-    settings = definition.auth
-    if settings.grant != "client_credentials":
-        return None
-    scope = " ".join(settings.scopes) or None
-    made: OAuthClientProvider
-    if settings.private_key:
-        signer = SignedJWTParameters(
-            issuer=settings.client_id,
-            subject=settings.client_id,
-            signing_key=settings.private_key,
-            signing_algorithm=settings.signing_algorithm,
-        ).create_assertion_provider()
-        made = PrivateKeyJWTOAuthProvider(
-            definition.url, auth, settings.client_id, signer, scope=scope, issuer=settings.issuer
-        )
-    else:
-        made = ClientCredentialsOAuthProvider(
-            definition.url, auth, settings.client_id, settings.client_secret, scope=scope, issuer=settings.issuer
-        )
-    made.context = auth.context
-    return made
-
-
 class _PersonAuth(StoredAuth):
-    """The SDK's whole flow, with a person in it."""
+    """The SDK's whole flow, with a person in it: `show` gets the address, `answered` gives the answer."""
 
-    def __init__(self, definition: ServerDefinition, store: TokenStore, sign_in: SignIn, redirect_uri: str) -> None:
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        store: TokenStore,
+        redirect_uri: str,
+        show: Callable[[str], Awaitable[None]],
+        answered: Callable[[], Awaitable[AuthorizationCodeResult]],
+    ) -> None:
         super().__init__(definition, store, redirect_uri)
-        self.context.redirect_handler = sign_in.show
-        self.context.callback_handler = sign_in.answered
+        self.context.redirect_handler, self.context.callback_handler = show, answered
 
-    def _apply(self, grant: Mapping[str, Any]) -> None:
-        super()._apply(grant)
-        context, redirect_uris = self.context, self.context.client_metadata.redirect_uris or []
+    def _take(self, grant: Grant) -> None:
+        super()._take(grant)
+        context, wanted = self.context, self.context.client_metadata.redirect_uris or []
         context.token_expiry_time = None  # nothing is renewed here; what was granted counts for the next scopes
-        known = context.client_info
-        if known is not None and not set(redirect_uris) <= set(known.redirect_uris or []):
+        if context.client_info is not None and not set(wanted) <= set(context.client_info.redirect_uris or []):
             context.client_info = None  # registered for another address
 
     async def authorize(self, client: httpx2.AsyncClient, challenge: httpx2.Response) -> None:
-        """CallbackAnswer a challenge: discover, register, let the person sign in, get the tokens."""
+        """Answer a challenge: discover, register, let the person sign in, get the tokens."""
         request = httpx2.Request("POST", self.context.server_url)
         flow = self.async_auth_flow(request)
         try:
             await anext(flow)
             outgoing = await flow.asend(challenge)
             while outgoing is not request:
-                response = await client.send(_safe(outgoing, self.context.server_url))
-                await response.aread()
-                outgoing = await flow.asend(response)
+                outgoing = await flow.asend(await client.send(_safe(outgoing, self.context.server_url)))
         except OAuthRegistrationError:
             if self.context.oauth_metadata is not None:
                 raise
@@ -363,7 +327,7 @@ class SignIn:
         store: TokenStore,
         environ: Mapping[str, str],
         challenge: httpx2.Response | None,
-        on_success: Callable[[], Any],
+        on_success: Callable[[], Awaitable[None]],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.link: asyncio.Future[SignInLink] = loop.create_future()
@@ -371,9 +335,9 @@ class SignIn:
         self._challenge = _challenge(challenge, definition.auth.scopes)
         self._on_success = on_success
         self._answer: asyncio.Future[CallbackAnswer] = loop.create_future()
-        self._waiting: asyncio.Task[CallbackAnswer] | None = None
         self._state = self._redirect_uri = ""
         self._wait_for: Callable[[str], Coroutine[Any, Any, CallbackAnswer]] | None = None
+        self._waiting: asyncio.Task[None] | None = None
         self._task = loop.create_task(self._run(), context=contextvars.Context())
         self._task.add_done_callback(self._ended)
 
@@ -383,9 +347,7 @@ class SignIn:
 
     def paste(self, text: str) -> None:
         """Take the answer that a person pasted."""
-        answer = read_pasted(text, self._redirect_uri, self._state)
-        if not self._answer.done():
-            self._answer.set_result(answer)
+        self._arrived(read_pasted(text, self._redirect_uri, self._state))
 
     async def finished(self) -> None:
         """Wait for the end. Raises Unavailable with the reason if the user is not signed in."""
@@ -395,36 +357,13 @@ class SignIn:
         """End it."""
         self._task.cancel()
 
-    async def show(self, url: str) -> None:
-        """Show the address. Called by the SDK."""
-        parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
-            raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
-        self._state = parse_qs(parts.query).get("state", [""])[0]
-        if self._wait_for is not None:
-            self._waiting = asyncio.create_task(self._wait_for(self._state))
-            self._waiting.add_done_callback(self._arrived)
-        self.link.set_result(SignInLink(url, self._wait_for is not None))
-
-    async def answered(self) -> AuthorizationCodeResult:
-        """Wait for the answer. Called by the SDK, which checks `state` and `iss`."""
-        answer = await self._answer
-        if answer.error:
-            raise Unavailable(f"It was refused: {_short(answer.error)}.")
-        self._store.hide(answer.code)
-        return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.iss)
-
-    def _arrived(self, waiting: asyncio.Future[CallbackAnswer]) -> None:
-        if not waiting.cancelled() and waiting.exception() is None and not self._answer.done():
-            self._answer.set_result(waiting.result())
-
     async def _run(self) -> None:
         name = self._definition.name
         try:
             async with asyncio.timeout(SIGN_IN_S), AsyncExitStack() as stack:
-                self._redirect_uri = await self._callback(stack)
+                self._redirect_uri = uri = await self._callback(stack)
                 http = await stack.enter_async_context(http_client(self._definition))
-                auth = _PersonAuth(self._definition, self._store, self, self._redirect_uri)
+                auth = _PersonAuth(self._definition, self._store, uri, self._show, self._answered)
                 await auth.authorize(http, self._challenge)
             await self._on_success()
         except TimeoutError:
@@ -456,6 +395,31 @@ class SignIn:
         known = (grant.get("client") or {}).get("redirect_uris") or [""]
         return known[0] if isinstance(known[0], str) and is_loopback(known[0]) else ""
 
+    async def _show(self, url: str) -> None:
+        """Show the address. Called by the SDK."""
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+            raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
+        self._state = parse_qs(parts.query).get("state", [""])[0]
+        if self._wait_for is not None:
+            self._waiting = asyncio.create_task(self._bring(self._wait_for))
+        self.link.set_result(SignInLink(url, self._wait_for is not None))
+
+    async def _bring(self, wait_for: Callable[[str], Coroutine[Any, Any, CallbackAnswer]]) -> None:
+        self._arrived(await wait_for(self._state))
+
+    def _arrived(self, answer: CallbackAnswer) -> None:
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    async def _answered(self) -> AuthorizationCodeResult:
+        """Wait for the answer. Called by the SDK, which checks `state` and `iss`."""
+        answer = await self._answer
+        if answer.error:
+            raise Unavailable(f"It was refused: {_short(answer.error)}.")
+        self._store.hide(answer.code)
+        return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.iss)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         failure = None if task.cancelled() else task.exception()
         if not self.link.done():
@@ -468,23 +432,19 @@ async def revoke(definition: ServerDefinition, store: TokenStore) -> None:
     auth = StoredAuth(definition, store)
     await auth.load()
     context = auth.context
-    endpoint = context.oauth_metadata and context.oauth_metadata.revocation_endpoint
-    if context.current_tokens is None or not endpoint:
+    tokens, client, endpoint = (
+        context.current_tokens,
+        context.client_info,
+        getattr(context.oauth_metadata, "revocation_endpoint", None),
+    )
+    if tokens is None or client is None or endpoint is None:
         return
-    tokens = context.current_tokens
     with suppress(OAuthFlowError, OneToolError, httpx2.HTTPError, TimeoutError):
         async with asyncio.timeout(_REVOKE_S), http_client(definition) as http:
-            for kind, token in (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token)):
-                if token:
-                    client_id = context.client_info.client_id if context.client_info else ""
-                    data = {"token": token, "token_type_hint": kind, "client_id": client_id}
-                    data, headers = context.prepare_token_auth(data, {})
-                    request = httpx2.Request("POST", str(endpoint), data=data, headers=headers)
-                    await http.send(_safe(request, context.server_url))
-
-
-def _model(kind: Any, data: Any) -> Any:
-    return None if data is None else kind.model_validate(data)
+            for token in filter(None, (tokens.refresh_token, tokens.access_token)):
+                data, headers = context.prepare_token_auth({"token": token, "client_id": client.client_id}, {})
+                request = httpx2.Request("POST", str(endpoint), data=data, headers=headers)
+                await http.send(_safe(request, context.server_url))
 
 
 def _asks_for_scope(response: httpx2.Response) -> bool:

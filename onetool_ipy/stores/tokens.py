@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.base.files import Stamp, locked, make_folder, read_own, stamp_of, write_whole
+from onetool_ipy.base.files import locked, make_folder, read_own, write_whole
 
 __all__ = ["Grant", "TokenStore"]
 
@@ -36,13 +36,9 @@ class TokenStore:
     """The grants of this user, by server and client. All kernels share them."""
 
     def __init__(self, folder: Path, hide: Callable[[str], None]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._hide = hide
         self._hidden: dict[str, None] = {}
-
-    @property
-    def folder(self) -> Path:
-        return self._folder
 
     def hide(self, value: str) -> None:
         """Mask a secret that was got while signing in."""
@@ -58,11 +54,7 @@ class TokenStore:
     def path(self, url: str, client: str) -> Path:
         """Return the file of the grant of one client at one server."""
         digest = hashlib.sha256(f"{url}\n{client}".encode("utf-8", "replace")).hexdigest()
-        return self._folder / f"{digest[:40]}.json"
-
-    def stamp(self, path: Path) -> Stamp | None:
-        """Return what changes whenever a grant changes; None if there is no grant."""
-        return stamp_of(path)
+        return self.folder / f"{digest[:40]}.json"
 
     def fault(self, path: Path) -> str:
         """Say why a grant's file does not count; empty if it does, or is not there."""
@@ -113,7 +105,7 @@ class TokenStore:
             self.hide(secret)
 
     def __repr__(self) -> str:
-        return f"TokenStore({str(self._folder)!r})"
+        return f"TokenStore({str(self.folder)!r})"
 
 
 def _secrets(value: Any) -> Iterator[str]:

@@ -12,6 +12,7 @@ from keyring.backend import KeyringBackend
 from keyring.backends import fail, null
 from keyring.errors import KeyringLocked
 
+from onetool_ipy.base.files import stamp_of
 from onetool_ipy.stores.tokens import TokenStore
 
 GRANT = {
@@ -100,14 +101,14 @@ def test_with_a_keyring_the_file_holds_no_token(store: TokenStore) -> None:
     keyring.set_keyring(Locked())
     assert store.read(path) is None
     keyring.set_keyring(backend)
-    stamp = store.stamp(path)
+    stamp = stamp_of(path)
     store.write(path, {**GRANT, "more": 1})
-    assert store.stamp(path) != stamp
+    assert stamp_of(path) != stamp
     assert (store.read(path) or {})["more"] == 1
 
     store.remove(path)
     assert not backend.kept
-    assert store.stamp(path) is None
+    assert stamp_of(path) is None
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o644, 0o620])
