@@ -38,6 +38,48 @@ m = ScriptedModel([
     "There are **two** places called *Ring*; the first one is at 48.2 degrees north.",
 ])
 """
+QUESTIONS = """
+from onetool_ipy import tool
+from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.sdk import ask_user
+
+@tool("shop.order")
+def order(item: str, count: int = 1) -> str:
+    "Order something from the stationer."
+    return f"ordered {count} {item}"
+
+@tool("mail.send")
+def send(to: str, subject: str, text: str) -> str:
+    "Send a mail from your account."
+    return "sent"
+
+text = "Dear team,\\nthe pens arrive on Friday. " + "Please tell me what else you need. " * 12
+m = ScriptedModel([
+    ["I order the pens, then I tell the team.", ("shop.order", {"item": "fountain pen", "count": 12}),
+     ("mail.send", {"to": "team@example.com", "subject": "Pens", "text": text})], "Done.",
+])
+FIELDS = {
+    "mail": {"type": "string", "format": "email", "title": "E-mail", "description": "Where the receipt goes."},
+    "size": {"type": "string", "title": "Size", "enum": ["s", "m", "l"], "enumNames": ["Small", "Medium", "Large"]},
+    "count": {"type": "integer", "title": "How many", "minimum": 1, "maximum": 9, "default": 2},
+    "extras": {"type": "array", "title": "Extras", "items": {"enum": ["Gift box", "Card", "Engraving"]}},
+    "express": {"type": "boolean", "title": "Express delivery"},
+}
+FORM = {"type": "object", "properties": FIELDS, "required": ["mail", "size"]}
+
+@tool("stationer.notebook")
+def notebook() -> dict | None:
+    "Order a notebook."
+    return ask_user(FORM, "Please complete your order.")
+"""
+APPROVE = "a = %ask --model m Order a dozen pens and tell the team"
+FORM = "%tool stationer.notebook"
+_BEGIN = """index => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  panel.content.activeCellIndex = index;
+  panel.content.deselectAll();
+  void window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
 NOTEBOOK = (
     "%tool time.now",
     'x = %tool geo.locate address="Ring" limit=3\nx.df',
@@ -55,6 +97,7 @@ def main(folder: Path) -> None:
         try:
             _notebook(lab, folder)
             _screens(lab, folder)
+            _questions(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -93,6 +136,22 @@ def _screens(lab: Lab, folder: Path) -> None:
     screens.notebook.execute(ASK)
     screens.notebook.execute("a = %ask --model m Where is the Ring?")
     _keep(screens.page.locator(".jp-Cell").last, folder / "ask.png")
+
+
+def _questions(lab: Lab, folder: Path) -> None:
+    """Calls to approve, and the form of a server."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy" + QUESTIONS, APPROVE, FORM], viewport=(900, 760))
+    notebook.run_cell(0)
+    notebook.command("application:toggle-left-area")
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+    for cell, name in ((1, "approval.png"), (2, "form.png")):
+        notebook.page.evaluate(_BEGIN, cell)
+        question = notebook.output(cell).locator(".otx-question")
+        expect(question).to_be_visible()
+        _keep(notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell), folder / name)
+        question.get_by_role("button", name="Skip all" if cell == 1 else "Cancel").click()
+        expect(question).to_have_count(0)
+    notebook.close()
 
 
 def _top(notebook: Notebook, cell: int) -> None:

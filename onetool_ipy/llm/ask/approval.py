@@ -94,10 +94,9 @@ class Approvals:
         return "changed" if before else "unknown"
 
 
-def question(pending: Sequence[Pending], model: str = "") -> Question:
+def question(pending: Sequence[Pending]) -> Question:
     """Make the one question of a turn: every call with every argument by name."""
-    asker = f"the model {model}" if model else "the model"
-    return Question(asker, "", calls=tuple(_proposed(one) for one in pending))
+    return Question("the model", "", calls=tuple(_proposed(one) for one in pending))
 
 
 def _proposed(one: Pending) -> ProposedCall:

@@ -549,5 +549,5 @@ function textOf(value) {
 
 /** A message without the name of its argument, for display at that field. */
 export function withoutArgumentName(message) {
-  return message.replace(/^argument '[^']*': /, '');
+  return message.replace(/^(argument|field) '[^']*': /, '');
 }

@@ -131,9 +131,11 @@ class FormField {
     const help = field.description ? h('div.otx-help', { id: uniqueId('help') }, field.description) : null;
     this.control = this.createControl({ id, 'aria-describedby': [help?.id, this.error.id].filter(Boolean).join(' '), 'aria-required': String(isRequired) });
     const isGroup = field.type === 'array';
+    const isBox = field.type === 'boolean';
     const star = isRequired ? h('span.otx-required', { 'aria-hidden': 'true' }, '*') : null;
-    const label = h(isGroup ? 'legend.otx-label' : 'label.otx-label', isGroup ? null : { for: id }, h('span.otx-name', null, field.title || name), star, isRequired ? null : h('span.otx-type', null, 'optional'));
-    this.element = h(isGroup ? 'fieldset.otx-field.otx-choices' : 'div.otx-field', null, label, help, this.control, this.error);
+    const label = h(isGroup ? 'legend.otx-label' : 'label.otx-label', isGroup ? null : { for: id }, h('span.otx-name', null, field.title || name), star, isRequired || isBox ? null : h('span.otx-type', null, 'optional'));
+    const parts = isBox ? [h('div.otx-choice', null, this.control, label), help] : [label, help, this.control];
+    this.element = h(isGroup ? 'fieldset.otx-field.otx-choices' : 'div.otx-field', null, parts, this.error);
   }
 
   createControl(common) {
