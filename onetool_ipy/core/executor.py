@@ -14,7 +14,6 @@ import os
 import time
 import types
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 from weakref import ref
@@ -132,15 +131,13 @@ def _say(exc: BaseException) -> str:
 def _scrub(exc: BaseException, mask: Mask) -> None:
     """Mask secrets in the words of an exception and of all that led to it; where there are none, nothing is touched."""
     for link in _chain(exc):
-        with suppress(Exception):  # an exception class may forbid any of it; what is shown is masked again
-            masked = values.map_text(link.args, mask)
-            if masked is not link.args:
-                link.args = masked
         for name, value in _attributes(link):
-            with suppress(Exception):
+            try:
                 changed = values.map_text(value, mask)
                 if changed is not value:
                     setattr(link, name, changed)
+            except Exception:  # noqa: BLE001 - an exception class may forbid it; what is shown is masked again
+                continue
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
@@ -159,7 +156,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _attributes(exc: BaseException) -> list[tuple[str, Any]]:
-    found = list(vars(exc).items())
+    found = [("args", exc.args), *vars(exc).items()]
     if isinstance(exc, OSError):
         found += [(name, getattr(exc, name)) for name in ("filename", "filename2", "strerror")]
     return found

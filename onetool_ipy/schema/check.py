@@ -154,8 +154,15 @@ def found_in(
 def said_of(error: Any, value: Any, parameters: Mapping[str, Any], mask: Mask) -> str:
     """What is wrong at the place of one error, without saying where that is."""
     path = list(error.instance_path)
-    given, unknown = given_at(path, value, error.instance), _unknown_names(error, path, value, parameters)
-    return values.cut(_said(error, given, unknown, schema_at(path, parameters), parameters, mask), _MAX_SHOWN)
+    return _said_at(path, error, value, _unknown_names(error, path, value, parameters), parameters, mask)
+
+
+def _said_at(
+    path: list[Any], error: Any, value: Any, unknown: list[str], parameters: Mapping[str, Any], mask: Mask
+) -> str:
+    given = given_at(path, value, error.instance)
+    node = schema_at(path, parameters) if _name(error) in ("anyOf", "oneOf") else {}
+    return values.cut(_said(error, given, unknown, node, parameters, mask), _MAX_SHOWN)
 
 
 def schema_fault(error: Any) -> str:
@@ -260,7 +267,7 @@ def _violations(
     elif unknown and not path:
         texts = [_unknown(name, parameters, mask, noun) for name in unknown]
     else:
-        said = said_of(error, args, parameters, mask)
+        said = _said_at(path, error, args, unknown, parameters, mask)
         texts = [f"{noun} '{subject(path)}': {said}" if path else said]
     return [{"pointer": pointer(path), "message": text, "keyword": kind} for text in texts]
 
@@ -287,7 +294,7 @@ def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask, noun: str) ->
 
 
 def _said(error: Any, given: Any, unknown: list[str], node: Any, parameters: Mapping[str, Any], mask: Mask) -> str:
-    """What is wrong with one value, whose own schema is `node`."""
+    """What is wrong with one value; of a choice, `node` is the schema."""
     kind, about, shown = _name(error), error.kind.as_dict(), _shown(given, mask)
     if unknown:
         return "unknown key " + ", ".join(f"'{values.cut(mask(name), _MAX_VALUE)}'" for name in unknown)
@@ -384,7 +391,7 @@ class Checker:
     hold are judged by their JSON form and handed on as they are.
     """
 
-    __slots__ = ("_convert", "_free", "_ints", "_parameters", "_valid", "_validator")
+    __slots__ = ("_convert", "_free", "_ints", "_parameters", "_usage", "_valid", "_validator")
 
     def __init__(self, parameters: Mapping[str, Any], converters: Mapping[str, Converter] | None = None) -> None:
         self._parameters = parameters
@@ -393,6 +400,7 @@ class Checker:
         self._convert = tuple((converters or {}).items())
         self._ints = tuple(p.name for p in params(parameters) if p.schema.get("type") == "integer")
         self._free = _free_names(parameters)
+        self._usage: dict[str, str] = {}
 
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Give the arguments ready for the tool, or raise InvalidArgs with every violation; its words are masked."""
@@ -424,7 +432,7 @@ class Checker:
     def _complete(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
         found = self._judge(ready, mask, lambda errors: self._mend(errors, ready, plain))
         if found:
-            raise _invalid(tool, found, self._parameters)
+            raise self._invalid(tool, found)
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
         """What is wrong with a value as it stands; nothing is filled in or read otherwise."""
@@ -497,7 +505,16 @@ class Checker:
                     message = f"argument '{subject([name, *path])}': {values.cut(mask(text), _MAX_SHOWN_CHECKER)}"
                     found.append({"pointer": pointer([name, *path]), "message": message, "keyword": "type"})
         if found:
-            raise _invalid(tool, found, self._parameters)
+            raise self._invalid(tool, found)
+
+    def _invalid(self, tool: str, found: list[Violation]) -> InvalidArgs:
+        found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
+        found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
+        shown = "; ".join(str(f["message"]) for f in found[:3])
+        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        if tool not in self._usage:
+            self._usage[tool] = f"Usage: {signature_text(tool, self._parameters)}"
+        return InvalidArgs(f"'{tool}': {shown}{more}", hint=self._usage[tool], details=found)
 
 
 def _meant_by_text(error: Any, args: Mapping[str, Any]) -> Any:
@@ -561,15 +578,6 @@ def _accepts(converter: Converter, value: Any) -> bool:
         return converter.accepts(value)
     except Exception:  # noqa: BLE001 - runs foreign code; what fails is judged by its JSON form
         return False
-
-
-def _invalid(tool: str, found: list[dict[str, Any]], parameters: Mapping[str, Any]) -> InvalidArgs:
-    found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
-    found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
-    shown = "; ".join(str(f["message"]) for f in found[:3])
-    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    usage = f"Usage: {signature_text(tool, parameters)}"
-    return InvalidArgs(f"'{tool}': {shown}{more}", hint=usage, details=found)
 
 
 def _complaints(exc: Exception) -> list[tuple[list[Any], str]]:
