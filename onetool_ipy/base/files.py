@@ -28,6 +28,7 @@ __all__ = [
     "MAX_BYTES",
     "Content",
     "Draft",
+    "OpenFile",
     "Stamp",
     "StoreError",
     "Unreadable",
@@ -36,6 +37,7 @@ __all__ = [
     "locked",
     "make_folder",
     "make_private",
+    "open_to_append",
     "read",
     "read_own",
     "stamp_from",
@@ -331,6 +333,16 @@ def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 
         raise
 
 
+class OpenFile(io.FileIO):
+    """A file that is closed when the last thread has dropped it.
+
+    The destructor of FileIO closes it, since an interrupt inside a destructor written in Python would be lost. The
+    slot hides the mark by which FileIO knows that it was not closed explicitly and would warn.
+    """
+
+    __slots__ = ("_finalizing",)
+
+
 def append(target: int | Path, data: bytes, *, sync: bool = False) -> None:
     """Add one record with one write: other processes' records stand before or after it, never inside.
 
@@ -338,9 +350,9 @@ def append(target: int | Path, data: bytes, *, sync: bool = False) -> None:
     and what got there is cut off again unless another process has already written behind it.
     """
     if isinstance(target, int):
-        return _append(target, data, sync=sync, path=_path_of(target))
+        return _append(target, data, sync=sync)
     try:
-        with _open_to_append(target) as file:
+        with open_to_append(target) as file:
             return _append(file.fileno(), data, sync=sync, path=target)
     except (OSError, ValueError) as exc:
         raise StoreError.of(target, exc) from exc
@@ -428,13 +440,14 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _open_to_append(path: Path) -> io.FileIO:
+def open_to_append(path: Path) -> OpenFile:
+    """Open a file for `append`; a new one is for its owner alone, and so are the folders above it. Raises OSError."""
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):  # which may have no reader, and would hold us
             raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), str(path))
     except FileNotFoundError:
         make_folder(path.parent)
-    return io.FileIO(path, "a", opener=_opener(0o600))
+    return OpenFile(path, "a", opener=_opener(0o600))
 
 
 def _opener(mode: int) -> Callable[[str, int], int]:
@@ -442,7 +455,7 @@ def _opener(mode: int) -> Callable[[str, int], int]:
     return partial(os.open, mode=mode)
 
 
-def _append(fd: int, data: bytes, *, sync: bool, path: Path) -> None:
+def _append(fd: int, data: bytes, *, sync: bool, path: Path | None = None) -> None:
     try:
         done = os.write(fd, data)
         if done != len(data):
@@ -450,7 +463,7 @@ def _append(fd: int, data: bytes, *, sync: bool, path: Path) -> None:
         if sync:
             os.fsync(fd)
     except OSError as exc:
-        raise StoreError.of(path, exc) from exc
+        raise StoreError.of(path or _path_of(fd), exc) from exc
 
 
 def _finish_append(fd: int, data: bytes, done: int) -> None:
@@ -500,7 +513,7 @@ else:
     def _hold(place: Path, deadline: float) -> AbstractContextManager[object]:
         # Not filelock, which is Python all the way: an interrupt inside its release leaves the lock held for as long
         # as a traceback refers to it.
-        file = _open_to_append(place)
+        file = open_to_append(place)
         nap_s = _FIRST_NAP_S
         try:
             while not _try_lock(file.fileno()):

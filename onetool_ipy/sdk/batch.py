@@ -48,6 +48,8 @@ _THREADS = 32
 _MAX_LABEL = 80
 _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 _WAIT_S = 0.5
+_REST_S = 0.002
+"""How long finished items are left to pile up, since each wake-up takes the threads that work off their work."""
 _ITEMS_PER_CORE = 8
 _MAX_IN_EXECUTOR = 10_000
 
@@ -159,6 +161,8 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
         while left:
             yield _get(done)
             left -= 1
+            if left and done.empty():
+                time.sleep(_REST_S)
     finally:
         deque(todo, maxlen=0)
         if left:

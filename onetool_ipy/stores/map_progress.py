@@ -18,7 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onetool_ipy.base.files import StoreError, append
+from orjson import dumps, loads
+
+from onetool_ipy.base.files import OpenFile, StoreError, append, open_to_append
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
 __all__ = ["MAX_AGE_S", "FinishedRow", "MapProgress", "progress_file", "row_keys"]
@@ -29,6 +31,7 @@ MAX_AGE_S = 7 * 24 * 3600.0
 _FORMAT = 1
 _FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _KEYS_PER_DROP = 10_000
+_write_sorted = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 class FinishedRow(NamedTuple):
@@ -48,6 +51,7 @@ class MapProgress:
         self._now = now
         self._size_read = 0
         self._offsets: dict[str, int] = {}
+        self._file: OpenFile | None = None
 
     def begin(self) -> str:
         """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
@@ -114,15 +118,26 @@ class MapProgress:
             self._offsets.pop(key, None)
 
     def _append(self, record: dict[str, Any]) -> bool:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        try:
+            line = dumps(record).decode()
+        except TypeError:  # an integer of more than 64 bits
+            line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         if self._mask(line) != line:
             return False
         try:
-            append(self.path, f"\n{line}\n".encode())
-        except StoreError as exc:
-            self.fault = exc
+            file = self._opened()
+            append(file.fileno(), f"\n{line}\n".encode())
+        except (OSError, StoreError) as exc:
+            self.fault = exc if isinstance(exc, StoreError) else StoreError.of(self.path, exc)
             return False
         return True
+
+    def _opened(self) -> OpenFile:
+        """The file, open; anew if somebody has deleted it."""
+        file = self._file
+        if file is None or os.fstat(file.fileno()).st_nlink == 0:
+            file = self._file = open_to_append(self.path)
+        return file
 
     def _stamp(self) -> str:
         try:
@@ -134,7 +149,7 @@ class MapProgress:
 
     def _read_line(self, offset: int, line: bytes) -> None:
         if line.startswith(b'{"k":"'):
-            head = _parse(line[: line.find(b',"ms":')] + b"}")
+            head = _parse(line[: line.find(b',"ms":')] + b"}", loads)
             at = head.get("t")
             if isinstance(at, (int, float)) and at > self._now() - MAX_AGE_S:
                 self._offsets[str(head.get("k"))] = offset
@@ -168,7 +183,7 @@ def row_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
     keys = []
     for args in rows:
         try:
-            text = json.dumps(encode(args), sort_keys=True, separators=(",", ":"))
+            text = _write_sorted(encode(args))
         except NotEncodable:
             keys.append("")
             continue
@@ -178,9 +193,9 @@ def row_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
     return keys
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes, read: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = read(line)
     except ValueError:  # cut off by a full disk, or damaged: that row is called again
         return {}
     return found if isinstance(found, dict) else {}

@@ -367,7 +367,7 @@ def _has_key(text: str, word: Word, expected: Expected) -> bool:
             f"{show(word.text)} has no name before '=' (character {word.start + 1}).",
             hint="Write key=value.",
         )
-    if word.equals < 0 or not (word.key in expected.names or _KEY.fullmatch(word.key)):
+    if word.equals < 0 or not (_KEY.fullmatch(word.key) or word.key in expected.names):
         return False
     if word.value_start < word.end and text[word.value_start] == "=":
         raise UsageProblem(

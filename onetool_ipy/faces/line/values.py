@@ -105,8 +105,10 @@ class Expected:
 
     def at(self, name: str) -> Expected:
         """The place of one argument or key."""
-        if name in self._properties:
-            return Expected(self._properties[name], self.root)
+        own = self.schema.get("properties") if isinstance(self.schema, dict) else None
+        known = own if isinstance(own, dict) and name in own else self._properties
+        if name in known:
+            return Expected(known[name], self.root)
         more = (part.get("additionalProperties") for part in self._all_parts)
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 

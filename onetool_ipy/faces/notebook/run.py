@@ -17,7 +17,7 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ToolCall, ToolSpec
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
@@ -272,9 +272,10 @@ class LineRunner:
             return self._pages.dry(spec, args, check=check)
         if timeout is None and spec.timeout_s is None:
             timeout = self._options.timeout
+        call = ToolCall(self._box.new_id(), spec.name, args, "magic", spec if to_call else None)
         if asked.flags.bg:
-            return self._box.start(spec.name, args, source="magic", timeout=timeout, check=check)
-        return self._finish(asked, self._box.call(spec.name, args, source="magic", timeout=timeout, check=check))
+            return self._box.start(call, timeout=timeout, check=check)
+        return self._finish(asked, self._box.call(call, timeout=timeout, check=check))
 
     def _is_pack(self, name: str) -> bool:
         return name in self._box.registry.known_packs() or self._box.is_unlisted(name)

@@ -10,7 +10,6 @@ is counted and left out.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import stat
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import ref
 
-from onetool_ipy.base.files import StoreError, make_folder
+from onetool_ipy.base.files import OpenFile, StoreError, make_folder
 from onetool_ipy.core.tool import Problem
 
 if sys.platform != "win32":
@@ -86,7 +85,7 @@ class Journal:
         self.left = fold_bytes
         self._fold_bytes = fold_bytes
         self._folder = folder
-        self._open: _OpenFile | None = None
+        self._open: OpenFile | None = None
         self._next_try = 0.0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_restart, ref(self)))
@@ -128,7 +127,7 @@ class Journal:
             said = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
             yield Problem(str(self.fault.path), said, self.fault.hint or "See that this place can be written to.")
 
-    def _reopen(self) -> _OpenFile:
+    def _reopen(self) -> OpenFile:
         if time.monotonic() < self._next_try:
             raise OSError(errno.EAGAIN, "not tried again yet")
         try:
@@ -140,7 +139,7 @@ class Journal:
         self._open = opened
         return opened
 
-    def _create(self) -> _OpenFile:
+    def _create(self) -> OpenFile:
         """Create a file and lock it; another process may have taken it for an abandoned one in between."""
         try:
             make_folder(self._folder)
@@ -149,7 +148,7 @@ class Journal:
             raise OSError(errno.EAGAIN, exc.reason) from exc
         while True:
             name = f"calls-{_FORMAT}-{os.getpid()}-{os.urandom(6).hex()}.jsonl"
-            opened = _OpenFile(self._folder / name, "ab", opener=_open_new)
+            opened = OpenFile(self._folder / name, "ab", opener=_open_new)
             _lock(opened.fileno())
             if os.fstat(opened.fileno()).st_nlink:
                 return opened
@@ -164,16 +163,6 @@ def _restart(journal: ref[Journal]) -> None:
     found = journal()
     if found is not None:
         found.restart()
-
-
-class _OpenFile(io.FileIO):
-    """A file that is closed when the last thread has dropped it.
-
-    The destructor of FileIO closes it, since an interrupt inside a destructor written in Python would be lost. The
-    slot hides the mark by which FileIO knows that it was not closed explicitly and would warn.
-    """
-
-    __slots__ = ("_finalizing",)
 
 
 class JournalEnd(NamedTuple):
@@ -191,7 +180,7 @@ class JournalReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = path.name
-        self._file = _OpenFile(path, "rb", opener=_open_existing)
+        self._file = OpenFile(path, "rb", opener=_open_existing)
         if not stat.S_ISREG(self._stat().st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
 
