@@ -254,8 +254,13 @@ _KEY = re.compile(r"[\w$@.\-\[\]]+")
 _LISTED = 8
 
 
-def read_arguments(text: str, schema: Mapping[str, Any], evaluate: Evaluate) -> dict[str, Any]:
-    """Read argument text, each value by its schema. An error that `evaluate` raises becomes a UsageProblem."""
+def read_arguments(
+    text: str, schema: Mapping[str, Any], evaluate: Evaluate, found: Sequence[Word] | None = None
+) -> dict[str, Any]:
+    """Read argument text, each value by its schema. An error that `evaluate` raises becomes a UsageProblem.
+
+    `found` are the words of the text, if they are known.
+    """
     start = len(text) - len(text.lstrip())
     expected = Expected.of(schema)
     if text.startswith("(", start):
@@ -263,7 +268,7 @@ def read_arguments(text: str, schema: Mapping[str, Any], evaluate: Evaluate) -> 
     if text.startswith("{", start):
         group = _lone_group(text, start)
         return require_arguments(read_expression(group, "", _ANY_OBJECT, evaluate), show(group))
-    return _read_words(text, expected, evaluate)
+    return _read_words(text, words(text) if found is None else found, expected, evaluate)
 
 
 def _lone_group(text: str, start: int) -> str:
@@ -341,10 +346,9 @@ def _by_order(values: Sequence[Any], expected: Expected) -> dict[str, Any]:
     return dict(zip(names, values, strict=False))
 
 
-def _read_words(text: str, expected: Expected, evaluate: Evaluate) -> dict[str, Any]:
+def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: Evaluate) -> dict[str, Any]:
     args: dict[str, Any] = {}
     bare: list[Word] = []
-    found = words(text)
     for word, after in zip_longest(found, found[1:]):
         require_quotes(text, word)
         _require_joined(text, word, after)
@@ -654,8 +658,8 @@ _BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
 class Line:
     """What a line asks for.
 
-    `rest` is the argument text in its columns of the line: everything before it is blanked. `is_silent`: the line ends
-    in a `;`, so its result is not shown.
+    `rest` is the argument text in its columns of the line: everything before it is blanked. `words` are its words, if
+    the name ends where a word does. `is_silent`: the line ends in a `;`, so its result is not shown.
     """
 
     kind: Literal["empty", "command", "call", "help"]
@@ -663,6 +667,7 @@ class Line:
     rest: str = ""
     flags: Flags = field(default_factory=Flags)
     is_silent: bool = field(default=False, compare=False)
+    words: Sequence[Word] | None = field(default=None, compare=False)
 
 
 def split_line(line: str, commands: Collection[str]) -> Line:
@@ -689,7 +694,7 @@ def _split(line: str, commands: Collection[str]) -> Line:
     flags = Flags.of(given)
     if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
         return Line("help", name.rstrip("?"), flags=flags)
-    return Line("call", name, rest, flags)
+    return Line("call", name, rest, flags, words=kept if name_end == word.end else None)
 
 
 def format_call(name: str, args: Mapping[str, Any]) -> str:

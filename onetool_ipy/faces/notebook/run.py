@@ -264,7 +264,7 @@ class LineRunner:
             return self._pack(asked)
         if spec is None:
             return self._missed(asked)
-        args = read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns))
+        args = read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns), asked.words)
         if cell is not None:
             args = read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
         timeout, check = asked.flags.timeout, not asked.flags.unchecked

@@ -68,6 +68,17 @@ def test_any_text_gives_a_value_or_a_usage_problem(line: str) -> None:
         assert all(shown.isprintable() for shown in told.lines())
 
 
+@settings(max_examples=20_000, deadline=None)
+@given(odd_lines)
+@example("--soft a=1 -o x b=2")
+@example("a=[1 --soft b=2]")
+def test_the_words_of_a_call_are_those_of_its_argument_text(line: str) -> None:
+    with contextlib.suppress(UsageProblem):
+        asked = split_line(f"t {line}", ())
+        if asked.words is not None:
+            assert list(asked.words) == words(asked.rest)
+
+
 @settings(max_examples=200, deadline=None)
 @given(odd_lines, st.booleans())
 def test_any_body_gives_a_value_or_a_usage_problem(body: str, as_args: bool) -> None:
