@@ -1,6 +1,10 @@
-"""Bundles on disk: flat JSON files under `.onetool/bundles/`, named by ids; written whole, under one lock per store.
+"""Bundles on disk: JSON files that people can review and merge; written whole, under one lock per store.
 
-    bundles/<bundleID>/bundle.json, bundles/<bundleID>/<toolID>.json, bundles/builtins.json
+    bundles/<slug>/bundle.json, bundles/<slug>/<tool slug>@<version>.json, bundles/builtins.json
+
+The ids inside say what a file is; its name is for people. A name that some file system cannot hold, or not tell from
+another, has a short hash behind it. Files under other names, such as the ids of an earlier version, are read as well,
+and renamed at the next write: one rename for each, so that a kill at any moment loses nothing.
 
 The files are read into a `BundleSnapshot`, a value that is replaced as a whole; only changed files are read again. The
 file system is asked for changes each time, so that writes of another process are seen at once. A file that is damaged,
@@ -11,10 +15,14 @@ merged. Importing this module loads no pydantic.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import stat
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -64,9 +72,11 @@ def stored_slugs(root: Path) -> list[str]:
     return sorted(found)
 
 
+BUNDLE_FILE = "bundle.json"
 FORMAT = 1
 """The format of the files. A larger number was written by a later version of ours."""
 
+_COPY = "A copy needs ids of its own: change toolID or bundleID in it."
 _FIX = "Mend it, or delete it; the others are not touched."
 _UPDATE = "Update onetool-ipy to use it; it is left as it is."
 
@@ -86,13 +96,24 @@ class RecordFile(NamedTuple):
 
 
 class StoredBundle:
-    """A bundle with its tools by slug and version. `claimed` are pairs taken by files of a newer format."""
+    """A bundle with its tools by slug and version, and where they are.
 
-    __slots__ = ("bundle", "claimed", "slugs", "tools", "twin")
+    `paths` are the files of its tools by tool id, also of those that are not served. `claimed` are pairs taken by files
+    of a newer format.
+    """
+
+    __slots__ = ("bundle", "claimed", "folder", "paths", "slugs", "tools", "twin")
 
     def __init__(
-        self, bundle: Bundle, tools: Mapping[tuple[str, str], Tool], claimed: frozenset[tuple[str, str]]
+        self,
+        folder: str,
+        bundle: Bundle,
+        tools: Mapping[tuple[str, str], Tool],
+        paths: Mapping[str, str],
+        claimed: frozenset[tuple[str, str]],
     ) -> None:
+        self.folder = folder
+        self.paths = paths
         self.bundle = bundle
         self.tools = tools
         self.claimed = claimed
@@ -163,7 +184,8 @@ def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -
     for path, file in files.items():
         folders.setdefault(os.path.dirname(path), []).append((path, file))
     found = [held for folder, inside in folders.items() if (held := _held(folder, inside, problems)) is not None]
-    found.sort(key=lambda held: (held.bundle.created_at, held.bundle.bundle_id))
+    found.sort(key=lambda held: (held.bundle.created_at, held.bundle.bundle_id, held.folder))
+    found = _each_once(found, problems)
     slugs: dict[str, str] = {}
     for held in found:
         bundle = held.bundle
@@ -182,39 +204,55 @@ def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -
 def _record(path: str, data: dict[str, Any], file: RecordFile) -> RecordFile:
     from onetool_ipy.bundles.model import Bundle, Tool, read
 
-    folder, name = os.path.split(path)
-    is_bundle = name == "bundle.json"
     try:
-        record = read(Bundle, data) if is_bundle else read(Tool, data)
+        record = read(Bundle, data) if os.path.basename(path) == BUNDLE_FILE else read(Tool, data)
     except InvalidRequest as exc:
         return file._replace(fault=Problem(path, f"is damaged: {exc.message}", _FIX))
-    own = record.bundle_id if isinstance(record, Bundle) else record.tool_id
-    place = os.path.basename(folder) if is_bundle else name.removesuffix(".json")
-    if own != place or record.bundle_id != os.path.basename(folder) or record.is_built_in:
-        said = f"holds the record '{own}' of the bundle '{record.bundle_id}', and is not named so."
-        return file._replace(fault=Problem(path, said, "A copy needs ids of its own."))
+    if record.is_built_in:
+        return file._replace(fault=Problem(path, "holds a built-in, which has no file.", _FIX))
     return file._replace(record=record)
+
+
+def _each_once(found: Sequence[StoredBundle], problems: list[Problem]) -> list[StoredBundle]:
+    """The bundles without copies of a whole folder, which would have the same ids."""
+    folders: dict[str, str] = {}
+    kept = []
+    for held in found:
+        first = folders.setdefault(held.bundle.bundle_id, held.folder)
+        if first == held.folder:
+            kept.append(held)
+        else:
+            said = f"holds the bundle '{held.bundle.bundle_id}', which is in '{os.path.basename(first)}' too."
+            problems.append(Problem(held.folder, said, _COPY))
+    return kept
 
 
 def _held(folder: str, inside: list[tuple[str, RecordFile]], problems: list[Problem]) -> StoredBundle | None:
     from onetool_ipy.bundles.model import Bundle, Tool
 
-    bundle: Bundle | None = None
-    tools: dict[tuple[str, str], Tool] = {}
-    twins: list[tuple[str, Tool]] = []
-    for path, file in sorted(inside, key=lambda one: _age(one[1])):
-        if isinstance(file.record, Bundle):
-            bundle = file.record
-        elif isinstance(file.record, Tool) and tools.setdefault(file.record.pair, file.record) is not file.record:
-            twins.append((path, file.record))
+    bundle = next((file.record for _, file in inside if isinstance(file.record, Bundle)), None)
     if bundle is None:
-        if not any(path.endswith("bundle.json") for path, _ in inside):
+        if not any(path.endswith(BUNDLE_FILE) for path, _ in inside):
             problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
         return None
-    for path, tool in twins:
-        said = f"version '{tool.version}' of '{tool.slug}' is in '{tools[tool.pair].tool_id}.json' too, which is older."
-        problems.append(Problem(path, said, "It is not offered. Delete it, or give it another version."))
-    return StoredBundle(bundle, tools, frozenset(file.claims for _, file in inside if file.claims is not None))
+    tools: dict[tuple[str, str], Tool] = {}
+    paths: dict[str, str] = {}
+    for path, file in sorted(inside, key=_oldest_first):
+        tool = file.record
+        if not isinstance(tool, Tool):
+            continue
+        if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
+            said = f"holds the record '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
+            problems.append(Problem(path, said, _COPY))
+            continue
+        paths[tool.tool_id] = path
+        first = tools.setdefault(tool.pair, tool)
+        if first is not tool:
+            known = os.path.basename(paths[first.tool_id])
+            said = f"version '{tool.version}' of '{tool.slug}' is in '{known}' too, which is older."
+            problems.append(Problem(path, said, "It is not offered. Delete it, or give it another version."))
+    claimed = frozenset(file.claims for _, file in inside if file.claims is not None)
+    return StoredBundle(folder, bundle, tools, paths, claimed)
 
 
 def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -222,20 +260,23 @@ def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
     return (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
 
 
-def _age(file: RecordFile) -> tuple[Any, ...]:
+def _oldest_first(one: tuple[str, RecordFile]) -> tuple[Any, ...]:
+    """The order in which files are served: of a file and its copy, the one that is named by its slug comes first."""
     from onetool_ipy.bundles.model import Tool
 
-    record = file.record
-    return (1, record.created_at, record.tool_id) if isinstance(record, Tool) else (0,)
+    path, record = one[0], one[1].record
+    if not isinstance(record, Tool):
+        return (0,)
+    return (1, record.created_at, record.tool_id, os.path.basename(path) != tool_file(record, ()), path)
 
 
 def _newest_first(tool: Tool) -> tuple[Any, ...]:
     return (tool.modified_at, tool.tool_id)
 
 
-BUNDLE_FILE = "bundle.json"
 _MAX_BYTES_STORE = 4 * 1024 * 1024
 _LOCK_WAIT_S = 30.0
+_MAX_LOOKS = 4
 _AT_ONCE = 200
 """How many files are open at most while many are written."""
 _NEVER: Stamp = (0, 0, 0, 0)
@@ -277,6 +318,7 @@ class BundleStore:
         self._on_made = on_made
         self._seen = _Seen({str(root): None}, {}, EMPTY, is_young=False, listed={})
         self._written: dict[str, RecordFile] = {}
+        self._made: dict[str, Path] = {}
 
     def is_empty(self) -> bool:
         """Whether there certainly is no bundle; reads no file."""
@@ -285,11 +327,14 @@ class BundleStore:
     def look(self) -> BundleSnapshot:
         """Return what the files hold now."""
         before = self._seen
-        stamps, listed, faults = self._listed(before)
-        if stamps == before.stamps and not before.is_young:
-            return before.snapshot
-        found = {path: stamp for path, stamp in stamps.items() if path.endswith(".json") and stamp is not None}
-        files = {path: self._file(path, stamp, before.files.get(path)) for path, stamp in found.items()}
+        for _ in range(_MAX_LOOKS):
+            stamps, listed, faults = self._listed(before)
+            if stamps == before.stamps and not before.is_young:
+                return before.snapshot
+            found = {path: stamp for path, stamp in stamps.items() if path.endswith(".json") and stamp is not None}
+            files = {path: self._file(path, stamp, before.files.get(path)) for path, stamp in found.items()}
+            if len(found) == sum(path.endswith(".json") for path in stamps) and all(map(os.path.lexists, found)):
+                break  # else another process renames or deletes files in this moment
         young = any(stamp is not None and is_young(stamp) for stamp in stamps.values())
         same = files.keys() == before.files.keys() and all(files[p].text == before.files[p].text for p in files)
         same = same and faults == before.snapshot.outside
@@ -320,32 +365,61 @@ class BundleStore:
         if is_new:
             self._on_made()
         with locked(self.root / ".store", _LOCK_WAIT_S):
-            yield self.look()
+            self._made = {}
+            snapshot = self.look()
+            yield self.look() if rename_to_slugs(snapshot) else snapshot
 
     def save_bundle(self, bundle: Bundle) -> None:
         """Write a bundle. Needs the lock."""
-        folder = self.root / bundle.bundle_id
+        folder = self._folder(bundle.bundle_id)
+        if folder is None:
+            name = free_name(bundle.slug, bundle.bundle_id, os.listdir(self.root))
+            folder = self._made[bundle.bundle_id] = self.root / name
         make_folder(folder)
         sweep(folder)
         self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
 
     def save_tools(self, bundle_id: str, tools: Iterable[Tool]) -> None:
         """Write tools of a bundle. Needs the lock."""
-        folder = self.root / bundle_id
+        folder, held = self._folder(bundle_id), self._seen.snapshot.bundles.get(bundle_id)
+        if folder is None:
+            raise StoreError(self.root, f"the bundle '{bundle_id}' is gone", doing="write")
         sweep(folder)
-        self._write({folder / f"{tool.tool_id}.json": (tool, tool.stored()) for tool in tools})
+        taken = os.listdir(folder)
+        records: dict[Path, tuple[Bundle | Tool, Mapping[str, Any]]] = {}
+        for tool in tools:
+            known = None if held is None else held.paths.get(tool.tool_id)
+            name = tool_file(tool, taken) if known is None else os.path.basename(known)
+            taken.append(name)
+            records[folder / name] = tool, tool.stored()
+        self._write(records)
 
     def remove_tool(self, tool: Tool) -> None:
         """Delete a tool's file. Needs the lock."""
-        _unlink(self.root / tool.bundle_id / f"{tool.tool_id}.json")
+        held = self._seen.snapshot.bundles.get(tool.bundle_id)
+        path = None if held is None else held.paths.get(tool.tool_id)
+        if path is not None:
+            _unlink(Path(path))
 
     def require_sound(self, bundle_id: str) -> None:
         """Raise Conflict if the file of that bundle exists and cannot be read."""
-        self.require_readable(self.root / bundle_id / BUNDLE_FILE)
+        for path, file in self._seen.files.items():
+            if file.fault is None or not path.endswith(BUNDLE_FILE):
+                continue
+            folder = os.path.dirname(path)
+            inside = (text.text for place, text in self._seen.files.items() if os.path.dirname(place) == folder)
+            if os.path.basename(folder) == bundle_id or any(_names(text, bundle_id) for text in inside):
+                self.require_readable(Path(path))
+
+    def _folder(self, bundle_id: str) -> Path | None:
+        held = self._seen.snapshot.bundles.get(bundle_id)
+        return self._made.get(bundle_id) if held is None else Path(held.folder)
 
     def is_bare(self, bundle_id: str) -> bool:
         """Whether a bundle's folder holds nothing but the bundle itself."""
-        folder = self.root / bundle_id
+        folder = self._folder(bundle_id)
+        if folder is None:
+            return False
         sweep(folder)
         try:
             return set(os.listdir(folder)) <= {BUNDLE_FILE}
@@ -354,7 +428,9 @@ class BundleStore:
 
     def remove_bundle(self, bundle_id: str) -> None:
         """Delete a bundle without tools, with its folder. Needs the lock."""
-        folder = self.root / bundle_id
+        folder = self._folder(bundle_id)
+        if folder is None:
+            return
         _unlink(folder / BUNDLE_FILE)
         try:
             os.rmdir(folder)
@@ -433,10 +509,65 @@ class BundleStore:
         """The folders and files that a slug of a bundle depends on."""
         if held is None:
             return None
-        root = str(self.root)
-        folder = os.path.join(root, held.bundle.bundle_id)
-        tools = [os.path.join(folder, f"{tool.tool_id}.json") for tool in held.versions(slug)]
-        return [root, folder, os.path.join(folder, BUNDLE_FILE), *tools]
+        tools = [held.paths[tool.tool_id] for tool in held.versions(slug)]
+        return [str(self.root), held.folder, os.path.join(held.folder, BUNDLE_FILE), *tools]
+
+
+# --- names of files -------------------------------------------------------------------------------
+
+_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
+_MAX_NAME_BYTES = 150
+
+
+def free_name(wanted: str, own_id: str, taken: Iterable[str], suffix: str = "") -> str:
+    """A name that every file system can hold and tell from those taken: as wanted, or with a short hash behind it."""
+    others = {_folded(name) for name in taken}
+    is_odd = wanted.partition(".")[0].casefold() in _RESERVED or len(wanted.encode()) > _MAX_NAME_BYTES
+    if not is_odd and _folded(wanted + suffix) not in others:
+        return wanted + suffix
+    short = wanted.encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+    return f"{short}-{hashlib.sha256(own_id.encode()).hexdigest()[:8]}{suffix}"
+
+
+def tool_file(tool: Tool, taken: Iterable[str]) -> str:
+    """The name of a tool's file."""
+    return free_name(f"{tool.slug}@{tool.version}", tool.tool_id, taken, ".json")
+
+
+def rename_to_slugs(snapshot: BundleSnapshot) -> bool:
+    """Rename files and folders that are not named by slugs; True if one was. Needs the lock.
+
+    What cannot be renamed keeps its name, under which it is read as well.
+    """
+    renamed = False
+    for held in snapshot.bundles.values():
+        tools = {tool.tool_id: tool for tool in held.tools.values()}
+        for tool_id, path in held.paths.items():
+            if tool_id in tools:
+                renamed |= _renamed(path, partial(tool_file, tools[tool_id]))
+        renamed |= _renamed(held.folder, partial(free_name, held.bundle.slug, held.bundle.bundle_id))
+    return renamed
+
+
+def _renamed(path: str, name_among: Callable[[list[str]], str]) -> bool:
+    folder, name = os.path.split(path)
+    try:
+        others = [other for other in os.listdir(folder) if other != name]
+        if name in (name_among([]), wanted := name_among(others)):
+            return False
+        os.rename(path, os.path.join(folder, wanted))
+    except OSError:
+        return False
+    return True
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _names(text: bytes | str, bundle_id: str) -> bool:
+    """Whether a file, damaged or not, says that it belongs to a bundle."""
+    return isinstance(text, bytes) and re.search(rb'"bundleID":\s*"%s"' % bundle_id.encode(), text) is not None
 
 
 def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
@@ -482,12 +613,11 @@ def _folders(root: str, faults: list[Problem]) -> list[str]:
     found = []
     with os.scandir(root) as entries:
         for entry in entries:
-            if not is_id(entry.name):
-                if not entry.name.startswith(".") and entry.is_dir():
-                    faults.append(Problem(entry.path, "is not a bundle's folder.", "Those are named by UUIDv7 ids."))
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
                 found.append(entry.path)
-            else:
+            elif entry.is_dir() or is_id(entry.name):
                 faults.append(Problem(entry.path, "is not a folder, and is not read."))
     return sorted(found)
 
@@ -504,9 +634,7 @@ def _records(folder: str) -> _Listed | None:
             name = entry.name
             if name.startswith(".") or not name.endswith(".json"):
                 continue
-            if name != BUNDLE_FILE and not is_id(name.removesuffix(".json")):
-                found.faults.append(Problem(entry.path, "is not a bundle's file.", "Those are named by UUIDv7 ids."))
-            elif not entry.is_file(follow_symlinks=False):
+            if not entry.is_file(follow_symlinks=False):
                 found.faults.append(Problem(entry.path, "is not a plain file, and is not read."))
             else:
                 found.paths.append(entry.path)

@@ -137,7 +137,7 @@ def test_bad_record_is_refused_naming_the_field_and_nothing_is_stored(
 
     assert said in caught.value.message
     assert project_bundles.bundles.list_tools(bundle_ids=[bundle.bundle_id]).items == []
-    assert [path.name for path in (project_bundles.root / bundle.bundle_id).iterdir()] == ["bundle.json"]
+    assert [path.name for path in (project_bundles.root / bundle.slug).iterdir()] == ["bundle.json"]
 
 
 def test_what_was_read_can_be_sent_back_as_a_new_version(project_bundles: ProjectBundles) -> None:

@@ -58,7 +58,7 @@ def test_delete_needs_it_empty_and_marks_it(project_bundles: ProjectBundles) -> 
     gone = project_bundles.bundles.delete_bundle(made.bundle_id)
 
     assert gone["softDeletedAt"] == "2026-01-02T12:00:00Z"
-    on_disk = json.loads((project_bundles.root / made.bundle_id / "bundle.json").read_text())
+    on_disk = json.loads((project_bundles.root / made.slug / "bundle.json").read_text())
     assert on_disk["softDeletedAt"] == "2026-01-02T12:00:00Z"
     assert made.slug not in [bundle.slug for bundle in project_bundles.bundles.list_bundles(include_disabled=True)]
 
@@ -91,8 +91,8 @@ def test_reap_takes_what_was_deleted_two_days_ago(project_bundles: ProjectBundle
     assert project_bundles.bundles.reap() == [gone.bundle_id]
 
     assert project_bundles.bundles.reap() == []
-    assert not (project_bundles.root / gone.bundle_id).exists()
-    assert (project_bundles.root / kept.bundle_id).exists()
+    assert not (project_bundles.root / gone.slug).exists()
+    assert (project_bundles.root / kept.slug).exists()
     assert project_bundles.bundles.put_bundle(gone.bundle_id, slug="gone", display_name="").was_created
 
 
@@ -100,7 +100,7 @@ def test_reap_takes_what_was_deleted_two_days_ago(project_bundles: ProjectBundle
 def test_reap_leaves_what_is_not_empty(project_bundles: ProjectBundles) -> None:
     gone = project_bundles.bundle()
     project_bundles.bundles.delete_bundle(gone.bundle_id)
-    note = project_bundles.root / gone.bundle_id / "note.txt"
+    note = project_bundles.root / gone.slug / "note.txt"
     note.write_text("mine")
 
     project_bundles.clock.turn(days=9)
@@ -116,7 +116,7 @@ def test_other_writes_reap_too(project_bundles: ProjectBundles) -> None:
 
     project_bundles.bundle("next")
 
-    assert not (project_bundles.root / gone.bundle_id).exists()
+    assert not (project_bundles.root / gone.slug).exists()
 
 
 def test_slug_of_a_live_bundle_is_taken(project_bundles: ProjectBundles) -> None:
@@ -304,14 +304,16 @@ def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles
 
 @pytest.mark.spec("002/Objectives/Storage works offline")
 @pytest.mark.spec("002/Non-functional/Flat-file JSON storage")
-def test_files_are_flat_json_named_by_ids(project_bundles: ProjectBundles) -> None:
+def test_files_are_flat_json_named_by_slugs(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle("读取")
     tool = project_bundles.tool(bundle, "文件", "1.0")
 
-    names = sorted(path.name for path in (project_bundles.root / bundle.bundle_id).iterdir())
-    stored = json.loads((project_bundles.root / bundle.bundle_id / f"{tool.tool_id}.json").read_text(encoding="utf-8"))
+    names = sorted(path.name for path in (project_bundles.root / bundle.slug).iterdir())
+    stored = json.loads(
+        (project_bundles.root / bundle.slug / f"{tool.slug}@{tool.version}.json").read_text(encoding="utf-8")
+    )
 
-    assert names == sorted(["bundle.json", f"{tool.tool_id}.json"])
+    assert names == sorted(["bundle.json", "文件@1.0.json"])
     assert (stored["format"], stored["slug"], stored["version"]) == (1, "文件", "1.0")
     assert not {"callCount", "lastCalledAt", "available", "reason"} & stored.keys()
 
@@ -323,7 +325,7 @@ def test_first_bundle_makes_the_folder_of_a_project_without_one(tmp_path: Any, m
     env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
     with open_toolbox(env=env) as box:
         made = box.bundles.put_bundle(box.bundles.new_id(), slug="a", display_name="A")
-        assert (tmp_path / ".onetool" / "bundles" / made.bundle_id / "bundle.json").exists()
+        assert (tmp_path / ".onetool" / "bundles" / made.slug / "bundle.json").exists()
     with open_toolbox(env=env) as later:
         found = later.bundles.named("a")
         assert found is not None

@@ -20,7 +20,7 @@ from tests.core.support import Project
 def test_put_of_an_existing_pair_is_a_conflict_and_changes_nothing(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle()
     first = project_bundles.tool(bundle, description="first")
-    file = project_bundles.root / bundle.bundle_id / f"{first.tool_id}.json"
+    file = project_bundles.root / bundle.slug / f"{first.slug}@{first.version}.json"
     before = file.read_bytes()
 
     with pytest.raises(Conflict, match="has version '1' of 'say' already") as caught:
@@ -29,7 +29,7 @@ def test_put_of_an_existing_pair_is_a_conflict_and_changes_nothing(project_bundl
     assert (caught.value.code, caught.value.status) == ("conflict", 409)
     assert file.read_bytes() == before
     assert project_bundles.bundles.get_tool(bundle.bundle_id, "say", "1") == first
-    assert len(list((project_bundles.root / bundle.bundle_id).iterdir())) == 2
+    assert len(list((project_bundles.root / bundle.slug).iterdir())) == 2
 
 
 @pytest.mark.spec("002/Data Model/Same pair may repeat across bundles")
@@ -95,7 +95,7 @@ def test_delete_removes_the_file(project_bundles: ProjectBundles) -> None:
 
     project_bundles.bundles.delete_tool(bundle.bundle_id, "say", "1")
 
-    assert not (project_bundles.root / bundle.bundle_id / f"{made.tool_id}.json").exists()
+    assert not (project_bundles.root / bundle.slug / f"{made.slug}@{made.version}.json").exists()
     with pytest.raises(NotFound):
         project_bundles.bundles.delete_tool(bundle.bundle_id, "say", "1")
     assert project_bundles.box.call("my-api.say", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
@@ -210,7 +210,7 @@ def test_a_vanished_function_is_marked_and_comes_back(project_bundles: ProjectBu
     box = project_bundles.another()
     bundle = project_bundles.bundle()
     made = box.bundles.put_tool(bundle.bundle_id, "find", "1", go("geo.find"))
-    record = project_bundles.root / bundle.bundle_id / f"{made.tool_id}.json"
+    record = project_bundles.root / bundle.slug / f"{made.slug}@{made.version}.json"
     before = record.read_bytes()
     assert (made.available, made.reason) == (True, None)
     assert box.call("my-api.find", {"message": "a"}).data == "a!"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,16 @@ def pair(project_bundles: ProjectBundles) -> tuple[ProjectBundles, Path, Path]:
     """A bundle with two tools, and the files of the tools."""
     bundle = project_bundles.bundle()
     files = [
-        project_bundles.root / bundle.bundle_id / f"{project_bundles.tool(bundle, slug).tool_id}.json"
+        project_bundles.root / bundle.slug / f"{project_bundles.tool(bundle, slug).slug}@1.json"
         for slug in ("good", "bad")
     ]
     return project_bundles, files[0], files[1]
+
+
+def owner(file: Path) -> str:
+    """The id of the bundle that a tool's file lies in."""
+    found: str = json.loads((file.parent / "bundle.json").read_bytes())["bundleID"]
+    return found
 
 
 def says(project_bundles: ProjectBundles, path: Path) -> str:
@@ -58,16 +65,16 @@ def test_a_damaged_tool_costs_only_itself(pair: tuple[ProjectBundles, Path, Path
     broken = DAMAGE[damage](bad.read_bytes())
     bad.write_bytes(broken)
 
-    tools = project_bundles.bundles.list_tools(bundle_ids=[bad.parent.name])
+    tools = project_bundles.bundles.list_tools(bundle_ids=[owner(bad)])
 
     assert [tool.slug for tool in tools] == ["good"]
     assert project_bundles.box.call("my-api.good", {"message": "x"}).data == "x"
     assert project_bundles.box.call("my-api.bad", {"message": "x"}).error.code == "tool_not_found"  # type: ignore[union-attr]
     assert says(project_bundles, bad)
     with pytest.raises(NotFound):
-        project_bundles.bundles.patch_tool(bad.parent.name, "bad", "1", enabled=False)
+        project_bundles.bundles.patch_tool(owner(bad), "bad", "1", enabled=False)
     with pytest.raises(Conflict, match="holds 1 tool"):
-        project_bundles.bundles.delete_bundle(bad.parent.name)
+        project_bundles.bundles.delete_bundle(owner(bad))
     assert bad.read_bytes() == broken
 
 
@@ -86,7 +93,7 @@ def test_a_mended_file_comes_back(pair: tuple[ProjectBundles, Path, Path]) -> No
 def test_a_damaged_bundle_costs_only_itself_and_is_not_written_over(project_bundles: ProjectBundles) -> None:
     good, bad = project_bundles.bundle("good"), project_bundles.bundle("bad")
     project_bundles.tool(bad)
-    file = project_bundles.root / bad.bundle_id / "bundle.json"
+    file = project_bundles.root / bad.slug / "bundle.json"
     file.write_bytes(file.read_bytes()[:50])
 
     assert [b.slug for b in project_bundles.bundles.list_bundles()][-1] == "good"
@@ -107,7 +114,7 @@ def test_a_newer_format_is_never_written_to_and_keeps_its_place(pair: tuple[Proj
     project_bundles, _, newer = pair
     text = newer.read_bytes().replace(b'"format": 1', b'"format": 2, "surprise": {}')
     newer.write_bytes(text)
-    own = newer.parent.name
+    own = owner(newer)
 
     assert "newer than this version knows" in says(project_bundles, newer)
     with pytest.raises(Conflict):
@@ -141,13 +148,13 @@ def test_copies_and_strangers_are_problems(pair: tuple[ProjectBundles, Path, Pat
     (folder / "README.md").write_text("fine")
 
     assert "A copy needs ids of its own" in says(project_bundles, copy)
-    assert "is not a bundle's file" in says(project_bundles, odd)
+    assert "is damaged: its format" in says(project_bundles, odd)
     assert "not a plain file" in says(project_bundles, link)
     assert "not a plain file" in says(project_bundles, fifo)
-    assert "is not a bundle's folder" in says(project_bundles, stranger)
+    assert not says(project_bundles, stranger)
     assert "no 'bundle.json'" in says(project_bundles, orphan)
     assert not says(project_bundles, folder / "README.md")
-    assert len(project_bundles.bundles.list_tools(bundle_ids=[folder.name])) == 2
+    assert len(project_bundles.bundles.list_tools(bundle_ids=[owner(good)])) == 2
 
 
 def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBundles, Path, Path]) -> None:
@@ -170,12 +177,12 @@ def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBun
     inside = {**twin, "bundleID": other["bundleID"], "toolID": project_bundles.bundles.new_id()}
     (folder / f"{inside['toolID']}.json").write_text(json.dumps(inside))
 
-    assert project_bundles.bundles.get_tool(good.parent.name, "good", "1").description == "Say it."
+    assert project_bundles.bundles.get_tool(owner(good), "good", "1").description == "Say it."
     assert "which is older" in says(project_bundles, path)
     assert any("the slug 'my-api' is that of the bundle" in str(problem) for problem in project_bundles.box.problems())
     failed = project_bundles.bundles.invoke(other["bundleID"], "good", "1", {"message": "x"})
     assert failed.error.code == "tool_not_found"  # type: ignore[union-attr]
-    assert project_bundles.bundles.invoke(good.parent.name, "good", "1", {"message": "x"}).data == "x"
+    assert project_bundles.bundles.invoke(owner(good), "good", "1", {"message": "x"}).data == "x"
 
 
 OTHER = """
@@ -223,7 +230,7 @@ def test_edits_within_a_tick_of_the_clock_are_seen(project_bundles: ProjectBundl
     """Same size, same times, same number: only the content tells."""
     bundle = project_bundles.bundle()
     tool = project_bundles.tool(bundle, description="0000")
-    file = project_bundles.root / bundle.bundle_id / f"{tool.tool_id}.json"
+    file = project_bundles.root / bundle.slug / f"{tool.slug}@{tool.version}.json"
     text = file.read_bytes()
     store = BundleStore(project_bundles.root)
     seen = []
@@ -334,3 +341,77 @@ def test_a_project_without_bundles_loads_no_pydantic(project_bundles: ProjectBun
     )
 
     assert done.stdout.strip() == "False"
+
+
+def as_before(root: Path) -> list[str]:
+    """Name folders and files by their ids, as an earlier version did; gives their texts."""
+    for folder in [path for path in root.iterdir() if path.is_dir()]:
+        for file in folder.glob("*@*.json"):
+            file.rename(folder / f"{json.loads(file.read_bytes())['toolID']}.json")
+        folder.rename(root / json.loads((folder / "bundle.json").read_bytes())["bundleID"])
+    return sorted(file.read_text(encoding="utf-8") for file in root.glob("*/*.json"))
+
+
+def test_files_named_by_ids_are_read_and_renamed_at_the_next_write(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    for version in ("1", "2.0"):
+        project_bundles.tool(bundle, "say", version)
+    texts = as_before(project_bundles.root)
+
+    with project_bundles.another() as other:
+        before = [tool.stored() for tool in other.bundles.list_tools(bundle_ids=[bundle.bundle_id])]
+        assert len(before) == 2
+        assert other.call("my-api.say", {"message": "x"}).data == "x"
+        assert sorted(path.name for path in project_bundles.root.glob("0*-*")) == [bundle.bundle_id]
+        other.bundles.patch_bundle(bundle.bundle_id, enabled=True)
+        names = sorted(str(path.relative_to(project_bundles.root)) for path in project_bundles.root.glob("*/*.json"))
+        assert names == ["my-api/bundle.json", "my-api/say@1.json", "my-api/say@2.0.json"]
+        assert sorted(file.read_text("utf-8") for file in project_bundles.root.glob("*/*.json")) == texts
+        assert [tool.stored() for tool in other.bundles.list_tools(bundle_ids=[bundle.bundle_id])] == before
+    assert project_bundles.box.call("my-api.say", {"message": "x"}).data == "x"
+    assert project_bundles.box.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("slugs", "folders"),
+    [
+        (["Order", "order", "ORDER"], r"order, order-[0-9a-f]{8}, order-[0-9a-f]{8}"),
+        (["con", "NUL", "com1"], r"com1-[0-9a-f]{8}, con-[0-9a-f]{8}, nul-[0-9a-f]{8}"),
+        (["文" * 64], r"文{50}-[0-9a-f]{8}"),
+    ],
+    ids=["case", "reserved", "long"],
+)
+def test_a_name_that_some_file_system_cannot_hold_gets_a_hash(
+    project_bundles: ProjectBundles, slugs: list[str], folders: str
+) -> None:
+    """For bundles, and for tools in one; all of them are found, changed and deleted."""
+    bundles = [project_bundles.bundle(slug) for slug in slugs]
+    names = sorted(path.name.casefold() for path in project_bundles.root.iterdir() if path.is_dir())
+    assert re.fullmatch(folders, ", ".join(names))
+    for slug in slugs:
+        project_bundles.tool(bundles[0], slug, "1")
+    files = {path.name.casefold() for path in project_bundles.root.glob("*/*.json")} - {"bundle.json"}
+    assert len(files) == len(slugs)
+    for slug in slugs:
+        project_bundles.bundles.patch_tool(bundles[0].bundle_id, slug, "1", enabled=False)
+        project_bundles.bundles.delete_tool(bundles[0].bundle_id, slug, "1")
+    assert {path.name for path in project_bundles.root.glob("*/*.json")} == {"bundle.json"}
+
+
+def test_a_bundle_that_gets_another_slug_moves_with_its_tools(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle("old")
+    project_bundles.tool(bundle)
+    project_bundles.bundles.put_bundle(bundle.bundle_id, slug="new", display_name="New")
+    project_bundles.bundles.patch_tool(bundle.bundle_id, "say", "1", enabled=True)
+
+    assert [path.name for path in project_bundles.root.iterdir() if path.is_dir()] == ["new"]
+    assert project_bundles.box.call("new.say", {"message": "x"}).data == "x"
+
+
+def test_a_copied_folder_is_a_problem_and_the_first_is_served(project_bundles: ProjectBundles) -> None:
+    bundle = project_bundles.bundle()
+    project_bundles.tool(bundle)
+    shutil.copytree(project_bundles.root / "my-api", project_bundles.root / "my-api-copy")
+
+    assert "A copy needs ids of its own" in says(project_bundles, project_bundles.root / "my-api-copy")
+    assert project_bundles.box.call("my-api.say", {"message": "x"}).data == "x"

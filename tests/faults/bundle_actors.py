@@ -100,7 +100,7 @@ def killed(home: str, rounds: int, seed: int) -> dict[str, Any]:
     """Kill a process while it puts; everything it had acknowledged must be there, and nothing half."""
     dice = random.Random(seed)
     own = bundle_in(Path(home))
-    folder = Path(home) / "bundles" / own
+    (folder,) = (path.parent for path in Path(home).glob("bundles/*/bundle.json"))
     acks = Path(home) / "acks"
     lost, broken, landed = 0, [], 0
     for number in range(rounds):

@@ -64,7 +64,7 @@ def test_a_killed_put_loses_and_breaks_nothing(tmp_path: Path, kills: int, recor
 def test_a_killed_writers_temp_file_is_swept_by_the_next(tmp_path: Path) -> None:
     with opened(tmp_path) as box:
         own = bundle(box)
-        folder = tmp_path / ".onetool" / "bundles" / own
+        folder = tmp_path / ".onetool" / "bundles" / "b"
         (folder / ".onetool-0123456789abcdef.tmp").write_bytes(b'{"half')
 
         assert box.bundles.list_tools(bundle_ids=[own]).items == []
@@ -90,7 +90,7 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(tmp_pat
     with small_disk(tmp_path / "disk", "512k") as disk, opened(disk) as box:
         own = bundle(box)
         box.bundles.put_tool(own, "first", "1", RECORD)
-        folder = disk / ".onetool" / "bundles" / own
+        folder = disk / ".onetool" / "bundles" / "b"
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
         fill(disk)
 
@@ -117,7 +117,7 @@ def test_many_that_do_not_fit_on_the_disk_leave_none(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="the disk is full"):
             box.bundles.put_tools(own, many)
 
-        assert os.listdir(disk / ".onetool" / "bundles" / own) == ["bundle.json"]
+        assert os.listdir(disk / ".onetool" / "bundles" / "b") == ["bundle.json"]
         assert len(box.bundles.put_tools(own, many[:20])) == 20
 
 
@@ -156,7 +156,7 @@ def test_a_failing_write_leaves_the_old_record(tmp_path: Path, fault: str) -> No
     with opened(tmp_path) as box:
         own = bundle(box)
         made = box.bundles.put_tool(own, "first", "1", RECORD)
-    file = tmp_path / ".onetool" / "bundles" / own / f"{made.tool_id}.json"
+    (file,) = (tmp_path / ".onetool" / "bundles").glob(f"*/{made.slug}@1.json")
     before = file.read_bytes()
     env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "s")}
     child = [sys.executable, "-c", CHILD, str(tmp_path / ".onetool" / "onetool.yaml"), own]

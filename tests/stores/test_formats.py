@@ -235,8 +235,8 @@ def test_newer_bundles_and_switches_are_left_alone_and_said(home: Home) -> None:
     box.bundles.patch_bundle(builtin.bundle_id, enabled=False)
     root = home.folder / "bundles"
     files = [
-        root / bundle.bundle_id / "bundle.json",
-        root / bundle.bundle_id / f"{kept.tool_id}.json",
+        root / bundle.slug / "bundle.json",
+        root / bundle.slug / f"{kept.slug}@{kept.version}.json",
         root / "builtins.json",
     ]
     for file in files:
