@@ -1,122 +1,27 @@
 """Adding and removing MCP servers, for `%tool server` and for the screens.
 
 A server that is added belongs to this session; a saved one goes into `onetool.yaml`, and its secrets into
-`secrets.yaml`. Files and texts of other clients are read here: the `mcpServers` (or `servers`) of JSON, with comments
-and trailing commas.
+`secrets.yaml`. `faces.client_files` reads and writes the files of other clients.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
+from onetool_ipy.faces.client_files import CLIENTS, FoundServer, without_secrets
 from onetool_ipy.mcp.definition import read_server
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["FoundServer", "ServerSetup", "read_client_file", "read_client_text", "without_secrets"]
-
-_SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie|\bpat\b", re.IGNORECASE)
-_TAKEN = ("command", "args", "env", "cwd", "url", "headers")
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
-_MOST_BYTES = 5_000_000
-
-
-class FoundServer(NamedTuple):
-    """A server of another client: its name, and its entry in our terms."""
-
-    name: str
-    data: dict[str, Any]
-
-
-def read_client_file(path: Path) -> list[FoundServer]:
-    """The servers of another client's file. Raises UsageProblem if it cannot be read or has none."""
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageProblem(f"'{path}' is too large for a configuration.")
-        text = path.expanduser().read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError, ValueError) as exc:
-        reason = getattr(exc, "strerror", None) or exc
-        raise UsageProblem(f"'{path}' cannot be read: {reason}.") from exc
-    return read_client_text(text, f"'{path}'")
-
-
-def read_client_text(text: str, what: str) -> list[FoundServer]:
-    """The servers of JSON text with comments and trailing commas; `what` names it in errors."""
-    plain = _COMMA.sub(_kept, _COMMENT.sub(_kept, text))
-    try:
-        document = json.loads(plain)
-    except (ValueError, RecursionError) as exc:
-        raise UsageProblem(f"{what} is not JSON: {exc}.") from exc
-    servers = _servers(document)
-    if not servers:
-        raise UsageProblem(f"{what} has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
-    return [FoundServer(name, _entry(data)) for name, data in servers.items()]
-
-
-def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]:
-    """The entry with `${NAME}` in place of likely secrets, and those secrets by name."""
-    data = dict(found.data)
-    secrets: dict[str, str] = {}
-    for section in ("env", "headers"):
-        given = data.get(section)
-        if not isinstance(given, dict):
-            continue
-        kept = dict(given)
-        for key, value in given.items():
-            if isinstance(value, str) and "${" not in value and value and _SECRET.search(key):
-                name = re.sub(r"\W+", "_", f"{found.name}_{key}").upper()
-                secrets[name] = value
-                kept[key] = f"${{{name}}}"
-        data[section] = kept
-    return data, secrets
-
-
-def _servers(document: Any) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        return {}
-    for key in ("mcpServers", "servers"):
-        found = document.get(key)
-        if isinstance(found, dict):
-            return found
-    inner = document.get("mcp")
-    return _servers(inner) if isinstance(inner, dict) else {}
-
-
-def _entry(data: Any) -> dict[str, Any]:
-    """An entry in our terms: other clients name the type differently, or not at all."""
-    if not isinstance(data, dict):
-        return {"type": "stdio", "command": data}
-    url = data.get("url") or data.get("serverUrl") or data.get("httpUrl")
-    kept = {key: _filled(data[key]) for key in _TAKEN if data.get(key) not in (None, {}, [])}
-    if data.get("disabled") is True or data.get("enabled") is False:
-        kept["enabled"] = False
-    if url:
-        return {"type": "sse" if data.get("type") == "sse" else "http", **kept, "url": url}
-    return {"type": "stdio", **kept}
-
-
-def _filled(value: Any) -> Any:
-    """Replace `${env:NAME}`, as other clients write it, by `${NAME}`."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(r"${\1}", value)
-    if isinstance(value, dict):
-        return {key: _filled(each) for key, each in value.items()}
-    return [_filled(each) for each in value] if isinstance(value, list) else value
-
-
-def _kept(found: re.Match[str]) -> str:
-    return found[1] or ""
+__all__ = ["ServerSetup"]
 
 
 class ServerSetup:
@@ -169,7 +74,7 @@ class ServerSetup:
             )
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
-        self._require_free(found.name)
+        self.require_free(found.name)
         where, limit, roots = "this session", config.settings.timeouts.mcp_s, config.settings.fs.roots
         folder = config.paths.project
         self._box.servers.add(read_server(found.name, checked, where, folder=folder, timeout_s=limit, roots=roots))
@@ -178,7 +83,7 @@ class ServerSetup:
     def _save(self, found: FoundServer) -> str:
         data, secrets = without_secrets(found)
         check_server(found.name, found.data, self._box.config.secrets.get)
-        self._require_free(found.name)
+        self.require_free(found.name)
         paths = self._box.config.paths
         with self._box.gate.saving():
             for name, value in secrets.items():
@@ -187,12 +92,45 @@ class ServerSetup:
         kept = f" Its secrets are in secrets.yaml: {', '.join(secrets)}." if secrets else ""
         return f"{found.name}: saved to {file}.{kept}{_doubts(found.data)}"
 
-    def _require_free(self, name: str) -> None:
+    def require_free(self, name: str) -> None:
+        """Raise UsageProblem if there is a server of that name."""
         if name in self._box.servers:
             raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
 
+    def keep_secrets(self, secrets: Mapping[str, str]) -> None:
+        """Put secrets into secrets.yaml, and read them."""
+        if secrets:
+            with self._box.gate.saving():
+                for name, value in secrets.items():
+                    save_secret(self._box.config.paths, name, value)
+            self._box.reload()
 
-_OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted")
+    def client_path(self, word: str) -> Path:
+        """The file of another client by the client's name, or by its own path."""
+        project = self._box.config.paths.project
+        return CLIENTS[word].path(project, Path.home()) if word in CLIENTS else Path(word).expanduser()
+
+    def written(self, name: str) -> dict[str, Any]:
+        """The entry of a server as it is written, with every `${NAME}` unfilled."""
+        saved = self._box.config.settings.servers.get(name)
+        if saved is not None and name not in self._box.servers.added():
+            return dict(saved.written)
+        definition = self._box.servers.definition(name)
+        given = {key: getattr(definition, key) for key in ("type", "command", "url")}
+        given |= {"args": list(definition.args), "env": dict(definition.env), "headers": dict(definition.headers)}
+        secrets = self._box.config.secrets
+        by_value = {value: known for known in secrets.names() if (value := secrets.get(known))}
+
+        def unfilled(text: str) -> str:
+            for value in sorted(by_value, key=len, reverse=True):
+                text = text.replace(value, f"${{{by_value[value]}}}")
+            return text
+
+        entry: dict[str, Any] = values.map_text(given, unfilled)
+        return entry
+
+
+_OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 
 
 def _doubts(data: Mapping[str, Any]) -> str:

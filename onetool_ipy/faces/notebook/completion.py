@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import suggest
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.client_files import CLIENTS
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
@@ -44,6 +45,7 @@ _VERBS = {
         "list",
         "add",
         "import",
+        "export",
         "start",
         "stop",
         "restart",
@@ -214,6 +216,8 @@ def _of_command(command: str, done: Sequence[str], last: str, context: Completio
         return _picked(last, [CompletionItem(word, "keyword") for word in _VERBS.get(command, ())])
     if done[-1] == "--tool" or command == "bundle":
         return Completions(last, _tools(last, context))
+    if command == "server" and len(done) == 1 and done[0] in ("import", "export"):
+        return _picked(last, [CompletionItem(name, "value") for name in CLIENTS])
     if command == "server" and len(done) == 1:
         return _picked(last, [CompletionItem(name, "module") for name in context.box.servers])
     if command == "server" and len(done) == 2 and done[0] == "read":

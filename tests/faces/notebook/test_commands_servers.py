@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.server_setup import FoundServer, read_client_file, without_secrets
+from onetool_ipy.faces.client_files import FoundServer, read_client_file, without_secrets
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import real
@@ -67,9 +67,15 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
     entry = real("time")
     servers = {"clock": {"command": entry["command"], "args": [], "env": {"API_TOKEN": TOKEN, "MODE": "x"}}}
     (folder / "claude.json").write_text(f'{{ // mine\n "mcpServers": {json.dumps(servers)},\n}}')
-    assert "--save" in refused(loaded, "%tool server import claude.json")
-    shown = loaded.execute("%tool server import claude.json --save").text
-    assert TOKEN not in shown
+    assert "--yes" in refused(loaded, "%tool server import claude.json")
+    assert not (folder / ".onetool" / "secrets.yaml").exists()
+    importing = loaded.start_execute("%tool server import claude.json --save", allow_stdin=True)
+    question = loaded.answer_input("y")
+    assert "+ clock:" in question
+    assert entry["command"] in question
+    assert "Its secrets go to secrets.yaml: CLOCK_API_TOKEN" in question
+    shown = importing.wait(HANG_S).text
+    assert TOKEN not in shown + question
     config = (folder / ".onetool" / "onetool.yaml").read_text()
     assert TOKEN not in config
     assert "${CLOCK_API_TOKEN}" in config
@@ -93,6 +99,9 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
         ("%tool server start nobody", "nobody"),
         ("%tool server logs", "one name"),
         ("%tool server import", "one file"),
+        ("%tool server export", "needs a client"),
+        ("%tool server export cusor", "Did you mean 'cursor'?"),
+        ("%tool server export cursor nobody", "nobody"),
         ("%tool server import nowhere.json", "cannot be read"),
         ("%tool server import /", "cannot be read"),
         ("%tool server list x", "takes no"),
@@ -195,3 +204,71 @@ def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
     loaded.execute("%tool server remove other")
     assert file.read_text(encoding="utf-8") == "version: 1  # mine\n"
     assert "no MCP servers" in loaded.execute("%tool server").text
+
+
+def test_import_asks_and_a_no_changes_nothing(loaded: Kernel) -> None:
+    servers = {"a": {"command": "x", "env": {"KEY": TOKEN}}, "b": {"command": "y"}}
+    (loaded.cwd / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    importing = loaded.start_execute("%tool server import mcp.json", allow_stdin=True)
+    loaded.answer_input("n")
+    assert importing.wait(HANG_S).text == "Nothing was changed."
+    loaded.execute("from onetool_ipy.core import current; servers = current.toolbox().servers")
+    assert loaded.evaluate("list(servers)") == "[]"
+
+    shown = loaded.execute("%tool server import mcp.json --yes").text
+    assert "a: added for this session." in shown
+    assert "${A_KEY}" not in shown
+    assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
+    assert loaded.evaluate("sorted(servers)") == "['a', 'b']"
+    assert loaded.evaluate("servers.definition('a').env['KEY']") == repr(TOKEN)
+    assert "nothing new" in refused(loaded, "%tool server import mcp.json")
+
+
+def test_export_shows_the_difference_and_asks(loaded: Kernel) -> None:
+    (loaded.cwd / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"KEY": TOKEN}}}}))
+    loaded.execute("%tool server import mcp.json --yes --save")
+    file = loaded.cwd / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"mine": {"command": "z", "env": {"API_KEY": "other-secret-9"}}}}))
+
+    exporting = loaded.start_execute("%tool server export claude-code", allow_stdin=True)
+    question = loaded.answer_input("yes")
+    assert '+ a: {"type": "stdio", "command": "x", "env": {"KEY": "${A_KEY}"}}' in question
+    assert "other-secret-9" not in question
+    assert "Written to" in exporting.wait(HANG_S).text
+    document = json.loads(file.read_text())
+    assert list(document["mcpServers"]) == ["mine", "a"]
+    assert document["mcpServers"]["mine"]["env"] == {"API_KEY": "other-secret-9"}
+    assert TOKEN not in file.read_text()
+    assert "nothing to change" in loaded.execute("%tool server export claude-code").text
+    assert "--yes" in refused(loaded, "%tool server export vscode")
+    loaded.execute("%tool server export vscode a --yes")
+    assert json.loads((loaded.cwd / ".vscode" / "mcp.json").read_text())["inputs"][0]["id"] == "A_KEY"
+
+
+def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: Kernel) -> None:
+    server = real("time")
+    variables = [{"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "A key\x07"}]
+    package = {"registryType": "pypi", "identifier": "mcp-server-time", "environmentVariables": variables}
+    card = {"name": "io.github.someone/clock", "version": "1", "packages": [package]}
+    (loaded.cwd / "server.json").write_text(json.dumps(card))
+    programs = loaded.cwd / "programs"
+    programs.mkdir()
+    (programs / "uvx").write_text(f'#!/bin/sh\nshift\nexec {server["command"]} "$@"\n')
+    (programs / "uvx").chmod(0o755)
+    loaded.execute(f"import os; os.environ['PATH'] = {str(programs)!r} + os.pathsep + os.environ['PATH']")
+
+    assert "needs 'CLOCK_KEY'" in refused(loaded, "%tool server add server.json")
+    adding = loaded.start_execute("%tool server add server.json --save", allow_stdin=True)
+    assert "clock needs CLOCK_KEY. A key\\x07: " in loaded.answer_input(TOKEN)
+    question = loaded.answer_input("y")
+    assert '"command": "uvx", "args": ["mcp-server-time"], "env": {"CLOCK_KEY": "${CLOCK_CLOCK_KEY}"}' in question
+    assert TOKEN not in question + adding.wait(HANG_S).text
+    assert TOKEN not in (loaded.cwd / ".onetool" / "onetool.yaml").read_text()
+    assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
+    assert "works" in loaded.execute("%tool server test clock", timeout=HANG_S).text
+    again = refused(loaded, "%tool server add server.json")
+    assert "There is a server 'clock'." in again
+    assert "other: added" in loaded.execute("%tool server add --yes --env CLOCK_KEY=k other server.json").text
+    (loaded.cwd / "other.json").write_text("{}")
+    assert "not a registry card" in refused(loaded, "%tool server add other.json")

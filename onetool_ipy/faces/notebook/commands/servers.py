@@ -1,26 +1,41 @@
 """`%tool server` and `%tool serve`: MCP servers that we use, and our tools for other MCP clients.
 
-Adding, importing and removing are in `faces.server_setup`. `serve` writes its token to a file that only its owner can
-read, never into the notebook.
+Adding, importing and removing are in `faces.server_setup`. `import` and `export` show the difference and ask first; so
+does `add` for a registry card. `serve` writes its token to a file that only its owner can read, never into the
+notebook.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.printable import printable
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.faces.client_files import (
+    CLIENTS,
+    FoundServer,
+    as_ours,
+    merged,
+    read_client_file,
+    read_json,
+    translate,
+    without_secrets,
+)
 from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, read_options
-from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup
+from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, ask_yes_no
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.trust import can_ask
-from onetool_ipy.faces.server_setup import FoundServer, ServerSetup, read_client_file
+from onetool_ipy.faces.server_card import CardInput, card_name, is_card, server_of
+from onetool_ipy.faces.server_setup import ServerSetup
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, counted
@@ -37,9 +52,15 @@ _ADD: Mapping[str, OptionKind] = {
     "--cwd": "text",
     "--save": "switch",
     "--trusted": "switch",
+    "--yes": "switch",
 }
+_UNCHANGED = "Nothing was changed."
 _HOW = "%tool server add NAME COMMAND ARGUMENTS   or   %tool server add NAME https://example.com/mcp"
-_VERB_OPTIONS: Mapping[str, Mapping[str, OptionKind]] = {"import": _ADD, "login": {"--code": "text"}}
+_VERB_OPTIONS: Mapping[str, Mapping[str, OptionKind]] = {
+    "import": {"--save": "switch", "--yes": "switch"},
+    "export": {"--yes": "switch"},
+    "login": {"--code": "text"},
+}
 
 
 class ServerCommands(CommandGroup):
@@ -49,7 +70,9 @@ class ServerCommands(CommandGroup):
         "%tool server [list]            the MCP servers and how they are",
         "%tool server add NAME COMMAND ARGUMENTS   a server for this session; before COMMAND: --env K=V, --cwd, --save",
         "%tool server add NAME URL      a server reached by HTTP; --header K=V, --save",
-        "%tool server import FILE       the mcpServers of another client's JSON; --save keeps them",
+        "%tool server add CARD.json     a server of a registry card; asks for what is missing",
+        "%tool server import CLIENT     the servers of another client, or of its FILE; --save keeps them",
+        "%tool server export CLIENT [NAME ...]   ours for another client: " + ", ".join(CLIENTS),
         "%tool server login|logout NAME sign in to a server, or out; --code ADDRESS gives the answer by hand",
         "%tool server start|stop|restart|test|logs|remove NAME   remove also takes a saved one out of onetool.yaml",
         "%tool server resources|prompts NAME",
@@ -63,6 +86,7 @@ class ServerCommands(CommandGroup):
             "list": self._list,
             "add": self._add,
             "import": self._import,
+            "export": self._export,
             "start": lambda words, _: self._state(words, "start"),
             "stop": lambda words, _: self._state(words, "stop"),
             "restart": lambda words, _: self._state(words, "restart"),
@@ -114,6 +138,8 @@ class ServerCommands(CommandGroup):
         return Listing(rows)
 
     def _add(self, words: list[str], given: Mapping[str, Any]) -> Page:
+        if words and len(words) < 3 and "--url" not in given and words[-1].endswith(".json"):
+            return self._add_card(Path(words[-1]).expanduser(), words[0] if len(words) == 2 else "", given)
         if not words or (len(words) < 2 and "--url" not in given) or (len(words) > 1 and "--url" in given):
             raise UsageProblem("%tool server add needs a name, and a command or --url.", hint=_HOW)
         name, *command = words
@@ -131,10 +157,104 @@ class ServerCommands(CommandGroup):
             data["trusted"] = True
         return self._add_all([FoundServer(name, data)], is_saved="--save" in given)
 
+    def _add_card(self, path: Path, name: str, given: Mapping[str, Any]) -> Page:
+        """Add the server of a registry card; asks for what is missing, then for a yes to the whole command."""
+        card = read_json(path)
+        if not is_card(card):
+            raise UsageProblem(f"'{path}' is not a registry card.", hint="For other files: %tool server import FILE")
+        name = name or card_name(card)
+        self._setup.require_free(name)
+        told = {key: _pairs(key, given[key]) for key in ("--env", "--header") if key in given}
+        secrets: dict[str, str] = {}
+
+        def answer(wanted: CardInput) -> str:
+            known = next((each[wanted.name] for each in told.values() if wanted.name in each), None)
+            if known is None and wanted.is_secret and self.box.config.secrets.get(wanted.name) is not None:
+                return f"${{{wanted.name}}}"
+            value = known if known is not None else self._ask_value(wanted, name)
+            if not wanted.is_secret:
+                return value
+            label = re.sub(r"\W+", "_", f"{name}_{wanted.name}").upper()
+            secrets[label] = value
+            return f"${{{label}}}"
+
+        found = server_of(card, name, answer)
+        if not self._is_agreed([_difference("+", name, found.data), *_kept_secrets(secrets)], "Add it?", given):
+            return self.page(_UNCHANGED)
+        self._setup.keep_secrets(secrets)
+        return self._add_all([found], is_saved="--save" in given)
+
+    def _ask_value(self, wanted: CardInput, server: str) -> str:
+        """Ask the person for one value; a secret is not shown."""
+        if not can_ask(self.context.shell):
+            raise UsageProblem(
+                f"The server '{server}' needs '{wanted.name}'.", hint=f"Give it: --env {wanted.name}=..."
+            )
+        listed = f" ({', '.join(wanted.choices)})" if wanted.choices else ""
+        text = printable(f"{server} needs {wanted.name}{listed}. {wanted.description}".rstrip() + ": ")
+        value = getpass(text) if wanted.is_secret else input(text)
+        if not value or (wanted.choices and value not in wanted.choices):
+            raise UsageProblem(f"The server '{server}' was not added: it needs '{wanted.name}'.")
+        return value
+
     def _import(self, words: list[str], given: Mapping[str, Any]) -> Page:
         if len(words) != 1:
-            raise UsageProblem("%tool server import needs one file.", hint="For example: %tool server import mcp.json")
-        return self._add_all(read_client_file(Path(words[0])), is_saved="--save" in given)
+            hint = f"For example: %tool server import mcp.json   or one of {', '.join(CLIENTS)}"
+            raise UsageProblem("%tool server import needs one file or client.", hint=hint)
+        found = read_client_file(self._setup.client_path(words[0]))
+        known = {each.name for each in found if each.name in self.box.servers}
+        fresh = [each for each in found if each.name not in known]
+        lines = [f"  {name}: left out, there is a server of that name" for name in sorted(known)]
+        if not fresh:
+            raise UsageProblem("There is nothing new in it.", hint="\n".join(lines))
+        plain = [(each, *without_secrets(each)) for each in fresh]
+        secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
+        lines += [_difference("+", each.name, data) for each, data, _ in plain]
+        if not self._is_agreed([*lines, *_kept_secrets(secrets)], f"Add {counted(len(fresh), 'server')}?", given):
+            return self.page(_UNCHANGED)
+        self._setup.keep_secrets(secrets)
+        return self._add_all([FoundServer(each.name, data) for each, data, _ in plain], is_saved="--save" in given)
+
+    def _export(self, words: list[str], given: Mapping[str, Any]) -> Page:
+        client = words[0] if words else ""
+        if client not in CLIENTS:
+            near = did_you_mean(client, CLIENTS)
+            raise UsageProblem(
+                f"%tool server export needs a client. {near}".rstrip(), hint=f"One of: {', '.join(CLIENTS)}"
+            )
+        path = self._setup.client_path(client)
+        known = {each.name: each for each in read_client_file(path)} if path.exists() and path.stat().st_size else {}
+        lines, entries = [], {}
+        for name in words[1:] or sorted(self.box.servers):
+            self._one([name], "export")
+            entry, notes = translate(client, FoundServer(name, self._setup.written(name)))
+            lines += [f"  {name}: {note}" for note in notes]
+            if entry is None or (name in known and _plain_entry(known[name]) == _plain_entry(as_ours(name, entry))):
+                continue
+            if name in known:
+                lines.append(_difference("-", name, _plain_entry(known[name])))
+            lines.append(_difference("+", name, entry))
+            entries[name] = entry
+        if not entries:
+            return self.page(*lines, f"{path} has nothing to change.")
+        before = path.read_text(encoding="utf-8-sig") if path.exists() else ""
+        after = merged(client, before, entries)
+        if re.search(r"^\s*(//|/\*)", before, re.MULTILINE):
+            lines.append("  The comments of the file would be lost.")
+        if not self._is_agreed(lines, f"Write {counted(len(entries), 'server')} to {path}?", given):
+            return self.page(_UNCHANGED)
+        write_whole(path, after.encode("utf-8"))
+        return self.page(*lines, f"Written to {path}.")
+
+    def _is_agreed(self, lines: list[str], question: str, given: Mapping[str, Any]) -> bool:
+        """Show what would change, and ask. Raises UsageProblem where nobody can be asked."""
+        if "--yes" in given:
+            return True
+        shown = self.box.mask("\n".join(lines))
+        said = ask_yes_no(f"{shown}\n{question} [y/N] ") if can_ask(self.context.shell) else None
+        if said is None:
+            raise UsageProblem(f"Nobody can say yes here.\n{shown}", hint="Add --yes to do it without asking.")
+        return said
 
     def _add_all(self, found: list[FoundServer], *, is_saved: bool) -> Page:
         lines = self._setup.add(found, is_saved=is_saved)
@@ -236,6 +356,20 @@ class ServerCommands(CommandGroup):
             near = did_you_mean(words[0], self.box.servers)
             raise UsageProblem(f"No server '{words[0][:40]}'. {near}".strip(), hint="See them with: %tool server")
         return words[0]
+
+
+def _difference(sign: str, name: str, entry: Mapping[str, Any]) -> str:
+    """One line of a difference. The whole entry is shown: a yes belongs to what was shown."""
+    return printable_line(f"  {sign} {name}: {json.dumps(entry, ensure_ascii=False)}")
+
+
+def _kept_secrets(secrets: Mapping[str, str]) -> list[str]:
+    return [f"  Its secrets go to secrets.yaml: {', '.join(secrets)}"] if secrets else []
+
+
+def _plain_entry(found: FoundServer) -> dict[str, Any]:
+    """An entry of another client's file without its secrets."""
+    return without_secrets(found)[0]
 
 
 def _pairs(flag: str, text: str) -> dict[str, str]:
