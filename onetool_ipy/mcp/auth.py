@@ -334,10 +334,10 @@ class SignIn:
         self._definition, self._store, self._environ = definition, store, environ
         self._challenge = _challenge(challenge, definition.auth.scopes)
         self._on_success = on_success
-        self._answer: asyncio.Future[CallbackAnswer] = loop.create_future()
+        self._pasted: asyncio.Future[CallbackAnswer] = loop.create_future()
         self._state = self._redirect_uri = ""
         self._wait_for: Callable[[str], Coroutine[Any, Any, CallbackAnswer]] | None = None
-        self._waiting: asyncio.Task[None] | None = None
+        self._loop = loop
         self._task = loop.create_task(self._run(), context=contextvars.Context())
         self._task.add_done_callback(self._ended)
 
@@ -347,15 +347,18 @@ class SignIn:
 
     def paste(self, text: str) -> None:
         """Take the answer that a person pasted."""
-        self._arrived(read_pasted(text, self._redirect_uri, self._state))
+        answer = read_pasted(text, self._redirect_uri, self._state)
+        if not self._pasted.done():
+            self._pasted.set_result(answer)
 
     async def finished(self) -> None:
         """Wait for the end. Raises Unavailable with the reason if the user is not signed in."""
         await asyncio.shield(self._task)
 
-    def cancel(self) -> None:
-        """End it."""
-        self._task.cancel()
+    def drop(self) -> None:
+        """End it, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and so is everything on it
+            self._loop.call_soon_threadsafe(self._task.cancel)
 
     async def _run(self) -> None:
         name = self._definition.name
@@ -371,9 +374,6 @@ class SignIn:
             raise Unavailable(said, hint=f"Start again with: %tool server login {name}") from None
         except (OAuthFlowError, OneToolError, httpx2.HTTPError, ValidationError) as exc:
             raise Unavailable(f"You are not signed in to '{name}'. {_words(exc)}") from None
-        finally:
-            if self._waiting is not None:
-                self._waiting.cancel()
 
     async def _callback(self, stack: AsyncExitStack) -> str:
         """Choose where the browser brings the answer: the configured address, Jupyter Server, a port, or nowhere."""
@@ -401,20 +401,18 @@ class SignIn:
         if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
             raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
         self._state = parse_qs(parts.query).get("state", [""])[0]
-        if self._wait_for is not None:
-            self._waiting = asyncio.create_task(self._bring(self._wait_for))
         self.link.set_result(SignInLink(url, self._wait_for is not None))
-
-    async def _bring(self, wait_for: Callable[[str], Coroutine[Any, Any, CallbackAnswer]]) -> None:
-        self._arrived(await wait_for(self._state))
-
-    def _arrived(self, answer: CallbackAnswer) -> None:
-        if not self._answer.done():
-            self._answer.set_result(answer)
 
     async def _answered(self) -> AuthorizationCodeResult:
         """Wait for the answer. Called by the SDK, which checks `state` and `iss`."""
-        answer = await self._answer
+        waiting = None if self._wait_for is None else asyncio.create_task(self._wait_for(self._state))
+        try:
+            ways = {self._pasted} if waiting is None else {self._pasted, waiting}
+            (done, *_), _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            answer = done.result()
+        finally:
+            if waiting is not None:
+                waiting.cancel()
         if answer.error:
             raise Unavailable(f"It was refused: {_short(answer.error)}.")
         self._store.hide(answer.code)

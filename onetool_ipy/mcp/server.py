@@ -175,7 +175,8 @@ class Server:
     @property
     def is_running(self) -> bool:
         """Whether there is a connection to end."""
-        return self._own_connection() is not None or self._starting is not None
+        is_signing_in = self._sign_in is not None and not self._sign_in.is_done
+        return self._own_connection() is not None or self._starting is not None or is_signing_in
 
     @property
     def pid(self) -> int | None:
@@ -308,7 +309,7 @@ class Server:
         from onetool_ipy.mcp.auth import revoke
 
         if self._sign_in is not None:
-            self._sign_in.cancel()
+            self._sign_in.drop()
         path = self._tokens.path(self.definition.url, self.definition.auth.client)
         await self._end_connection("You signed out.")
         with await asyncio.to_thread(self._tokens.locked, path, _LOCK_S):
@@ -334,6 +335,8 @@ class Server:
     async def stop(self) -> None:
         """End it. It stays stopped until `start`."""
         self._is_stopped = True
+        if self._sign_in is not None:
+            self._sign_in.drop()
         await self._end_connection("It was stopped.")
 
     async def restart(self) -> None:
@@ -345,8 +348,9 @@ class Server:
     def drop(self) -> None:
         """End it without waiting, from any thread."""
         connection = self._own_connection()
-        if connection is not None:
-            connection.drop()
+        for running in (connection, self._sign_in):
+            if running is not None:
+                running.drop()
 
     async def _start(self) -> Connection:
         began = time.monotonic()

@@ -37,6 +37,8 @@ class OAuthServer:
         self.lifetime_s = 3600
         self.extra_answer: dict[str, str] = {}
         """Parameters that each answer to a sign-in carries too."""
+        self.tokens_elsewhere = ""
+        """Where requests for tokens are redirected, if anywhere."""
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}
         self.access: dict[str, AccessToken] = {}
@@ -81,7 +83,13 @@ class OAuthServer:
             return "you"
 
         server.custom_route("/consent", methods=["GET"])(self._consent)
-        return server.streamable_http_app(json_response=True, stateless_http=True)
+        app = server.streamable_http_app(json_response=True, stateless_http=True)
+
+        async def redirecting(scope: Any, receive: Any, send: Any) -> None:
+            is_sent_on = self.tokens_elsewhere and scope.get("path") == "/token"
+            await (RedirectResponse(self.tokens_elsewhere, 307) if is_sent_on else app)(scope, receive, send)
+
+        return redirecting
 
     async def _consent(self, request: Request) -> Response:
         """The page where a person says yes or no."""

@@ -224,6 +224,54 @@ def test_a_server_that_leads_to_an_unsafe_address(opened: Open, key: str, value:
             box.servers.sign_in("crm")
 
 
+def test_a_redirect_to_a_foreign_host_gets_no_code(box: Toolbox, server: OAuthServer) -> None:
+    with Stub(lambda _asked: (200, {"access_token": "planted", "token_type": "Bearer"})) as foreign:
+        server.tokens_elsewhere = foreign.url("/token")
+        ended = server.visit(box.servers.sign_in("crm").url)
+        with pytest.raises(Unavailable, match="gave no token"):
+            box.servers.await_sign_in("crm", ended)
+    assert not foreign.asked
+    assert box.servers["crm"] == "signed out"
+
+
+def test_a_client_that_signs_in_by_itself_says_why_it_cannot(opened: Open) -> None:
+    """The authorization server's body is not shown: this one echoes the secret."""
+
+    def answer(asked: Asked) -> tuple[int, Any]:
+        url = stub.url("")
+        if asked.path == "/mcp":
+            return 401, None
+        if asked.path == "/t":
+            return 400, {"error": "invalid_client", "echo": asked.headers["authorization"], "secret": secret}
+        if "oauth-protected-resource" in asked.path:
+            return 200, {"resource": f"{url}/mcp", "authorization_servers": [url]}
+        known = {"issuer": url, "authorization_endpoint": f"{url}/a", "token_endpoint": f"{url}/t"}
+        return 200, {"response_types_supported": ["code"], **known}
+
+    secret = "a-secret-canary"
+    with Stub(answer) as stub:
+        auth = {"grant": "client_credentials", "client_id": "x", "client_secret": "${CI}", "issuer": stub.url("")}
+        box = opened({"crm": {"url": stub.url("/mcp"), "auth": auth}}, env={**os.environ, "CI": secret})
+        failed = box.call("crm.whoami").error
+        assert failed is not None
+        assert failed.hint == "Are 'auth.client_id' and its secret right?"
+        assert box.servers.reason("crm") == "Its authorization server gave no token: invalid_client."
+        with pytest.raises(UsageProblem, match="needs no person"):
+            box.servers.sign_in("crm")
+        assert "canary" not in f"{failed!r}{box.ot.health()}{box.servers.test('crm')}"
+
+
+def test_a_sign_in_ends_with_its_toolbox(opened: Open, server: OAuthServer) -> None:
+    """Nothing listens any more for an answer."""
+    box = opened({"crm": {"url": server.url}})
+    ended = server.visit(box.servers.sign_in("crm").url)
+
+    box.close()
+
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(ended)
+
+
 def test_a_server_without_a_sign_in_says_so(opened: Open) -> None:
     with Stub(lambda asked: (401 if asked.path == "/mcp" else 404, None)) as stub:
         box = opened({"crm": {"url": stub.url("/mcp")}})
