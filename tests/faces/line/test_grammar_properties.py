@@ -68,7 +68,7 @@ def test_any_text_gives_a_value_or_a_usage_problem(line: str) -> None:
         assert all(shown.isprintable() for shown in told.lines())
 
 
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(odd_lines)
 @example("--soft a=1 -o x b=2")
 @example("a=[1 --soft b=2]")
