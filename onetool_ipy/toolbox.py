@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers
+from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
@@ -404,7 +404,8 @@ class Toolbox:
         elif here is not None and here.asked_by in ("rest", "mcp"):
             raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
-            reply = self.host.ask(asked)
+            with clock_stopped():
+                reply = self.host.ask(asked)
         if reply.action == "accept" and asked.form is not None and form_errors(asked.form, reply.content):
             return Reply("cancel", note="The values do not fit the form.")
         return reply

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +143,36 @@ def test_a_call_of_another_program_does_not_ask_the_person_at_the_kernel(source:
     assert "cannot ask anybody" in refused.error.message
     assert relayed.data == "decline"
     assert host.asked == []
+
+
+class Slow(Answering):
+    """A person who takes a second."""
+
+    def ask(self, question: Question) -> Reply:
+        threading.Event().wait(1)
+        return super().ask(question)
+
+
+def test_the_time_of_a_person_does_not_count_for_the_limit_of_the_tool() -> None:
+    def ask(_args: dict[str, Any]) -> str:
+        return box.put_question(Question("tool 'shop.order'", "Really?")).action
+
+    with open_toolbox() as box:
+        box.host = Slow(Reply("decline"))
+        box.registry.register(_tool(ask))
+        box.registry.register(
+            _tool(lambda _args: box.call("shop.order", timeout=0.5).unwrap()).replace(name="shop.outer")
+        )
+        box.registry.register(_tool(lambda _args: threading.Event().wait(60)).replace(name="shop.slow"))
+
+        direct = box.call("shop.order", timeout=0.5)
+        nested = box.call("shop.outer", timeout=0.5)
+        awaited = asyncio.run(box.acall("shop.order", timeout=0.5))
+        late = box.call("shop.slow", timeout=0.2)
+
+    assert [direct.data, nested.data, awaited.data] == ["decline"] * 3
+    assert late.error is not None
+    assert late.error.reason == "timeout"
 
 
 def test_a_call_that_asks_for_ever_is_stopped() -> None:

@@ -17,7 +17,7 @@ import time
 import types
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,6 +44,7 @@ __all__ = [
     "Running",
     "Task",
     "Workers",
+    "clock_stopped",
     "collected",
     "finished",
     "interrupt_in",
@@ -509,13 +510,14 @@ Lane = Literal["limited", "free", "own"]
 
 _MOST: dict[Lane, int] = {"limited": MAX_ABANDONED, "free": 32, "own": 1_000_000}
 _MAX_IDLE = 4
+_LEAST_S = 0.05
 _IDLE_S = 2.0
 
 
 class Task:
-    """One piece of work for a worker, in a copy of its caller's context."""
+    """One piece of work for a worker, in a copy of its caller's context. `outer` is the work that waits for it."""
 
-    __slots__ = ("context", "future", "lane", "work", "worker")
+    __slots__ = ("_paused_at", "_paused_s", "context", "future", "lane", "outer", "work", "worker")
 
     def __init__(self, work: Callable[[], Any], lane: Lane) -> None:
         from concurrent.futures import Future
@@ -525,6 +527,24 @@ class Task:
         self.context: Context = copy_context()
         self.worker: _Worker | None = None
         self.future: Future[Any] = Future()
+        self.outer = _current_task()
+        self._paused_s = 0.0
+        self._paused_at: float | None = None
+
+    def pause(self) -> None:
+        """Stop the clock of this work and of those that wait for it, until `go_on`."""
+        self._paused_at = time.monotonic()
+        if self.outer is not None:
+            self.outer.pause()
+
+    def go_on(self) -> None:
+        self._paused_s, self._paused_at = self.paused_s(), None
+        if self.outer is not None:
+            self.outer.go_on()
+
+    def paused_s(self) -> float:
+        """Return how long its clock has stood still."""
+        return self._paused_s + (0.0 if self._paused_at is None else time.monotonic() - self._paused_at)
 
     def is_alive(self) -> bool:
         """Whether a worker runs it, abandoned or not."""
@@ -539,6 +559,26 @@ class Task:
             self.future.set_exception(exc)
         else:
             self.future.set_result(result)
+
+
+def _current_task() -> Task | None:
+    """Return the work that this thread runs, if it is a worker."""
+    thread = threading.current_thread()
+    return thread.task if isinstance(thread, _Worker) else None
+
+
+@contextmanager
+def clock_stopped() -> Iterator[None]:
+    """Stop the clock of the call that this thread runs: it waits for a person."""
+    task = _current_task()
+    if task is None:
+        yield
+        return
+    task.pause()
+    try:
+        yield
+    finally:
+        task.go_on()
 
 
 class Workers:
@@ -561,14 +601,18 @@ class Workers:
     def run(self, work: Callable[[], Any], timeout_s: float | None, lane: Lane = "limited") -> Any:
         """Run `work` and wait for it; abandon it past the limit or on an interrupt."""
         task = Task(work, lane)
+        began, left_s = time.monotonic(), timeout_s
         try:
             self._submit(task)
-            return outcome(task.future, timeout_s)
-        except TimeoutError:
-            if task.future.done():
-                return task.future.result()  # it came at the last moment, or is the tool's own TimeoutError
-            self.abandon(task)
-            raise timed_out(timeout_s) from None
+            while left_s is None or left_s > 0:
+                try:
+                    return outcome(task.future, left_s)
+                except TimeoutError:
+                    if timeout_s is None or task.future.done():
+                        return task.future.result()  # it came at the last moment, or is the tool's own TimeoutError
+                    left_s = timeout_s + task.paused_s() - (time.monotonic() - began)
+                    left_s = max(left_s, _LEAST_S) if left_s > 0 else left_s
+            raise timed_out(timeout_s)
         except BaseException:
             self.abandon(task)
             raise

@@ -501,7 +501,7 @@ class Executor:
         try:
             while not outer.done() and (left_s is None or left_s > 0):
                 await asyncio.wait({outer}, timeout=left_s)
-                left_s = limit_s and _left_s(limit_s, began)
+                left_s = limit_s and _left_s(limit_s, began + task.paused_s())
         except BaseException:
             self.workers.abandon(task)
             _left_behind(task.is_alive)
@@ -632,7 +632,7 @@ def _left_s(limit_s: float, began: float) -> float:
     here = current.scope()
     waited_s = 0.0 if here is None or here.client is None else here.client.waited_s()
     left_s = limit_s - (time.monotonic() - began) + waited_s
-    return max(left_s, _LEAST_WAIT_S) if waited_s and left_s > 0 else left_s
+    return max(left_s, _LEAST_WAIT_S) if left_s > 0 else left_s
 
 
 def _run_detached(work: Callable[[], Any]) -> Any:
