@@ -286,7 +286,7 @@ export class ToolsPanel extends Widget {
   private _drawnQuestions = new Map<string, HTMLElement>();
 }
 
-const DOWN_STATES = ['failed', 'signed out', 'disconnected'];
+const DOWN_STATES = ['failed', 'unreachable', 'wrong address', 'refused', 'signed out', 'disconnected'];
 
 /** The MCP servers that did not start or have stopped. */
 export function downServers(report: IKernelReport | null): string[] {

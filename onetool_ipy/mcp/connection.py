@@ -11,8 +11,9 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ServerListing
@@ -21,7 +22,11 @@ from onetool_ipy.mcp.process import ServerProcess, StderrLog
 if TYPE_CHECKING:
     from onetool_ipy.mcp.session import Progress, ServerSession
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "FailureState"]
+
+FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
+"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
+`refused` answered 403, `signed out` 401."""
 
 _QUIET_S = 0.2
 _MAX_QUIET_S = 2.0
@@ -42,6 +47,7 @@ class Connection:
         auth: Any = None,
     ) -> None:
         self.definition = definition
+        self.state: FailureState = "failed"
         self.reason = ""
         self.hint = ""
         self.process: ServerProcess | None = None
@@ -56,11 +62,6 @@ class Connection:
         self._changed = asyncio.Event()
         self._stop = asyncio.Event()
         self._owner = self.loop.create_task(self._own(), context=contextvars.Context())
-
-    @property
-    def http_status(self) -> int:
-        """The last HTTP status of an error; 0 if there was none."""
-        return 0 if self._session is None else self._session.http_status
 
     def is_usable(self) -> bool:
         """Whether a call could be sent now."""
@@ -183,30 +184,36 @@ class Connection:
         """Say in words why the connection ended."""
         while isinstance(exc, BaseExceptionGroup) and exc.exceptions:
             exc = exc.exceptions[0]
-        text = exc.message if isinstance(exc, OneToolError) else _text_of(exc)
-        self.hint = exc.hint if isinstance(exc, CallFailure) else ""
         process = self.process
+        self.hint = exc.hint if isinstance(exc, CallFailure) else ""
+        if process is None and self._session is not None and not isinstance(exc, OneToolError):
+            self.state, self.reason, self.hint = self._session.fault(exc)
+            return
+        text = exc.message if isinstance(exc, OneToolError) else _text_of(exc)
         if process is None or self._stop.is_set():
-            self.reason = f"{text} (HTTP {self.http_status})" if self.http_status else text
+            self.reason = text
             return
         process.end()
         status = await process.wait_gone()
-        text = process.fault or (_ending(status) if process.died else text)
-        self.reason = " ".join(part for part in (text, process.junk, process.last_error()) if part)
+        if process.died and not process.fault:
+            text = _ending(status, process.last_error())
+        self.reason = " ".join(part for part in (process.fault or text, process.junk) if part)
 
 
-def _ending(status: int | None) -> str:
+def _ending(status: int | None, last_line: str) -> str:
+    """Say how a process ended. What it wrote last counts only if it ended with an error, for that may be why."""
     if status is None:
         return "It ended."
     if status < 0:
         return f"The process that watches it was killed by signal {-status}."
     if status > 128:
         return f"It was ended by signal {status - 128}."
-    return f"It ended with status {status}."
+    return f"It ended with status {status}. {last_line if status else ''}".rstrip()
 
 
 def _text_of(exc: BaseException) -> str:
     """The text of an error of the server or the SDK."""
-    text = str(getattr(getattr(exc, "error", None), "message", "") or exc).strip()
-    name = type(exc).__name__
-    return f"{name}: {text}" if text and name != "MCPError" else text or name
+    error = getattr(exc, "error", None)
+    if error is None:
+        return f"The connection failed ({type(exc).__name__})."
+    return f"It answers with an error: {values.cut(' '.join(str(error.message).split()), 300)}"

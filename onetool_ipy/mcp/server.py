@@ -23,7 +23,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.mcp.connection import Connection
+from onetool_ipy.mcp.connection import Connection, FailureState
 from onetool_ipy.mcp.content import NotSent
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
@@ -36,13 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "State"]
 
-State = Literal["connected", "not started", "failed", "signed out", "untrusted", "disconnected", "disabled"]
-"""`failed` did not start, `signed out` answered 401, `disconnected` was connected and died or was stopped."""
+State = FailureState | Literal["connected", "not started", "disconnected", "stopped", "untrusted", "disabled"]
+"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
 
+_HAS_FAILED: Mapping[State, str] = {
+    "failed": "did not start",
+    "unreachable": "cannot be reached",
+    "wrong address": "has a wrong address",
+    "refused": "does not let us in",
+}
 _NO_PROBLEM: tuple[State, ...] = ("connected", "disabled", "untrusted")
 _QUICK_S = 3.0
 _RETRY_S = 60.0
-_UNAUTHORIZED = 401
 _LAST_LINES = 20
 _LOCK_S = 10.0
 
@@ -55,6 +60,7 @@ class Server:
     _connection: Connection | None
     _starting: asyncio.Task[Connection] | None
     _tried_at: float | None
+    _failure: FailureState
     _auth: ServerAuth | None
     _sign_in: SignIn | None
 
@@ -102,11 +108,13 @@ class Server:
         connection = self._own_connection()
         if connection is not None and connection.is_usable() and not self._is_silent:
             return "signed out" if self._auth is not None and self._auth.needs_sign_in else "connected"
+        if self._is_stopped:
+            return "stopped"
         if self._was_connected:
             return "disconnected"
-        if not self._reason or self._is_stopped or self._starting is not None:
+        if not self._reason or self._starting is not None:
             return "not started"
-        return "signed out" if self._is_signed_out else "failed"
+        return self._failure
 
     @property
     def reason(self) -> str:
@@ -130,10 +138,11 @@ class Server:
     def explanation(self) -> tuple[str, str]:
         """Say why it has no tools to call, and what to do; empty if it was not tried."""
         texts = {
+            **{state: f"The server '{self.name}' {what}. {self._reason}" for state, what in _HAS_FAILED.items()},
             "disabled": f"The server '{self.name}' is switched off.",
-            "failed": f"The server '{self.name}' did not start. {self._reason}",
             "signed out": self._signed_out_text(),
             "disconnected": f"The server '{self.name}' is disconnected. {self.reason}",
+            "stopped": f"The server '{self.name}' was stopped.",
         }
         text = texts.get(self.state, f"The server '{self.name}' has not started. {self.reason}" if self.reason else "")
         hints = {"disabled": "Set 'enabled: true' and reload."}
@@ -372,14 +381,14 @@ class Server:
         except Unavailable as exc:
             self._reason, self._hint = exc.message, exc.hint
             refused = self._auth is not None and self._auth.needs_sign_in
-            self._is_signed_out = refused or connection.http_status == _UNAUTHORIZED
+            self._failure = "signed out" if refused else connection.state
             self._starting = None  # the state is that of the failed start
             self._cache.note_failure(self.definition)
             if refused:
                 raise self._sign_in_needed() from None
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
-            said = f"The server '{self.name}' did not start. {exc.message}"
+            said = f"The server '{self.name}' {_HAS_FAILED.get(self._failure, 'did not start')}. {exc.message}"
             raise Unavailable(said, hint=hint, details=self.stderr_details()) from None
         finally:
             self._took_s = time.monotonic() - began
@@ -437,5 +446,6 @@ class Server:
         self._tried_at = None
         self._auth = self._sign_in = None
         self._took_s = 0.0
-        self._was_connected = self._is_stopped = self._is_silent = self._is_signed_out = False
+        self._was_connected = self._is_stopped = self._is_silent = False
+        self._failure = "failed"
         self._reason = self._hint = ""

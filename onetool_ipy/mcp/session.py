@@ -42,6 +42,7 @@ from onetool_ipy.mcp import resources
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
@@ -61,6 +62,7 @@ _OFFERS_S = 5.0
 _HTTP_S = 30.0
 _HTTP_READ_S = 300.0
 _SESSION_HEADER = "mcp-session-id"
+_MCP_TYPES = ("application/json", "text/event-stream")
 _UNKNOWN_SESSION = (400, 404, 410)
 _CLOSED, _TIMED_OUT = -32000, -32001
 
@@ -89,10 +91,9 @@ class ServerSession:
         self._watches: Watches
         self._client: Client
 
-    @property
-    def http_status(self) -> int:
-        """The last HTTP status of an error; 0 if there was none."""
-        return self._interceptor.http_status
+    def fault(self, exc: BaseException) -> AddressFault:
+        """Say why this session over HTTP failed."""
+        return address_fault(exc, self._definition.url, self._interceptor.http)
 
     async def open(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> ServerListing:
         """Connect and list the tools. `on_change` is called when the server's tools change."""
@@ -332,13 +333,13 @@ class _MessageInterceptor:
     """Sees every message of a session. `lists` collects the raw entries of the results of `*/list`, by their key.
 
     `sent` counts the messages that left; `undelivered` counts requests that certainly did not reach the server;
-    `http_status` is its last error status.
+    `http` notes what its responses show.
     """
 
     def __init__(self) -> None:
         self.sent = 0
         self.undelivered = 0
-        self.http_status = 0
+        self.http = HttpNotes()
         self.lists: dict[str, list[Any]] = {}
         self._pending: dict[Any, str] = {}
 
@@ -463,7 +464,7 @@ def http_client(
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **definition.headers},
         timeout=httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S),
-        transport=_HttpTransport(interceptor or _MessageInterceptor()),
+        transport=_HttpTransport(definition.url, interceptor or _MessageInterceptor()),
         trust_env=False,
         auth=auth,
     )
@@ -472,8 +473,9 @@ def http_client(
 class _HttpTransport(httpx2.AsyncBaseTransport):
     """The network with a limit on response sizes. Notes the requests that certainly did not reach the server."""
 
-    def __init__(self, interceptor: _MessageInterceptor) -> None:
+    def __init__(self, url: str, interceptor: _MessageInterceptor) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
+        self._url = httpx2.URL(url)
         self._interceptor = interceptor
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -482,16 +484,26 @@ class _HttpTransport(httpx2.AsyncBaseTransport):
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             self._interceptor.undelivered += _is_request(request)
             raise
-        if response.status_code >= 400:
-            self._interceptor.http_status = response.status_code
-            if response.status_code in _UNKNOWN_SESSION and _SESSION_HEADER in request.headers:
-                self._interceptor.undelivered += _is_request(request)
+        content_type = response.headers.get("content-type", "")
+        if request.url == self._url:  # a sign-in asks other addresses
+            self._note(request, response, content_type)
+        if response.status_code in _UNKNOWN_SESSION and _SESSION_HEADER in request.headers:
+            self._interceptor.undelivered += _is_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise httpx2.ReadError("The response is compressed, which was not asked for.")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        if not content_type.startswith("text/event-stream"):
             response.stream = _LimitedBody(response.stream)
         return response
+
+    def _note(self, request: httpx2.Request, response: httpx2.Response, content_type: str) -> None:
+        notes = self._interceptor.http
+        if response.is_redirect:
+            notes.location = str(request.url.join(response.headers.get("location", "")))
+        elif response.status_code >= 400:
+            notes.status = response.status_code
+        elif response.status_code == 200 and not content_type.startswith(_MCP_TYPES):
+            notes.foreign = content_type or "nothing"
 
     async def aclose(self) -> None:
         await self._inner.aclose()

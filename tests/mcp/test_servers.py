@@ -240,7 +240,7 @@ def test_a_tool_of_a_server_that_is_off_or_stopped_says_so(opened: Open) -> None
     assert off.message == "No tool 'off.echo'. The server 'off' is switched off."
     assert off.hint.startswith("Set 'enabled: true' and reload.")
     assert held is not None
-    assert "It was stopped." in held.message
+    assert "The server 'held' was stopped." in held.message
     assert "%tool server start held" in held.hint
 
 
@@ -256,14 +256,14 @@ def test_start_stop_restart_by_hand(opened: Open) -> None:
     assert pid is not None
     assert servers.start("srv") == "connected"
     assert servers.pid("srv") == pid
-    assert servers.stop("srv") == "disconnected"
+    assert servers.stop("srv") == "stopped"
     assert wait_until_gone({pid}) == {}
     assert servers.reason("srv") == "It was stopped."
     error = box.call("srv.echo", {"text": "x"}).error
     assert error is not None
     assert error.reason == "unavailable"
     assert error.hint == "Start it with: %tool server start srv"
-    assert servers.check() == {"srv": "disconnected"}
+    assert servers.check() == {"srv": "stopped"}
     assert servers.restart("srv") == "connected"
     assert box.call("srv.echo", {"text": "x"}).data == "x"
 

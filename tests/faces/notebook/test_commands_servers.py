@@ -43,7 +43,7 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     assert "connected" in listed
     loaded.execute("r = %tool clock.get_current_time timezone=Europe/Vienna")
     assert loaded.evaluate("r['timezone']") == "'Europe/Vienna'"
-    assert "disconnected" in loaded.execute("%tool server stop clock").text
+    assert "stopped" in loaded.execute("%tool server stop clock").text
     assert "connected, 2 tools" in loaded.execute("%tool server start clock", timeout=HANG_S).text
     assert "connected" in loaded.execute("%tool server restart clock", timeout=HANG_S).text
     loaded.execute("%tool server logs clock")

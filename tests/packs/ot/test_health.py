@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, __version__, open_toolbox
-from tests.harness.servers import hostile
+from tests.harness.servers import hostile, wait_until_gone
 
 Open = Callable[..., Toolbox]
 
@@ -46,14 +48,26 @@ def test_health_names_every_component(opened: Open) -> None:
 
 
 @pytest.mark.spec("001/Health Check/Disconnected server")
-def test_a_server_that_was_stopped_is_disconnected(opened: Open) -> None:
+def test_a_server_that_died_is_disconnected(opened: Open) -> None:
     with opened(f"version: 1\nservers: {json.dumps({'gone': hostile()})}\n") as box:
         box.servers.start("gone")
-        box.servers.stop("gone")
+        pid = box.servers.pid("gone")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert wait_until_gone({pid}) == {}
         proxy = box.ot.health()["proxy"]
         assert proxy["servers"] == {"gone": "disconnected"}
         assert proxy["status"] == "degraded"
         assert proxy["server_count"] == 1
+        assert box.servers.reason("gone") == "It was ended by signal 9."
+
+
+def test_a_server_that_was_stopped_says_so(opened: Open) -> None:
+    with opened(f"version: 1\nservers: {json.dumps({'gone': hostile()})}\n") as box:
+        box.servers.start("gone")
+        box.servers.stop("gone")
+        proxy = box.ot.health()["proxy"]
+        assert (proxy["status"], proxy["servers"]) == ("degraded", {"gone": "stopped"})
 
 
 def test_a_server_that_does_not_start_has_failed(opened: Open) -> None:
