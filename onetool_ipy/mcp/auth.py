@@ -38,7 +38,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from onetool_ipy.base.errors import OneToolError, Unavailable
-from onetool_ipy.base.files import Stamp, stamp_of
+from onetool_ipy.base.files import Stamp, StoreError, stamp_of
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.mcp.callback import (
     CALLBACK_ENV,
@@ -57,7 +57,8 @@ __all__ = ["ServerAuth", "SignIn", "SignInLink", "revoke"]
 
 _CLIENT_NAME = "onetool-ipy"
 _NO_REDIRECT = "http://127.0.0.1/callback"
-_LOCK_S = 60.0
+_REQUEST_S = 30.0
+_LOCK_S = 2 * _REQUEST_S
 _EARLY_S = 10.0
 _REVOKE_S = 10.0
 _MAX_SAID = 200
@@ -250,7 +251,10 @@ class ServerAuth(StoredAuth):
     async def _renewed(self, response: httpx2.Response) -> None:
         """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""
         before = self.context.current_tokens
-        if await self._handle_refresh_response(response):
+        try:
+            if await self._handle_refresh_response(response):
+                return
+        except StoreError:  # the disk is full: this kernel has them, the others will ask for a sign-in
             return
         if response.status_code in _REFUSED:
             await asyncio.to_thread(self._store.remove, self._path)
@@ -465,11 +469,12 @@ def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx
 
 
 def _safe(request: httpx2.Request, server_url: str) -> httpx2.Request:
-    """Let a request pass that goes to https; or to this machine, for a server on this machine."""
+    """Let a request pass that goes to https, or to this machine for a server on this machine; with a time limit."""
     url = str(request.url)
     is_safe = is_loopback(server_url) if is_loopback(url) else request.url.scheme == "https"
     if not is_safe:
         raise Unavailable(f"The server names an address for its sign-in that is not safe: {_short(url)}")
+    request.extensions.setdefault("timeout", httpx2.Timeout(_REQUEST_S).as_dict())
     return request
 
 

@@ -121,6 +121,7 @@ class Mailbox:
         """Wait for the answer with this `state`."""
         waiting, dropped = self._paths(state)
         make_folder(self._folder)
+        self._sweep()
         write_whole(waiting, repr(time.time() + SIGN_IN_S).encode())
         try:
             while True:
@@ -131,6 +132,13 @@ class Mailbox:
         finally:
             for path in (waiting, dropped):
                 with suppress(OSError):
+                    os.unlink(path)
+
+    def _sweep(self) -> None:
+        """Remove what kernels left behind that were killed."""
+        for path in (*self._folder.glob("*.waiting"), *self._folder.glob("*.answer")):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > SIGN_IN_S:
                     os.unlink(path)
 
     def _paths(self, state: str) -> tuple[Path, Path]:

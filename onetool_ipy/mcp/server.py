@@ -322,7 +322,8 @@ class Server:
         path = self._tokens.path(self.definition.url, self.definition.auth.client)
         await self._end_connection("You signed out.")
         with await asyncio.to_thread(self._tokens.locked, path, _LOCK_S):
-            await revoke(self.definition, self._tokens)
+            if self.definition.is_allowed:
+                await revoke(self.definition, self._tokens)
             await asyncio.to_thread(self._tokens.remove, path)
         self._forget()
 

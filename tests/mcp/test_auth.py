@@ -322,9 +322,12 @@ def test_an_untrusted_project_dials_nobody(
     write_project(tmp_path / "project", {"crm": {"url": server.url}})
     env = {"ONETOOL_STATE": str(state), "HOME": str(tmp_path)}
     monkeypatch.chdir(tmp_path / "project")
-    with open_toolbox(env=env) as box, pytest.raises(Untrusted):
-        box.servers.sign_in("crm")
+    with open_toolbox(env=env) as box:
+        with pytest.raises(Untrusted):
+            box.servers.sign_in("crm")
+        box.servers.sign_out("crm")
     assert not server.clients
+    assert not server.revoked
 
 
 def test_servers_that_nobody_signs_in_to(opened: Open, server: OAuthServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import httpx
@@ -26,6 +27,22 @@ async def test_a_mailbox_takes_one_answer_for_a_state_that_is_waited_for(tmp_pat
     assert await waiting == ("good", "mine", "https://iss.example", "")
     assert not list((tmp_path / "tokens").iterdir())
     assert not mailbox.deliver(CallbackAnswer("late", "mine"))
+
+
+async def test_a_mailbox_forgets_what_killed_kernels_left(tmp_path: Path) -> None:
+    old = tmp_path / "0.answer"
+    old.write_text('["code", "state", null, ""]', encoding="utf-8")
+    os.utime(old, (0, 0))
+    grant = tmp_path / "0.json"
+    grant.write_text("{}", encoding="utf-8")
+    os.utime(grant, (0, 0))
+
+    waiting = asyncio.create_task(Mailbox(tmp_path).wait("mine"))
+    await asyncio.sleep(0)
+
+    assert not old.exists()
+    assert grant.exists()
+    waiting.cancel()
 
 
 async def test_a_port_answers_with_no_markup_of_the_address() -> None:
