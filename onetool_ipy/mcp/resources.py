@@ -186,14 +186,18 @@ def offer_specs(
         )
 
     def getter(prompt: str) -> Callable[[Json], Any]:
-        return lambda args: send(lambda session: session.get_prompt(prompt, args))
+        server = definition.name
+        return lambda args: send(
+            lambda session: session.request(lambda client: get_prompt(client, prompt, args, server))
+        )
+
+    def read(args: Json) -> Any:
+        variables = {key: value for key, value in args.items() if key != "uri"}
+        return send(lambda session: session.request(lambda client: read_resource(client, args["uri"], variables)))
 
     found = []
     if "resources" in listing.capabilities:
-        name = reader_name(definition.name, listing)
-        found.append(
-            spec(name, _READ_DOC, _READ, lambda args: send(lambda s: s.read_resource(**_split(args))), "resource")
-        )
+        found.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
     for name, prompt in prompt_names(definition.name, listing).items():
         said = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
         found.append(spec(name, said, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
@@ -219,10 +223,6 @@ def _prompt_schema(prompt: Json) -> Json:
         "required": [one["name"] for one in arguments if one["required"]],
         "additionalProperties": False,
     }
-
-
-def _split(args: Json) -> Json:
-    return {"uri": args["uri"], "variables": {key: value for key, value in args.items() if key != "uri"}}
 
 
 async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> Any:
@@ -375,24 +375,23 @@ class Watch:
 class Watches:
     """The resources of one session that are followed. All of it runs on the background loop."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self) -> None:
         self._watched: list[tuple[Watch, asyncio.Task[None] | None]] = []
 
-    async def follow(self, watch: Watch) -> None:
+    async def follow(self, watch: Watch, client: Any) -> None:
         """Ask the server to say when a resource changes."""
         import asyncio
 
         from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-        loop, client, able = asyncio.get_running_loop(), self._client, self._client.server_capabilities.resources
+        loop, able = asyncio.get_running_loop(), client.server_capabilities.resources
         if able is None or not able.subscribe:
             raise Unavailable(f"The server '{watch.server}' does not say when a resource changes.")
         task: asyncio.Task[None] | None = None
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             acknowledged: asyncio.Future[None] = loop.create_future()
-            task = loop.create_task(self._listen(watch, acknowledged), context=contextvars.Context())
+            task = loop.create_task(_listen(client, watch, acknowledged), context=contextvars.Context())
             await acknowledged
         else:
             request = SubscribeRequest(params=SubscribeRequestParams(uri=watch.uri))
@@ -404,18 +403,6 @@ class Watches:
                 loop.call_soon_threadsafe(self._drop, watch)
 
         watch.began(unfollow)
-
-    async def _listen(self, watch: Watch, acknowledged: asyncio.Future[None]) -> None:
-        """Pass on the changes of one resource, as a server of the newer protocol sends them."""
-        try:
-            async with self._client.listen(resource_subscriptions=[watch.uri]) as subscription:
-                acknowledged.set_result(None)
-                async for _event in subscription:
-                    watch.heard()
-        except Exception as exc:  # noqa: BLE001 - the stream or the server ended in any way; the watch says so
-            if not acknowledged.done():
-                acknowledged.set_exception(exc)
-        watch.lost()
 
     def heard(self, uri: str) -> None:
         """A resource changed, as a server of the older protocol says; it may name a part of what is followed."""
@@ -433,3 +420,16 @@ class Watches:
         for task in [task for known, task in self._watched if known is watch and task is not None]:
             task.cancel()
         self._watched = [pair for pair in self._watched if pair[0] is not watch]
+
+
+async def _listen(client: Any, watch: Watch, acknowledged: asyncio.Future[None]) -> None:
+    """Pass on the changes of one resource, as a server of the newer protocol sends them."""
+    try:
+        async with client.listen(resource_subscriptions=[watch.uri]) as subscription:
+            acknowledged.set_result(None)
+            async for _event in subscription:
+                watch.heard()
+    except Exception as exc:  # noqa: BLE001 - the stream or the server ended in any way; the watch says so
+        if not acknowledged.done():
+            acknowledged.set_exception(exc)
+    watch.lost()

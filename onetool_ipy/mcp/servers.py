@@ -32,7 +32,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, to_specs
-from onetool_ipy.mcp.resources import Watch, offer_specs, prompt_names
+from onetool_ipy.mcp.resources import Watch, complete_argument, offer_specs, prompt_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,9 +141,13 @@ class Servers(Mapping[str, "State"]):
         server = self._servers.get(name)
         if server is None or server.state != "connected" or self._background.is_here():
             return []
+
+        def ask(client: Any) -> Awaitable[list[str]]:
+            return complete_argument(client, prompt, argument, typed, given, template=template)
+
         try:
             found = self._background.run(
-                lambda: server.complete(lambda session: session.complete(prompt, argument, typed, given, template)),
+                lambda: server.complete(lambda session: session.request(ask)),
                 _COMPLETE_S,
             )
         except Exception:  # noqa: BLE001 - whatever a server does, Tab gives what else is known

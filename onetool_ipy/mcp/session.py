@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -38,7 +38,6 @@ from pydantic import ValidationError
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
-from onetool_ipy.mcp import resources
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
@@ -88,7 +87,7 @@ class ServerSession:
         self._callbacks = ServerCallbacks(definition, log)
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
-        self._watches: Watches
+        self._watches = Watches()
         self._client: Client
 
     def fault(self, exc: BaseException) -> AddressFault:
@@ -118,7 +117,6 @@ class ServerSession:
         if wanted not in ("auto", "legacy", spoken):
             hint = "Set 'protocol: auto' for this server."
             raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {wanted}.", hint=hint)
-        self._watches = Watches(client)
         stack.callback(self._watches.end)
         listing = await self.list_tools()
         await self._subscribe(stack, on_change)
@@ -182,24 +180,9 @@ class ServerSession:
         entries, wrong = read_offers(kind, self._interceptor.lists.pop(key, []))
         return entries, [*faults, *wrong]
 
-    async def read_resource(self, uri: str, variables: Mapping[str, Any]) -> Any:
-        """Read a resource, or what a template gives with these variables."""
-        return await self._request(lambda client: resources.read_resource(client, uri, variables))
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Any:
-        """Get a prompt with these arguments."""
-        server = self._definition.name
-        return await self._request(lambda client: resources.get_prompt(client, name, arguments, server))
-
-    async def complete(self, prompt: str, argument: str, typed: str, given: Mapping[str, str], template: str) -> Any:
-        """Ask how an argument of a prompt, or a variable of a template, may go on."""
-        return await self._request(
-            lambda client: resources.complete_argument(client, prompt, argument, typed, given, template=template)
-        )
-
     async def watch(self, watch: Watch) -> None:
         """Follow a resource until the session or the watch ends."""
-        await self._request(lambda _client: self._watches.follow(watch))
+        await self.request(lambda client: self._watches.follow(watch, client))
 
     async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
         """Call a tool once. The idle limit counts from the server's last sign."""
@@ -211,7 +194,8 @@ class ServerSession:
 
         return await self._request_in_call(send)
 
-    async def _request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Send one request that is not a tool's call."""
         return await self._request_in_call(lambda client, _call: send(client))
 
     async def _request_in_call(self, send: Callable[[Client, RunningCall], Awaitable[Any]]) -> Any:

@@ -138,7 +138,8 @@ class PromptMessages(list[PromptMessage]):
     __str__ = __repr__
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
-        shown = "".join(html.note(one.role) + _html(one.content) for one in self)
+        is_plain = all(message.role == "user" for message in self)
+        shown = "".join(("" if is_plain else html.note(one.role)) + _html(one.content) for one in self)
         return {"text/plain": repr(self), "text/html": shown}
 
 

@@ -42,6 +42,7 @@ from onetool_ipy.render.views import Listing, counted
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.mcp.http import Serving
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["ServeCommands", "ServerCommands"]
 
@@ -95,8 +96,8 @@ class ServerCommands(CommandGroup):
             "test": self._test,
             "logs": self._logs,
             "remove": self._remove,
-            "resources": self._resources,
-            "prompts": self._prompts,
+            "resources": lambda words, _: self._offers(words, "resources", resources_of),
+            "prompts": lambda words, _: self._offers(words, "prompts", prompts_of),
             "read": self._read,
         }
 
@@ -324,15 +325,9 @@ class ServerCommands(CommandGroup):
     def _remove(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         return self.page(self._setup.remove(self._one(words, "remove")))
 
-    def _resources(self, words: list[str], _given: Mapping[str, Any]) -> Any:
-        name = self._one(words, "resources")
-        rows = resources_of(self.box, name)
-        return rows or self.page(f"The server '{name}' lists no resources.")
-
-    def _prompts(self, words: list[str], _given: Mapping[str, Any]) -> Any:
-        name = self._one(words, "prompts")
-        rows = prompts_of(self.box, name)
-        return rows or self.page(f"The server '{name}' lists no prompts.")
+    def _offers(self, words: list[str], verb: str, rows_of: Callable[[Toolbox, str], Listing]) -> Any:
+        name = self._one(words, verb)
+        return rows_of(self.box, name) or self.page(f"The server '{name}' lists no {verb}.")
 
     def _read(self, words: list[str], _given: Mapping[str, Any]) -> Any:
         name = self._one(words[:1], "read")
