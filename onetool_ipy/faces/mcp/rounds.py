@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any
 
 import mcp_types as types
@@ -22,7 +21,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from onetool_ipy.base.background import MAX_ABANDONED
+from onetool_ipy.base.background import MAX_ABANDONED, clock_stopped
 from onetool_ipy.base.errors import CallCancelled, Unavailable
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
@@ -96,8 +95,6 @@ class ServedRequest:
         self._turn = asyncio.Lock()
         self._asking: set[asyncio.Task[Any]] = set()
         self._is_cancelled = False
-        self._waits: dict[Future[Any], float] = {}
-        self._waited_s = 0.0
         self._lacking: set[str] = set()
         self._unsent: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSENT)  # two threads meet here
         self._sending: asyncio.Task[None] | None = None
@@ -153,20 +150,13 @@ class ServedRequest:
         """Ask the client all of these at once and wait; in the thread of a tool."""
         self._require_answers(questions)
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
-        began = self._waits[waiting] = time.monotonic()
         try:
-            return waiting.result()
+            with clock_stopped():
+                return waiting.result()
         except CancelledError:
             raise CallCancelled("The question was taken back.") from None
         finally:
             waiting.cancel()
-            del self._waits[waiting]
-            self._waited_s += time.monotonic() - began
-
-    def waited_s(self) -> float:
-        """Return how long tools have waited for answers."""
-        now = time.monotonic()
-        return self._waited_s + sum(now - began for began in list(self._waits.values()))
 
     def report(self, done: float, total: float | None, text: str) -> None:
         """Send progress; in any thread."""

@@ -211,10 +211,9 @@ class ToolboxServer:
             for name, spec in offered.items()
             if spec.resource and not UriTemplate.is_template(spec.resource)
         ]
-        packs = dict.fromkeys(spec.pack for spec in offered.values())
         known += [
-            types.Resource(uri=DOCS + pack, name=pack, description=f"The tools of '{pack}'.", mime_type="text/markdown")
-            for pack in packs
+            types.Resource(uri=DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown")
+            for pack in dict.fromkeys(spec.pack for spec in offered.values())
         ]
         page, more = _page(known, params)
         return types.ListResourcesResult(resources=page, next_cursor=more)
