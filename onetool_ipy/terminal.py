@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import east_asian_width
 
-from onetool_ipy.base.printable import visible
+from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply, choices_of, form_errors
 
 __all__ = ["approval_reply", "approval_text", "ask_in_terminal"]
@@ -40,11 +40,17 @@ _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false
 
 def ask_in_terminal(question: Question) -> Reply:
     """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
+    is_shown = not isinstance(input, types.BuiltinFunctionType)  # a notebook has the text of it in the cell
     if question.calls:
         typed = _read_line(approval_text(question.calls))
         if typed is None:
             raise NobodyToAsk("Nobody could be asked.")
         return approval_reply(typed, len(question.calls))
+    if question.trust is not None:
+        typed = _read_line("Trust it? [y/N] " if is_shown else f"{printable(question.text)}\nTrust it? [y/N] ")
+        if typed is None:
+            raise NobodyToAsk("Nobody could be asked.")
+        return Reply("accept" if typed.strip().lower() in ("y", "yes") else "decline")
     asker = visible(question.subject, _MAX_NAME)
     said = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
     lines = [f"{asker} asks:", *said]

@@ -12,7 +12,6 @@ import { Widget } from '@lumino/widgets';
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
-import { addTrustPrompts } from './trustPrompt';
 import { needsTrust } from './ui/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
@@ -42,7 +41,6 @@ function activate(
   const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings);
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
-  addTrustPrompts(tracker);
   addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });

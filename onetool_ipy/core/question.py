@@ -77,13 +77,17 @@ class ProposedCall(Value):
 
 
 class Question(Value):
-    """What is asked, and by whom: `asker` is a phrase such as "server 'shop'", "tool 'shop.order'" or "the model"."""
+    """What is asked, and by whom: `asker` is a phrase such as "server 'shop'", "tool 'shop.order'" or "the model".
+
+    `trust` is what a yes to the trust question would let run; `text` says the same.
+    """
 
     asker: str
     text: str
     form: Mapping[str, Any] | None = None
     url: str = ""
     calls: tuple[ProposedCall, ...] = ()
+    trust: Mapping[str, Any] | None = None
 
     @property
     def subject(self) -> str:
@@ -94,7 +98,7 @@ class Question(Value):
         """The same question without secrets."""
         calls = tuple(call.replace(summary=mask(call.summary), args=_masked(call.args, mask)) for call in self.calls)
         form = None if self.form is None else values.map_text(dict(self.form), mask)
-        return Question(mask(self.asker), mask(self.text), form, self.url, calls)
+        return self.replace(asker=mask(self.asker), text=mask(self.text), form=form, calls=calls)
 
 
 class Reply(Value):

@@ -77,7 +77,3 @@ export interface ITrust {
 }
 
 export function needsTrust(trust: ITrust | null | undefined): boolean;
-export function trustForm(
-  found: IWouldRun,
-  options: { server?: string; onYes: () => void; onNo: () => void }
-): { element: HTMLElement; buttons: HTMLElement };

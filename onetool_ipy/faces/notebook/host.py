@@ -47,7 +47,7 @@ class NotebookHost(Host):
         self._shell = shell
         self._magics = magics
         self._names = names
-        self._question = TrustQuestion(shell, box)
+        self._question = TrustQuestion(box)
         self._screens: NotebookScreens | None = None
         self._panels = panels
         self._open_questions: OpenQuestions | None = None
@@ -126,7 +126,8 @@ class NotebookHost(Host):
 
         def show(key: str) -> None:
             if output is not None:
-                output.show({"text/plain": f"{question.subject} asks you.", MIME: {"id": key}}, is_last=False)
+                text = f"{question.subject} asks you." if question.trust is None else question.text
+                output.show({"text/plain": text, MIME: {"id": key}}, is_last=False)
 
         try:
             can_show = "kernel subshells" in kernel.kernel_info.get("supported_features", ())

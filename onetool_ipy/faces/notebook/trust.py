@@ -1,7 +1,7 @@
 """The trust question: may the code, servers and HTTP tools of this project run? Asked in a cell, once for each subject.
 
-The question lists what a yes would let run, then waits for `input()`. A yes is `y` or `yes`. If nobody can be asked, or
-after a no, the call is refused with the line to type.
+The question lists what a yes would let run. It is put on the page, with buttons, or typed; then a yes is `y` or `yes`.
+If nobody can be asked, or after a no, the call is refused with the line to type.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ import sys
 import threading
 from typing import Any
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MIME", "TrustQuestion", "can_ask", "is_yes", "question_lines"]
-
-MIME = "application/vnd.onetool.trust+json"
-"""The question as data, for a front end that shows it as a form."""
+__all__ = ["TrustQuestion", "can_ask", "is_yes", "question_lines"]
 
 
 class TrustQuestion:
     """Asks the person who uses one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox) -> None:
-        self._shell = shell
+    def __init__(self, box: Toolbox) -> None:
         self._box = box
         self._answered: set[tuple[str, str]] = set()
 
@@ -34,27 +31,20 @@ class TrustQuestion:
         about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
+        from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks need no yes
+
         lines = question_lines(self._box, needed.server)
-        data = {**found.to_dict(), "server": needed.server, "text": "\n".join(lines)}
+        data = {**found.to_dict(), "server": needed.server}
         if needed.server:
             data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
-        if (answer := self._asked(lines, data)) is None:
+        asked = Question("this project", "\n".join(lines), trust=values.map_text(data, self._box.mask))
+        try:
+            reply = self._box.host.ask(asked)
+        except NobodyToAsk:
             return
-        if is_yes(answer):
+        if reply.action == "accept":
             self._box.trust(needed.server, shown=found)
         self._answered.add(about)
-
-    def _asked(self, lines: list[str], data: dict[str, Any]) -> str | None:
-        """The typed answer; None if nobody can be asked."""
-        from IPython.core.error import StdinNotImplementedError
-
-        if not can_ask(self._shell):
-            return None
-        self._shell.display_pub.publish({"text/plain": "\n".join(lines), MIME: data})
-        try:
-            return input("Trust it? [y/N] ")
-        except (StdinNotImplementedError, EOFError, OSError):
-            return None
 
 
 def question_lines(box: Toolbox, server: str = "") -> list[str]:

@@ -94,6 +94,7 @@ class _OpenQuestion:
             "asker": question.subject,
             "text": question.text,
             "url": question.url,
+            "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [
                 {
@@ -110,6 +111,10 @@ class _OpenQuestion:
 
 def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
     """The line that stays in the cell: what the person decided, and when. `reply` is None if Stop came first."""
+    if question.trust is not None:
+        did = {"accept": "You trusted", "decline": "You did not trust"}.get("" if reply is None else reply.action, "")
+        what = f"the server {question.trust['server']}" if question.trust.get("server") else "this project"
+        return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
     asker = f"{question.subject} asked you"
     if question.calls:
         names = [call.tool for call in question.calls]

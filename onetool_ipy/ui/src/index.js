@@ -4,11 +4,11 @@ import { addTabKeys, fill, h, keepFocus, reconcile, selectTab, show } from './do
 import { createForm } from './form.js';
 import { createQuestion } from './question.js';
 import { Transport } from './transport.js';
-import { needsTrust, trustForm } from './trust.js';
+import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, createQuestion, fill, h, needsTrust, reconcile, selectTab, show, trustForm };
+export { Transport, addTabKeys, createBrowser, createForm, createQuestion, fill, h, needsTrust, reconcile, selectTab, show };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 

@@ -2,6 +2,7 @@
 // model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a button.
 import { fill, h, show, uniqueId } from './dom.js';
 import { withoutArgumentName } from './form.js';
+import { trustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
 
@@ -29,6 +30,12 @@ export function createQuestion(question, answer) {
     for (const control of element.querySelectorAll('button, input, select')) control.disabled = isBusy;
   }
 
+  if (question.trust) {
+    const { element: trust } = trustForm(question.trust, { server: question.trust.server, onYes: () => send('accept'), onNo: () => send('decline') });
+    fill(element, trust, failure).removeAttribute('aria-labelledby');
+    element.setAttribute('aria-label', 'Trust');
+    return { element };
+  }
   const body = question.calls.length ? approval(question, send) : question.form ? form(question, send) : address(question, send);
   fill(element, title, question.text ? h('p.otx-question-text', null, question.text) : null, body, failure);
   return { element };

@@ -10,13 +10,13 @@ export function needsTrust(trust) {
   return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.servers ?? []).length > 0);
 }
 
-/** Returns `{element, buttons}`. `found` is what would run; with `server` the form is about that server alone. */
+/** Returns `{element}`. `found` is what would run; with `server` the form is about that server alone. */
 export function trustForm(found, { server = '', onYes, onNo }) {
   const yes = h('button.otx-run', { type: 'button', onclick: onYes }, server ? 'Trust this server' : 'Trust this project');
   const no = h('button.otx-small', { type: 'button', onclick: onNo }, 'Not now');
   const buttons = h('div.otx-trust-buttons', null, yes, no);
   const element = h('section.otx-trust', { role: 'group', 'aria-label': 'Trust' }, h('strong.otx-trust-title', null, titleOf(found, server)), server ? null : h('code.otx-trust-folder', null, found.folder), server ? null : h('p', null, 'If you trust it, it may run:'), h('ul', null, linesOf(found, server)), buttons);
-  return { element, buttons };
+  return { element };
 }
 
 function titleOf(found, server) {
