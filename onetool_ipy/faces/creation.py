@@ -104,6 +104,31 @@ def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     return lines
 
 
+def add_auth(draft: BundleDraft, said: str) -> None:
+    """Let all tools of a draft that have no auth send the secret that `bearer:API_TOKEN` or the like names."""
+    kind, _, rest = said.partition(":")
+    first, _, second = rest.partition(":")
+    auth: dict[str, Any] | None = None
+    if kind == "bearer" and first and not second:
+        auth = {"type": "bearer", "value": f"${{{first}}}"}
+    elif kind == "basic" and first and second:
+        auth = {"type": "basic", "username": first, "password": f"${{{second}}}"}
+    elif kind in ("header", "query") and first and second:
+        auth = {"type": "apiKey", "in": kind, "name": first, "value": f"${{{second}}}"}
+    name = second or first
+    if auth is None or not name.isidentifier():
+        raise UsageProblem(
+            f"'{said[:80]}' is not a kind of auth with the name of a secret.",
+            hint="Write bearer:API_TOKEN, basic:USER:SECRET, header:X-Api-Key:API_KEY or query:key:API_KEY.",
+        )
+    for tool in draft.tools:
+        http = tool["http"]
+        for step in http.get("steps") or [http]:
+            step["request"].setdefault("auth", auth)
+    if all(each["name"] != name for each in draft.secrets):
+        draft.secrets.append({"name": name, "description": f"for --auth {kind}"})
+
+
 def examples(made: Imported) -> list[str]:
     """What to type next."""
     first = made.tools[0]

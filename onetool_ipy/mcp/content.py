@@ -117,7 +117,7 @@ def failure_of(exc: Any, server: str) -> CallFailure:
         return InvalidArgs(said)
     if code == _CLOSED:
         return Unavailable(
-            f"The server '{server}' went away during the call, which may or may not have been done.",
+            f"The server '{server}' stopped during the call; the call may or may not have completed.",
             hint="It is not repeated. The next call starts the server again.",
         )
     if code == _TIMED_OUT:

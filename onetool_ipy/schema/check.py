@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -290,7 +291,7 @@ def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask, noun: str) ->
 
     near = suggest(name, [p.name for p in params(parameters)], limit=1)
     shown = values.cut(mask(name), _MAX_SHOWN)
-    return f"unknown {noun} '{shown}'" + (f", did you mean '{near[0]}'?" if near else "")
+    return f"unknown {noun} '{shown}'" + (f" (did you mean '{near[0]}'?)" if near else "")
 
 
 def _said(error: Any, given: Any, unknown: list[str], node: Any, parameters: Mapping[str, Any], mask: Mask) -> str:
@@ -310,7 +311,15 @@ def _said(error: Any, given: Any, unknown: list[str], node: Any, parameters: Map
         amount = {"minContains": "too few items", "maxContains": "too many items"}
         return f"{amount.get(str(list(error.schema_path)[-1]), 'no items')} of {shown} are what is asked for"
     make = _WORDS.get(kind)
-    return f"{shown} is not what is asked for" if make is None else make(shown, about)
+    said = f"{shown} is not what is asked for" if make is None else make(shown, about)
+    return said + (_remedy(given) if kind == "type" and isinstance(given, str) else "")
+
+
+def _remedy(text: str) -> str:
+    """What to change in a text that would be a number."""
+    if _NUMBER.fullmatch(text):
+        return f": it is text, so write {text} without quotes"
+    return f": write {text[:-1]} without the comma" if _NUMBER.fullmatch(text.removesuffix(",")) else ""
 
 
 def _kinds(names: list[str]) -> str:
@@ -327,6 +336,7 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
+_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
 _WORDS: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "additionalItems": lambda shown, about: f"{shown} has more than {_many(about['limit'], 'item')}",
     "const": lambda shown, about: f"{shown} is not {values.safe_repr(about['expected_value'], _MAX_VALUE)}",
@@ -510,8 +520,12 @@ class Checker:
     def _invalid(self, tool: str, found: list[Violation]) -> InvalidArgs:
         found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
         found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
-        shown = "; ".join(str(f["message"]) for f in found[:3])
-        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        said = [str(f["message"]) for f in found]
+        near = (text.partition("did you mean '")[2].partition("'")[0] for text in said)
+        meant = {f"missing argument '{name}'" for name in near}
+        told = [text for text in said if text not in meant]  # the unknown argument names it already
+        shown = "; ".join(told[:3])
+        more = f" (and {len(told) - 3} more)" if len(told) > 3 else ""
         if tool not in self._usage:
             self._usage[tool] = f"Usage: {signature_text(tool, self._parameters)}"
         return InvalidArgs(f"'{tool}': {shown}{more}", hint=self._usage[tool], details=found)

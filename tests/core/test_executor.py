@@ -67,7 +67,7 @@ def test_a_call_is_found_checked_run_and_answered(bench: MakeBench) -> None:
         ("t.add", {}, "invalid_args", "schema", "missing argument 'a'"),
         ("t.add", [1, 2], "invalid_args", "schema", "'t.add': the arguments must be an object, not list."),
         ("t.add", "a", "invalid_args", "schema", "the arguments must be an object, not str."),
-        ("t.add", {"A": 1}, "invalid_args", "schema", "unknown argument 'A', did you mean 'a'?"),
+        ("t.add", {"A": 1}, "invalid_args", "schema", "unknown argument 'A' (did you mean 'a'?)"),
         ("t.boom", {}, "execution_error", None, "ValueError: no such luck"),
         ("t.exits", {}, "execution_error", None, "SystemExit: 3"),
         ("t.mute", {}, "execution_error", None, "Mute"),

@@ -80,7 +80,7 @@ def test_progress_is_the_bar_of_the_cell(notebook: Kernel) -> None:
         ("%tool srv.echo", "missing argument 'text'"),
         ("%tool srv.ehco", "Did you mean 'srv.echo'?"),
         ("%tool bad.anything", "No tool 'bad.anything'."),
-        ("%tool srv.die", "went away during the call"),
+        ("%tool srv.die", "stopped during the call"),
     ],
 )
 def test_an_error_is_a_few_lines(notebook: Kernel, cell: str, words: str) -> None:

@@ -215,7 +215,8 @@ def _is_dashed(text: str, word: Word) -> bool:
 def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name[:40], known, n=1)
+    near = [flag for flag in difflib.get_close_matches(name[:40], known) if flag.startswith(name)]
+    near = near or difflib.get_close_matches(name[:40], known, n=1, cutoff=0.7)
     listed = f"Flags: {', '.join(known)}." if known else "There are none here."
     word = name.lstrip("-")[:40]
     if known is FLAGS and word.isidentifier() and not difflib.get_close_matches(word, [f.lstrip("-") for f in known]):

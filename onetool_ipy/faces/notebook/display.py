@@ -7,6 +7,7 @@ that is cut is stored, and the line below it gives the handle. Everything shown 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
+from onetool_ipy.render.media import Image
 from onetool_ipy.render.result import DisplayLimits, RenderedValue, mismatch_line, show
 from onetool_ipy.render.views import Text as Page
 from onetool_ipy.render.views import counted
@@ -55,7 +57,7 @@ def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tu
         return {"text/plain": text, "text/html": html.pre(text)}, about
     image = _image(result.data)
     if image is not None:
-        return {"text/plain": f"<{image[0]}, {len(result.data):,} bytes>", image[0]: image[1]}, about
+        return {"text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>", image[0]: image[1]}, about
     if any(hasattr(type(result.data), name) for name in _OWN_METHODS):
         own = _own_bundle(shell, box, result.data)
         if own is not None:
@@ -162,11 +164,24 @@ def _write_soon(box: Toolbox, handle: str) -> None:
 
 
 def _image(data: Any) -> tuple[str, str] | None:
+    """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool gives it."""
+    if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
+        raw = _decoded(data["base64"])
+        found = Image(str(data["mime"]), raw)._repr_mimebundle_() if raw else {}
+        return next(((mime, body) for mime, body in found.items() if mime.startswith("image/")), None)
     if not isinstance(data, (bytes, bytearray)):
         return None
     raw = bytes(data)
     kind = next((mime for magic, mime in _IMAGES.items() if raw.startswith(magic)), None)
     return None if kind is None else (kind, base64.b64encode(raw).decode("ascii"))
+
+
+def _decoded(text: Any) -> bytes:
+    """The bytes of base64 text; none where it is not."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""
 
 
 def _own_bundle(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:

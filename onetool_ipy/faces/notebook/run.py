@@ -69,6 +69,8 @@ class Commands:
         return frozenset(self._table)
 
     def run(self, word: str, rest: str, cell: str | None = None) -> Any:
+        if rest.strip() in ("--help", "-h", "?"):
+            return self.pages.command(word)
         if cell is None or not cell.strip():
             return self._table[word](rest)
         if word not in self._cells:

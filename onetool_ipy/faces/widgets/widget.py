@@ -10,6 +10,7 @@ has to be built. The files keep to one import or export per line.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from importlib.resources import files
@@ -109,7 +110,19 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
     tool = str(result.meta.get("tool", "")) if result is not None else ""
     title = f"Result{f' of {tool}' if tool else ''}: {page['total_lines']:,} lines."
     shown = [values.cut(line, 300) for line in page["lines"]]
+    if rows := _rows(page["lines"]):
+        title = title.replace(" lines.", " rows.")
+        return _made(box, title, box.mask(html.table(rows)), _HINT, [title, *shown])
     return _made(box, title, html.pre(box.mask("\n".join(shown))), _HINT, [title, *shown])
+
+
+def _rows(lines: list[str]) -> list[dict[str, Any]]:
+    """The rows of a table whose lines are JSON; empty for any other text."""
+    try:
+        found = [json.loads(line) for line in lines]
+    except ValueError:
+        return []
+    return found if all(isinstance(row, dict) for row in found) else []
 
 
 def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
@@ -127,6 +140,10 @@ def _figure(value: Any) -> Any:
 
 
 def _first_lines(result: ToolResult | None) -> dict[str, Any]:
+    data: Any = None if result is None else result.data
+    head = values.to_json(data[:_MOST_LINES]) if isinstance(data, (list, tuple)) or hasattr(data, "iloc") else None
+    if isinstance(head, list) and head and all(isinstance(row, dict) for row in head):
+        return {"lines": [json.dumps(row, ensure_ascii=False) for row in head], "total_lines": len(data)}
     lines = [] if result is None else values.to_text(result.data).split("\n")
     return {"lines": lines[:_MOST_LINES], "total_lines": len(lines)}
 
@@ -204,7 +221,10 @@ class NotebookScreens:
 
     def browser(self, tool: str = "", args: Json | None = None) -> Any:
         """The tool browser, at a tool if one is named."""
-        options: Json = {"tool": self._box.registry.require(tool).name, "args": args} if tool else {}
+        registry = self._box.registry
+        if tool in registry.known_packs() and registry.find(tool) is None:  # a pack: at its first tool
+            tool = registry.known_packs()[tool][0].name
+        options: Json = {"tool": registry.require(tool).name, "args": args} if tool else {}
         return self._screen("browser", options, browser_picture(self._box))
 
     def result(self, shown: Any) -> Any:

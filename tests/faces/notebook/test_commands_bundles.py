@@ -372,3 +372,25 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded:
     assert "Correct that, then run: %tool reload" in said
     assert loaded.evaluate("my_api.get") == "<tool my-api.get()>"
     assert _hosts(loaded) == [api.host]
+
+
+def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(loaded: Kernel, api: Api) -> None:
+    """`--auth` names a secret; a wrong one says what can be written. What refuses it names the request."""
+    (loaded.cwd / "api.json").write_text(json.dumps({**api.document(), "security": []}), encoding="utf-8")
+    secrets = loaded.cwd / ".onetool" / "secrets.yaml"
+    secrets.write_text(f"API_TOKEN: {TOKEN}\n", encoding="utf-8")
+    secrets.chmod(0o600)
+    loaded.execute("%tool reload")
+    wrong = loaded.execute("%tool import openapi api.json --bundle users --auth token", allow_errors=True)
+    assert "Write bearer:API_TOKEN" in wrong.text
+
+    missing = loaded.execute("%tool import openapi api.json --bundle basic --allow-host --auth basic:me:PASS").text
+    line = f"%tool import openapi api.json --allow-host --secret-host API_TOKEN={api.host} --bundle"
+    loaded.execute(f"{line} users --auth bearer:API_TOKEN")
+    loaded.execute(f"{line} keys --auth header:X-Api-Key:API_TOKEN")
+
+    assert 'PASS: "..."' in missing
+    loaded.execute("%tool users.getUser id=7")
+    assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
+    loaded.execute("%tool keys.getUser id=7")
+    assert api.seen[-1]["headers"]["X-Api-Key"] == TOKEN

@@ -134,7 +134,7 @@ def test_semicolon_hides_the_output(loaded: Kernel) -> None:
         ("%tool tme.now", "No tool 'tme.now'. Did you mean 'time.now'?", "%tool list"),
         ("%tool Time.Now", "Did you mean 'time.now'?", "%tool list"),
         ("%tool fs.read_file", "'fs.read_file': missing argument 'path'", "Usage: fs.read_file(path: str"),
-        ("%tool fs.read_file path=a pth=b", "unknown argument 'pth', did you mean 'path'?", "Usage"),
+        ("%tool fs.read_file path=a pth=b", "unknown argument 'pth' (did you mean 'path'?)", "Usage"),
         ("%tool fs.list_dir path=. maxDepth=x", "argument 'maxDepth'", "Usage"),
         ("%tool fs.read_file path=/etc/passwd", "outside the allowed folders", "fs.roots"),
         ("%tool time now", "'time' is a pack, not a tool.", "%tool time"),
@@ -664,3 +664,58 @@ def test_the_page_of_a_built_in_tool_says_how_python_gets_it(loaded: Kernel) -> 
 
 def test_a_replay_without_with_says_how_it_is_switched_on(loaded: Kernel) -> None:
     assert "off; switch it on by `with ot.replay(...):`" in loaded.execute("ot.replay('calls.yaml')").result_text
+
+
+BMI = """
+from onetool_ipy import tool
+@tool
+def bmi(weight: float, flag: bool = False) -> float:
+    "Body mass index."
+    return weight / 4
+"""
+
+
+def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
+    loaded.execute(BMI)
+    said = {
+        "wieght=80": "'nb.bmi': unknown argument 'wieght' (did you mean 'weight'?)\n",
+        "weight=80,": "'80,' is not a number: write 80 without the comma",
+        'weight="80"': "'80' is not a number: it is text, so write 80 without quotes",
+        "weight=80 --flag": "No flag '--flag'.\n  An argument has no dashes: flag=value.",
+    }
+    for typed, wanted in said.items():
+        assert wanted in loaded.execute(f"%tool nb.bmi {typed}", allow_errors=True).text
+
+
+def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
+    loaded.execute(BMI)
+    overview = loaded.execute("%tool").result_text
+    assert "%tool browse" in overview
+    assert "@tool" in overview
+    assert "%tool --help" in overview
+    importing = loaded.execute("%tool import --help").result_text
+    assert "--server URL --auth bearer:SECRET" in importing
+    assert all(line.startswith("%tool import") for line in importing.splitlines())
+    assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
+    assert "%tool history" in loaded.execute("%tool history --help").result_text
+    assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text
+    assert loaded.execute("%tool browse nb").error is None
+
+
+def test_an_image_of_an_http_tool_is_shown_as_one(loaded: Kernel) -> None:
+    loaded.execute("import base64\npng = base64.b64encode(b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 20).decode()")
+    shown = loaded.execute("%tool tools.echo message={{'mime': 'image/png', 'base64': png, 'size': 28}}").result
+    odd = loaded.execute("%tool tools.echo message={{'mime': 'image/png', 'base64': '???', 'size': 3}}").result
+    assert shown is not None
+    assert shown["image/png"] == loaded.evaluate("png").strip("'")
+    assert odd is not None
+    assert "image/png" not in odd
+
+
+def test_the_saved_picture_of_a_table_is_a_table(loaded: Kernel) -> None:
+    loaded.execute("import pandas as pd\nrows = [{'city': 'Porto', 'n': n} for n in range(300)]")
+    for shown in ("rows", "pd.DataFrame(rows)"):
+        picture = loaded.execute(f"ot.view({shown})").displays[0].data["text/html"]
+        assert "<table" in picture
+        assert ">Porto</td>" in picture
+        assert "300 rows" in picture

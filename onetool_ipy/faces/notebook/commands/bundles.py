@@ -17,7 +17,7 @@ from onetool_ipy.bundles.ids import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.line.grammar import read_options
+from onetool_ipy.faces.line.grammar import OptionKind, read_options
 from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, ask_yes_no
@@ -330,6 +330,7 @@ class BundleCommands(CommandGroup):
         "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
         "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
         "%tool import openapi SOURCE    make a bundle of an OpenAPI file or address; --bundle SLUG, --allow-host",
+        "%tool import openapi SOURCE --server URL --auth bearer:SECRET   where its tools send to, and as whom",
     )
 
     def __init__(self, context: CommandContext) -> None:
@@ -416,9 +417,8 @@ class BundleCommands(CommandGroup):
     def _import(self, rest: str) -> Page:
         from onetool_ipy.bundles.importing.openapi import import_openapi
 
-        asked = read_options(
-            rest, {"--bundle": "text", "--allow-host": "switch", "--server": "text", "--secret-host": "text"}
-        )
+        texts: dict[str, OptionKind] = dict.fromkeys(("--bundle", "--server", "--secret-host", "--auth"), "text")
+        asked = read_options(rest, {**texts, "--allow-host": "switch"})
         if asked.words[:1] != ["openapi"] or len(asked.words) != 2:
             raise UsageProblem(
                 "%tool import needs 'openapi' and a file or an address.",
@@ -429,6 +429,8 @@ class BundleCommands(CommandGroup):
         server = asked.given.get("--server", base_url)
         known = self.box.config.secrets.names()
         draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
+        if "--auth" in asked.given:
+            creation.add_auth(draft, asked.given["--auth"])
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
         made = creation.store_draft(self.box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)

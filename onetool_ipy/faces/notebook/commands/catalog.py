@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -59,7 +60,8 @@ class Pages:
         if specs is None:  # a server that lists no tools
             servers = self._box.servers
             raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
-        lines = [f"{name} ({specs[0].source.partition(':')[0]}, {counted(len(specs), 'tool')})"]
+        kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
+        lines = [f"{name} ({kind}, {counted(len(specs), 'tool')})"]
         said = self._box.config.prompts.get(name)
         if said:
             lines += ["", said]
@@ -78,6 +80,10 @@ class Pages:
         if name in self._box.registry.known_packs() and self._box.registry.find(name) is None:
             return self.pack_page(name)
         return self.tool_page(self._box.registry.require(name))
+
+    def command(self, word: str) -> Page:
+        """The lines of `%tool help` about one sub-command."""
+        return page(self._box, [line for line in self._help if re.match(rf"%%?tool {re.escape(word)}s?\b", line)])
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
         """What a call would send: its arguments, read and checked. Nothing runs."""
@@ -104,7 +110,8 @@ class Pages:
         lines += [line for dep in spec.deps for line in ("", _need(dep))]
         if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
             lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
-        facts = [spec.source, spec.origin, *(["read-only"] if spec.read_only else []), *spec.tags]
+        origin = f"MCP server {spec.server}" if spec.server else spec.origin
+        facts = [origin, *(["read-only"] if spec.read_only else []), *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
         return page(self._box, lines)
 
@@ -114,6 +121,9 @@ _NEXT = (
     "  %tool list [TEXT]           all tools, or those with TEXT in their name",
     "  %tool info NAME             what a tool does and takes",
     "  %tool NAME key=value ...    call it; x = %tool ... keeps the result",
+    "  %tool browse                the tool browser: search, forms, results",
+    "  @tool                       above a function of yours makes it a tool: from onetool_ipy import tool",
+    "  %tool --help                everything that %tool can do",
 )
 USAGE = (
     "%tool                          what there is",
