@@ -111,6 +111,10 @@ class Journal:
         self._open = None
         self.left = self._fold_bytes
 
+    def is_idle(self) -> bool:
+        """Whether nothing was written since the last `release`."""
+        return self._open is None
+
     def restart(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
         self.release()

@@ -38,7 +38,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _PAUSE_S = 0.05
-_PATIENCE = 64
+_PATIENCE = 1024
 """A fold in the background waits for a pause of the callers, but for no more than so many times `fold_bytes`."""
 
 _AT_CLOSE = 2 << 20
@@ -237,13 +237,23 @@ class CallLog:
                 return
 
     def _fold_at_pause(self) -> None:
-        """Fold once no call was recorded for a moment, or the journal has become very long. Runs in another thread."""
+        """Fold once no call was recorded for a moment, or the journal has become very long. Runs in another thread.
+
+        It leaves off when a call is recorded, unless it is that long: the rest is folded at the next pause.
+        """
         left = self._journal.left + 1
         while 0 <= self._journal.left < left:
             left = self._journal.left
             time.sleep(_PAUSE_S)
+        is_long = self._journal.left < 0
         self._journal.release()
-        self.fold()
+        self._is_fold_due = False
+        self._fault = snapshot.try_fold(self.folder, keep=self._keep, go_on=lambda: is_long or self._is_idle())
+
+    def _is_idle(self) -> bool:
+        """Whether no call was recorded since a fold began; else a fold is due again."""
+        self._is_fold_due = not self._journal.is_idle()
+        return not self._is_fold_due
 
 
 def recorder(log: CallLog) -> Record | None:

@@ -128,15 +128,17 @@ def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep 
         return question(found)
 
 
-def try_fold(folder: Path, *, keep: Keep = KEEP, at_most: int | None = None) -> OneToolError | None:
-    """Fold everything, or at most so many bytes; give what went wrong, since no caller depends on it."""
+def try_fold(
+    folder: Path, *, keep: Keep = KEEP, at_most: int | None = None, go_on: Callable[[], bool] = lambda: True
+) -> OneToolError | None:
+    """Fold at most so many bytes, or everything while it may go on; give what went wrong: no caller depends on it."""
     for _ in range(2):
         seen = identity(database_path(folder))
         try:
             if at_most is not None:
                 fold(folder, keep=keep, at_most=at_most)
                 return None
-            while fold(folder, keep=keep):
+            while fold(folder, keep=keep) and go_on():
                 pass
             return None
         except OSError as exc:

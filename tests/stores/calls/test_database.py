@@ -13,6 +13,7 @@ from pathlib import Path
 from onetool_ipy.base.background import Task, Workers
 from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.database import Keep
+from onetool_ipy.stores.calls.snapshot import try_fold
 from tests.stores.calls.aids import DAY, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
@@ -86,6 +87,18 @@ def test_calls_without_a_pause_are_folded_when_the_journal_has_become_long(tmp_p
     assert stored_calls(log.folder) > 0
     log.close()
     workers.close()
+
+
+def test_a_fold_leaves_off_when_the_callers_go_on(tmp_path: Path, clock: Clock) -> None:
+    log = CallLog(tmp_path / "calls", clock=clock)
+    for number in range(1000):
+        log.record(f"id{number}", "a.b", "python", {"text": "x" * 3000}, ok=True, ms=1.0)
+
+    assert try_fold(log.folder, go_on=lambda: False) is None
+
+    assert 0 < stored_calls(log.folder) < 1000
+    assert log.usage().total_calls == 1000
+    log.close()
 
 
 def test_many_short_processes_leave_few_files(tmp_path: Path, clock: Clock) -> None:
