@@ -451,9 +451,10 @@ def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
     return Executor(
         registry,
         owner=box,
-        steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask), require_deps()],
+        steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask)],
         record=calls.recorder(box.log),
         admit=None if config.trust.record is None else box.gate.admit,
+        require=require_deps(),
         background=box.background,
         workers=box.workers,
         local_s=config.settings.timeouts.local_s,

@@ -429,7 +429,8 @@ class Toolbox:
         """
         if self.parts.config.trust.record is not None and isinstance(tool, str):
             self.gate.prepare(tool, source)
-        if (self._servers is not None or self.parts.config.settings.servers) and self.servers.unknown:
+        has_servers = self._servers is not None or self.parts.config.settings.servers
+        if has_servers and isinstance(tool, str) and self.parts.registry.get(tool) is None and self.servers.unknown:
             self.servers.seek(tool)
 
     def is_unlisted(self, pack: str) -> bool:

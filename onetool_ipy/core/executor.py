@@ -54,6 +54,7 @@ from onetool_ipy.core.tool import (
     CallSource,
     Heard,
     Record,
+    Require,
     Step,
     ToolCall,
     ToolSpec,
@@ -270,7 +271,8 @@ class Executor:
     """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
 
     `record` hears of every call at its end; it has nothing to say before or about the result, so it is no step.
-    `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust.
+    `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust; `require` raises
+    Unavailable for a tool that needs something which is not installed.
     """
 
     def __init__(
@@ -281,6 +283,7 @@ class Executor:
         steps: Sequence[Step] = (),
         record: Record | None = None,
         admit: Admit | None = None,
+        require: Require | None = None,
         background: Background,
         workers: Workers,
         local_s: float = 8.0,
@@ -294,6 +297,7 @@ class Executor:
         self._steps = tuple(steps)
         self._record = record
         self._admit = admit
+        self._require = require
         self._local_s = local_s
         self._mask = mask
 
@@ -516,8 +520,14 @@ class Executor:
         spec = bound.spec
         if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
             self._admit(bound.tool, spec)
-        if spec is not None and bound.allow is None and not spec.disabled:
-            return spec
+        if spec is None or bound.allow is not None or spec.disabled:
+            spec = self._find_allowed(bound, spec)
+        if spec.deps and self._require is not None:
+            self._require(spec)
+        return spec
+
+    def _find_allowed(self, bound: BoundCall, spec: ToolSpec | None) -> ToolSpec:
+        """The same for a tool that is not known yet, is off, or may not be called here."""
         if spec is None:
             spec = self.registry.find(bound.tool) if type(bound.call.name) is str else None
             if spec is None:

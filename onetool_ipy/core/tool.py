@@ -26,6 +26,7 @@ __all__ = [
     "Origin",
     "Problem",
     "Record",
+    "Require",
     "Source",
     "Step",
     "ToolCall",
@@ -286,6 +287,10 @@ Record = Callable[[BoundCall, ToolResult], None]
 
 Admit = Callable[[str, ToolSpec | None], None]
 """Asked before a tool runs, by its name and what is known of it; raises Untrusted where it may not."""
+
+
+Require = Callable[[ToolSpec], None]
+"""Asked before a tool runs that declares `deps`; raises Unavailable where one is missing."""
 
 
 class Source(Protocol):

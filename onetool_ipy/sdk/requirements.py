@@ -17,7 +17,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -25,8 +25,7 @@ from onetool_ipy.base.errors import InvalidTool, Unavailable
 from onetool_ipy.base.syntax import constant, last_name
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
-from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import BoundCall, Dep, Step, ToolSpec
+from onetool_ipy.core.tool import Dep, Require, ToolSpec
 from onetool_ipy.render.views import Listing
 
 if TYPE_CHECKING:
@@ -143,21 +142,17 @@ def check_deps(tool: str | None = None) -> Requirements:
     )
 
 
-def require_deps() -> Step:
-    """Return the step around a call that refuses a tool whose requirements are missing."""
+def require_deps() -> Require:
+    """Return the function that refuses a tool whose requirements are missing: it raises Unavailable."""
     installed: set[Dep] = set()  # a missing requirement is looked for again
 
-    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
-        spec = bound.spec
-        if spec is None or not spec.deps:
-            return None
+    def require(spec: ToolSpec) -> None:
         missing = [dep for dep in spec.deps if dep not in installed and not is_installed(dep)]
         if missing:
-            raise _missing(bound.tool, missing)
+            raise _missing(spec.name, missing)
         installed.update(spec.deps)
-        return None
 
-    return step
+    return require
 
 
 def is_installed(dep: Dep) -> bool:

@@ -10,7 +10,6 @@ import pytest
 from onetool_ipy import Toolbox, tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import InvalidTool, Unavailable
-from onetool_ipy.core.tool import BoundCall, ToolCall, ToolSpec
 from onetool_ipy.sdk import check_deps, deps_of, requires_cli, requires_lib
 from onetool_ipy.sdk.requirements import Dep, require_deps
 from tests.harness.patience import until
@@ -299,16 +298,6 @@ def test_a_requirement_without_a_name_is_refused(name: object) -> None:
         requires_cli(name)  # type: ignore[arg-type]
 
 
-def run(spec: ToolSpec, step: object) -> object:
-    """One trip through a step: None where it lets the call go on."""
-    trip = BoundCall(ToolCall("1", spec.name, {}), spec, spec.name, None, None)
-    try:
-        running = step(trip)  # type: ignore[operator]
-        return running if running is None else next(running)
-    except StopIteration as stop:
-        return stop.value
-
-
 def test_a_tool_whose_need_is_missing_says_so_before_it_runs(project: Project, commands: Path) -> None:
     project.pack(
         "ripgrep",
@@ -322,12 +311,12 @@ def test_a_tool_whose_need_is_missing_says_so_before_it_runs(project: Project, c
         """,
     )
     spec = project.open().registry.require("ripgrep.search")
-    step = require_deps()
+    require = require_deps()
 
     with pytest.raises(
         Unavailable, match="needs the command 'rg-x' and the library 'nope_lib', which are not"
     ) as caught:
-        run(spec, step)
+        require(spec)
     assert caught.value.hint == "Install with: apt install ripgrep; pip install nope_lib"
     assert caught.value.reason == "unavailable"
 
@@ -336,25 +325,25 @@ def test_once_it_is_installed_the_tool_runs(project: Project, commands: Path) ->
     project.pack("ripgrep", 'requires = {"cli": ["rg-x"]}\ndef search():\n    "Search."\n')
     spec = project.open().registry.get("ripgrep.search")
     assert spec is not None
-    step = require_deps()
+    require = require_deps()
     with pytest.raises(Unavailable, match="'rg-x', which is not installed"):
-        run(spec, step)
+        require(spec)
 
     command(commands, "rg-x", "true")
 
-    assert run(spec, step) is None
-    assert run(spec, step) is None
+    require(spec)
+    require(spec)
 
 
 def test_a_tool_that_needs_nothing_is_not_looked_at(project: Project) -> None:
     project.pack("plain", 'def one():\n    "One."\n')
     box = project.open()
-    step = require_deps()
+    require = require_deps()
 
     for name in ("plain.one", "time.now"):
         spec = box.registry.get(name)
         assert spec is not None
-        assert run(spec, step) is None
+        require(spec)
 
 
 def test_decorators_leave_a_cells_tool_as_it_is_in_either_order(box: Toolbox) -> None:
