@@ -157,7 +157,8 @@ class _Cell:
         if name == "snippet":
             return self._snippet(line, body)
         if name == "ask":
-            return as_python(line, body, self._box.config.settings.models.named) or f"None  # %ask {line}".rstrip()
+            made = as_python(line, body, self._box.config.settings.models.named, self._box.servers)
+            return made or f"None  # %ask {line}".rstrip()
         if name == "load_ext" and line.strip() == "onetool_ipy":
             return "None  # %load_ext onetool_ipy"
         if body is not None:
@@ -168,6 +169,10 @@ class _Cell:
         asked = split_line(line, COMMANDS)
         if asked.kind == "command" and asked.name == "replay":
             return self._replay(asked.rest)
+        words = read_options(asked.rest, {}).words if asked.kind == "command" and asked.name == "server" else []
+        if words[:1] == ["read"] and len(words) > 2:
+            variables = dict(word.partition("=")[::2] for word in words[3:])
+            return f"box.read_resource({words[1]!r}, {words[2]!r}, {variables!r})"
         spec = self._box.registry.find(asked.name) if asked.kind == "call" else None
         is_page = spec is None and asked.name in self._box.registry.known_packs()
         if asked.kind != "call" or asked.flags.dry or is_page:

@@ -401,6 +401,8 @@ class Watches:
         def unfollow() -> None:
             with suppress(RuntimeError):  # the loop is closed, and so is the session
                 loop.call_soon_threadsafe(self._drop, watch)
+                if task is None:
+                    loop.call_soon_threadsafe(lambda: loop.create_task(_unsubscribe(client, watch.uri)))
 
         watch.began(unfollow)
 
@@ -433,3 +435,11 @@ async def _listen(client: Any, watch: Watch, acknowledged: asyncio.Future[None])
         if not acknowledged.done():
             acknowledged.set_exception(exc)
     watch.lost()
+
+
+async def _unsubscribe(client: Any, uri: str) -> None:
+    """Tell a server of the older protocol that a resource is no longer followed."""
+    from mcp_types import EmptyResult, UnsubscribeRequest, UnsubscribeRequestParams
+
+    with suppress(Exception):  # the server may be gone, or know no such request: it is not followed here either way
+        await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)

@@ -17,6 +17,7 @@ from onetool_ipy.faces.notebook.commands import CommandContext
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.run import Commands
 from tests.harness.kernel import Kernel
+from tests.harness.servers import hostile, write_project
 
 CELLS = [
     "%load_ext onetool_ipy",
@@ -113,3 +114,25 @@ def test_a_file_is_not_written_over(project: Path, capsys: pytest.CaptureFixture
     assert (project / "nb.py").read_text(encoding="utf-8") == "mine"
     assert main(["export", "nowhere.ipynb"]) == 1
     assert "is not a notebook" in capsys.readouterr().err
+
+
+def test_resources_and_prompts_of_servers_are_read_by_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(tmp_path, {"srv": hostile("--offers")})
+    monkeypatch.chdir(tmp_path)
+    cells = [
+        "%load_ext onetool_ipy",
+        "r = %tool server read srv x:page/{number} number=7",
+        "p = $srv.greet city=Rome",
+        "from onetool_ipy.llm import ScriptedModel\nm = ScriptedModel(['ok'])",
+        "%ask --model m What is in +srv:x:json?",
+        "print(r.data, p.data[0].content[:11], '{\"a\": [1, 2]}' in m.requests[0].prompt)",
+    ]
+    write_notebook(tmp_path / "nb.ipynb", cells)
+
+    assert main(["export", "nb.ipynb"]) == 0
+
+    ran = subprocess.run([sys.executable, "nb.py"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "x:page/7 Greet Rome. True"

@@ -351,6 +351,11 @@ def subscribe(number: Any, params: dict[str, Any]) -> None:
     reply(number, {})
 
 
+def unsubscribe(number: Any, params: dict[str, Any]) -> None:
+    SUBSCRIBED.discard(params["uri"])
+    reply(number, {})
+
+
 def change(number: Any, _args: dict[str, Any], _token: Any) -> None:
     """Change the text, and tell those who follow it."""
     CONTENT["text"] = ("text/plain", {"text": f"{CONTENT['text'][1]['text']}!"})
@@ -383,6 +388,7 @@ OFFERS: dict[str, Any] = {
     "resources/templates/list": list_templates,
     "resources/read": read_content,
     "resources/subscribe": subscribe,
+    "resources/unsubscribe": unsubscribe,
     "prompts/list": list_prompts,
     "prompts/get": get_prompt,
     "completion/complete": complete,

@@ -16,7 +16,7 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import ToolCallError, Unavailable, Untrusted, UsageProblem
 from onetool_ipy.render.media import Blocks, Image, PromptMessages, ResourceLink
 from tests.harness.patience import HANG_S, until
-from tests.harness.servers import hostile, write_project
+from tests.harness.servers import everything_over_http, hostile, write_project
 from tests.harness.surroundings import ROOT
 
 Open = Callable[..., Toolbox]
@@ -336,6 +336,29 @@ def test_a_watch_says_when_a_resource_changed(box: Toolbox, server: str, uri: st
     assert not watch.changed
     watch.stop()
     assert not watch.is_live
+
+
+def test_an_older_server_is_told_that_a_resource_is_no_longer_followed(opened: Open, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    box = opened({"srv": hostile("--offers", f"--journal={journal}")})
+    watch = box.pack("srv").watch("x:text")  # type: ignore[union-attr]  # it is there
+
+    watch.stop()
+
+    assert until(lambda: "resources/unsubscribe" in journal.read_text(encoding="utf-8"))
+    assert box.call("srv.change").ok
+    assert not watch.changed
+
+
+def test_resources_come_over_http_too(opened: Open) -> None:
+    with everything_over_http() as url:
+        box = opened({"every": {"type": "http", "url": url}})
+        every: Any = box.pack("every")
+
+        assert len(list(every.resources)) == 9
+        assert every.read("demo://resource/dynamic/text/1").startswith("Resource 1")
+        assert every.args_prompt(city="Oslo").text == "What's weather in Oslo?"
+        assert not every.watch("demo://resource/dynamic/text/1").changed
 
 
 def test_a_watch_is_taken_up_again_after_the_server_ended(opened: Open) -> None:

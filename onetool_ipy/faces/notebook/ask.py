@@ -322,8 +322,8 @@ class AskMagic:
             raise
 
 
-def as_python(line: str, cell: str | None, models: Container[str]) -> str:
-    """The call of `box.ask` for a line or cell; empty if it has no prompt."""
+def as_python(line: str, cell: str | None, models: Container[str], servers: Container[str] = ()) -> str:
+    """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server stays text."""
     given, prompt = _read(line, cell)
     if not prompt or given.get("--help"):
         return ""
@@ -334,6 +334,10 @@ def as_python(line: str, cell: str | None, models: Container[str]) -> str:
     if (direct := as_call(prompt)) is not None:
         call = f"box.run({direct[0]!r}, {direct[1]!r})"
         return f"({given['-o']} := {call})" if "-o" in given else call
+    found = [(hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)]
+    read = [f"box.read_resource({server!r}, {uri!r})" for server, uri in found if server in servers]
+    if read:
+        options["attach"] = f"[{', '.join(read)}]"
     call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
     call += "" if given.get("--soft") else ".unwrap()"
     return f"({given['-o']} := {call})" if "-o" in given else call
