@@ -13,7 +13,7 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, fill, h, type IBrowser, type Transport } from './ui/index.js';
+import { createBrowser, createServers, fill, h, type IBrowser, type IServers, type Transport } from './ui/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -35,6 +35,11 @@ export class NotebookTools {
 
   /** Emitted when the panel must be redrawn. */
   readonly changed = new Signal<this, void>(this);
+
+  /** The servers screen, once the kernel is connected. */
+  get servers(): IServers | null {
+    return this._servers;
+  }
 
   get browser(): IBrowser | null {
     return this._browser;
@@ -88,6 +93,7 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
+    this._servers = createServers(transport);
     this._browser = createBrowser(transport, {
       isSmall: true,
       onInsert: (code, isRun) => void this.insert(code.tool, isRun),
@@ -102,12 +108,15 @@ export class NotebookTools {
 
   private _closeBrowser(): void {
     this._browser?.close();
+    this._servers?.close();
+    this._servers = null;
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
   }
 
   private _browser: IBrowser | null = null;
+  private _servers: IServers | null = null;
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private _fingerprint = '';

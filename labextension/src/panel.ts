@@ -1,6 +1,7 @@
 /**
- * The side panel: the tools of the front notebook's kernel, the bundles of its project, and the problems found in it.
- * Owns which notebook the panel follows, and which of the three views it shows.
+ * The side panel: the tools of the front notebook's kernel, the bundles of its project, its MCP servers, and the
+ * problems found in it.
+ * Owns which notebook the panel follows, and which of the four views it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -25,10 +26,11 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-type View = 'tools' | 'bundles' | 'problems';
+type View = 'tools' | 'bundles' | 'servers' | 'problems';
 const VIEWS: [View, string][] = [
   ['tools', 'Tools'],
   ['bundles', 'Bundles'],
+  ['servers', 'Servers'],
   ['problems', 'Problems']
 ];
 
@@ -96,6 +98,7 @@ export class ToolsPanel extends Widget {
       show(box, each === view);
     }
     this._drawBundles();
+    this._drawServers();
   }
 
   /** Open the form for a new HTTP tool. */
@@ -130,6 +133,7 @@ export class ToolsPanel extends Widget {
     this._current = notebook ? (this._notebooks.get(notebook) ?? this._open(notebook)) : null;
     fill(this._boxes.tools, this._current?.tools);
     fill(this._boxes.bundles);
+    fill(this._boxes.servers);
     this._draw();
   }
 
@@ -156,6 +160,7 @@ export class ToolsPanel extends Widget {
     this._drawStatus();
     this._drawProblems();
     this._drawBundles();
+    this._drawServers();
     if (this.connection?.state === 'connected' && this._serverVersion === null) {
       void this._requestServerVersion();
     }
@@ -229,7 +234,6 @@ export class ToolsPanel extends Widget {
 
   private _drawProblems(): void {
     const report = this.connection?.report ?? null;
-    const down = downServers(report);
     const count = report?.problems.length ?? 0;
     fill(this._tabs.querySelector('[data-view="problems"]')!, count ? `Problems (${count})` : 'Problems');
     const drawn = JSON.stringify([report?.problems, report?.servers]);
@@ -238,7 +242,6 @@ export class ToolsPanel extends Widget {
     }
     this._drawnProblems = drawn;
     const refresh = h('button.otx-small', { type: 'button', onclick: () => void this.connection?.refresh() }, 'Refresh');
-    const servers = Object.entries(report?.servers ?? {});
     const hadFocus = this._boxes.problems.contains(document.activeElement);
     fill(
       this._boxes.problems,
@@ -247,21 +250,30 @@ export class ToolsPanel extends Widget {
       (report?.problems ?? []).map(problem =>
         h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
       ),
-      servers.length ? h('h3', null, 'MCP servers') : null,
-      servers.map(([name, { state, reason }]) =>
-        h(
-          'div.onetool-Server',
-          null,
-          h(state === 'connected' ? 'span.otx-chip.otx-ok' : down.includes(name) ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, state),
-          h('strong', null, name),
-          h('span.otx-muted', null, reason || (state === 'not started' ? 'starts with its first call' : ''))
-        )
-      ),
       report ? refresh : null
     );
     if (hadFocus) {
       refresh.focus();
     }
+  }
+
+  /** Show the servers screen, and load it again when the kernel reports other states. */
+  private _drawServers(): void {
+    const down = downServers(this.connection?.report ?? null);
+    fill(this._tabs.querySelector('[data-view="servers"]')!, down.length ? `Servers (${down.length} down)` : 'Servers');
+    if (this._view !== 'servers') {
+      return;
+    }
+    const servers = this._current?.servers ?? null;
+    const element = servers?.element ?? h('p.otx-muted', null, 'MCP servers appear here once onetool_ipy is loaded in a kernel.');
+    const state = JSON.stringify(this.connection?.report?.servers ?? null);
+    if (this._boxes.servers.firstChild !== element && (servers || !this._boxes.servers.firstChild)) {
+      fill(this._boxes.servers, element);
+    } else if (state === this._drawnServers) {
+      return;
+    }
+    this._drawnServers = state;
+    void servers?.load();
   }
 
   private _drawBundles(): void {
@@ -282,6 +294,7 @@ export class ToolsPanel extends Widget {
   private _current: NotebookTools | null = null;
   private _view: View = 'tools';
   private _serverVersion: string | null = null;
+  private _drawnServers = '';
   private _drawnProblems = '';
   private _drawnQuestions = new Map<string, HTMLElement>();
 }

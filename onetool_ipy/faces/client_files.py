@@ -22,9 +22,11 @@ __all__ = [
     "FoundServer",
     "as_ours",
     "merged",
+    "parse_json",
     "read_client_file",
     "read_client_text",
     "read_json",
+    "servers_in",
     "translate",
     "without_secrets",
 ]
@@ -82,14 +84,14 @@ def read_client_file(path: Path) -> list[FoundServer]:
 def read_client_text(text: str, what: str) -> list[FoundServer]:
     """The servers of JSON text with comments and trailing commas; `what` names it in errors."""
     try:
-        document = _parsed(text)
+        document = parse_json(text)
     except (ValueError, RecursionError) as exc:
         raise UsageProblem(f"{what} is not JSON: {exc}.") from exc
     return _found(document, what)
 
 
 def _found(document: Any, what: str) -> list[FoundServer]:
-    servers = _servers(document)
+    servers = servers_in(document)
     if not servers:
         raise UsageProblem(f"{what} has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
     return [as_ours(name, data) for name, data in servers.items()]
@@ -111,12 +113,13 @@ def read_json(path: Path) -> Any:
         raise UsageProblem(f"'{path}' cannot be read: {reason}.") from exc
     kind = "TOML" if path.suffix == ".toml" else "JSON"
     try:
-        return _parsed_toml(text) if kind == "TOML" else _parsed(text)
+        return _parsed_toml(text) if kind == "TOML" else parse_json(text)
     except (ValueError, RecursionError) as exc:
         raise UsageProblem(f"'{path}' is not {kind}: {exc}.") from exc
 
 
-def _parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
+    """JSON with comments and trailing commas."""
     return json.loads(_COMMA.sub(_kept, _COMMENT.sub(_kept, text)))
 
 
@@ -165,7 +168,8 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and "${" not in value
 
 
-def _servers(document: Any) -> dict[str, Any]:
+def servers_in(document: Any) -> dict[str, Any]:
+    """The entries of a client's document by name; none if it has none."""
     if not isinstance(document, dict):
         return {}
     for key in ("mcpServers", "servers", "mcp_servers"):
@@ -175,7 +179,7 @@ def _servers(document: Any) -> dict[str, Any]:
         if isinstance(found, list):  # Jupyter AI
             return {str(one.get("name")): one for one in found if isinstance(one, dict) and one.get("name")}
     inner = document.get("mcp")
-    return _servers(inner) if isinstance(inner, dict) else {}
+    return servers_in(inner) if isinstance(inner, dict) else {}
 
 
 def _entry(data: Any) -> dict[str, Any]:
@@ -283,7 +287,7 @@ def merged(client: str, before: str, entries: Mapping[str, Any]) -> str:
     key = CLIENTS[client].key
     if client == "codex":
         return _with_tables(before, entries)
-    document = _parsed(before) if before.strip() else {}
+    document = parse_json(before) if before.strip() else {}
     if not isinstance(document, dict):
         raise UsageProblem("The file is not a JSON object.")
     if client == "jupyter-ai":

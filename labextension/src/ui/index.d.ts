@@ -47,6 +47,14 @@ export interface IBrowserOptions {
 
 export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
 
+export interface IServers {
+  element: HTMLElement;
+  load(): Promise<void>;
+  close(): void;
+}
+
+export function createServers(transport: Transport): IServers;
+
 /** A question of the kernel. Its text comes from models and servers. */
 export interface IQuestion {
   id: string;

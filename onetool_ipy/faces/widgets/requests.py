@@ -31,6 +31,7 @@ from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
+from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
@@ -179,6 +180,7 @@ class ScreenRequests:
         self._send = send
         self._namespace = namespace
         self._viewer = ResultViewer(box)
+        self._servers = ServerRequests(box)
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
         self._sent_at: dict[str, float] = {}
@@ -230,6 +232,12 @@ class ScreenRequests:
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
             "assign": self._assign,
+            "servers": lambda _payload: self._servers.list(),
+            "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
+            "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
+            "addServer": lambda p: self._servers.add(
+                _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
+            ),
             "history": self._history,
             "results": self._results,
             "usage": lambda p: usage_shown(self._box, p),

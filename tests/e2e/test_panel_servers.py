@@ -1,0 +1,54 @@
+"""The panel's servers: from the line of a README to a called tool, by clicks alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.screens import AXE
+from tests.e2e.test_panel import load, tab
+from tests.faces.widgets.test_server_requests import SERVER
+from tests.harness.lab import Lab
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "adder.py").write_text(SERVER, encoding="utf-8")
+    notebook = lab.open_notebook(["", ""])
+    panel = load(notebook)
+    tab(panel, "Servers")
+    screen = panel.locator(".otx-servers-screen")
+    expect(screen).to_contain_text("No MCP servers yet.")
+    paste = screen.get_by_label("Command, address or JSON of a server")
+    paste.fill("npx 'open")
+    screen.get_by_role("button", name="Add server").click()
+    expect(screen).to_contain_text("This is not a command line")
+
+    paste.fill(f"{sys.executable} {tmp_path / 'adder.py'}")
+    screen.get_by_role("button", name="Add server").click()
+    row = screen.get_by_role("listitem")
+    expect(row).to_contain_text("not started")
+    row.get_by_role("button", name="Start adder").click()
+    expect(row).to_contain_text("connected")
+    expect(row).to_contain_text("1 tool")
+    outputs = notebook.execute("adder.add(a=2, b=3)")
+    assert outputs[0]["data"]["text/plain"] == "5"
+
+    row.get_by_role("button", name="Logs adder").click()
+    expect(row.get_by_role("group", name="Logs of adder")).to_contain_text("ready <b>")
+    notebook.page.add_script_tag(path=AXE)
+    found = notebook.page.evaluate(
+        "async () => (await axe.run('.otx-servers-screen')).violations"
+        ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id)"
+    )
+    assert found == []
+    notebook.page.screenshot(path=tmp_path / "servers.png")
+    row.get_by_role("button", name="Remove adder").click()
+    row.get_by_role("button", name="Really remove? adder").click()
+    expect(row).to_have_count(0)
+    expect(screen).to_contain_text("adder is removed.")
+    assert notebook.page_errors == []

@@ -1,0 +1,73 @@
+"""What a person pastes from a README becomes a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.client_files import FoundServer
+from onetool_ipy.faces.pasted_server import read_pasted
+
+MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "data"),
+    [
+        ("npx -y @modelcontextprotocol/server-memory", "memory", MEMORY),
+        ("$ npx -y \\\n  @modelcontextprotocol/server-memory", "memory", MEMORY),
+        ("uvx mcp-server-time@2025.1", "time", {"type": "stdio", "command": "uvx", "args": ["mcp-server-time@2025.1"]}),
+        ("python -m mcp_server_git", "git", {"type": "stdio", "command": "python", "args": ["-m", "mcp_server_git"]}),
+        ("uv run weather.py", "weather", {"type": "stdio", "command": "uv", "args": ["run", "weather.py"]}),
+        ("/opt/notes-mcp --ro", "notes", {"type": "stdio", "command": "/opt/notes-mcp", "args": ["--ro"]}),
+        ("https://mcp.linear.app/mcp", "linear", {"type": "http", "url": "https://mcp.linear.app/mcp"}),
+        ("claude mcp add memory -- npx -y @modelcontextprotocol/server-memory", "memory", MEMORY),
+        (
+            "claude mcp add --transport http sentry https://mcp.sentry.dev/mcp",
+            "sentry",
+            {"type": "http", "url": "https://mcp.sentry.dev/mcp"},
+        ),
+        (
+            "LEVEL=debug npx files",
+            "files",
+            {"type": "stdio", "command": "npx", "args": ["files"], "env": {"LEVEL": "debug"}},
+        ),
+        ('{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "m"]}}}', "memory", {"command": "npx"}),
+        ('"memory": {"command": "npx", "args": ["m"], },', "memory", {"command": "npx"}),
+        ('{"memory": {"url": "https://x.example/mcp"}} ', "memory", {"type": "http", "url": "https://x.example/mcp"}),
+        ('{"command": "npx", "args": ["-y", "@a/server-memory"]}', "memory", {"command": "npx"}),
+        ('{"servers": {"gh": {"type": "http", "url": "https://x.example"}}} // VS Code', "gh", {"type": "http"}),
+    ],
+)
+def test_what_a_readme_says_is_a_server(text: str, name: str, data: dict[str, Any]) -> None:
+    (found,) = read_pasted(text)
+    assert found.name == name
+    assert data.items() <= found.data.items()
+    assert read_pasted(text, "mine") == [FoundServer("mine", found.data)]
+
+
+def test_several_servers_keep_their_names() -> None:
+    found = read_pasted('{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.example"}}}', "ignored")
+    assert [each.name for each in found] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Nothing was pasted"),
+        ("   \n", "Nothing was pasted"),
+        ("npx 'open", "not a command line"),
+        ("KEY=value", "no command in it"),
+        ("claude mcp add", "no command in it"),
+        ("{", "not JSON"),
+        ("{}", "no servers"),
+        ('{"a": 1}', "no servers"),
+        ("{" * 100_000, "not JSON"),
+        ("https://[bad/mcp", "not an address"),
+    ],
+)
+def test_anything_else_says_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(UsageProblem, match=said):
+        read_pasted(text)

@@ -1,0 +1,105 @@
+"""The servers screen's requests, with a real server: listed, started, looked at, stopped, removed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.widgets.server_requests import ServerRequests
+from onetool_ipy.toolbox import Toolbox
+
+SERVER = """
+import sys
+from mcp.server import MCPServer
+print("ready <b>", file=sys.stderr, flush=True)
+server = MCPServer("adder")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+server.run()
+"""
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    folder = tmp_path / ".onetool"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "adder.py").write_text(SERVER, encoding="utf-8")
+    opened = open_toolbox(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> None:
+    servers = ServerRequests(box)
+    assert servers.list() == {"items": []}
+
+    said = servers.add(f"{sys.executable} {tmp_path / 'adder.py'}", "", is_saved=False)["said"]
+    assert said == "adder: added for this session."
+    (item,) = servers.list()["items"]
+    assert (item["name"], item["state"], item["isSaved"], item["tools"]) == ("adder", "not started", False, [])
+    assert item["address"].endswith("adder.py")
+
+    assert servers.act("adder", "start") == {"said": "adder is connected."}
+    assert servers.list()["items"][0]["tools"] == ["adder.add"]
+    assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
+    assert "ready <b>" in servers.logs("adder")["text"]
+    assert servers.act("adder", "restart") == {"said": "adder is connected."}
+    servers.act("adder", "stop")
+    assert servers.list()["items"][0]["state"] != "connected"
+    assert servers.act("adder", "remove") == {"said": "adder is removed."}
+    assert servers.list() == {"items": []}
+
+
+def test_a_saved_server_is_in_the_file_until_it_is_removed(box: Toolbox, tmp_path: Path) -> None:
+    servers = ServerRequests(box)
+    file = tmp_path / ".onetool" / "onetool.yaml"
+    pasted = '{"mcpServers": {"notes": {"command": "notes-server", "env": {"NOTES_TOKEN": "abc-secret"}}}}'
+    said = servers.add(pasted, "", is_saved=True)["said"]
+    assert "NOTES_NOTES_TOKEN" in said
+    assert "There is no program 'notes-server' on your PATH." in said
+    assert "notes" in file.read_text(encoding="utf-8")
+    assert "abc-secret" not in file.read_text(encoding="utf-8")
+    assert servers.list()["items"][0]["isSaved"] is True
+    servers.act("notes", "remove")
+    assert "notes" not in file.read_text(encoding="utf-8")
+
+
+def test_wrong_requests_say_what_is_wrong(box: Toolbox) -> None:
+    servers = ServerRequests(box)
+    with pytest.raises(UsageProblem, match="No server 'nope'"):
+        servers.act("nope", "start")
+    servers.add("true", "x", is_saved=False)
+    with pytest.raises(UsageProblem, match="cannot 'explode'"):
+        servers.act("x", "explode")
+    with pytest.raises(UsageProblem, match="There is a server 'x'"):
+        servers.add("true", "x", is_saved=False)
+    with pytest.raises(UsageProblem, match="secret"):
+        servers.add('{"y": {"command": "true", "env": {"API_TOKEN": "abc"}}}', "", is_saved=False)
+
+
+def test_an_untrusted_server_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = tmp_path / "ran"
+    folder = tmp_path / "theirs" / ".onetool"
+    folder.mkdir(parents=True)
+    config = f"version: 1\nservers:\n  bad:\n    type: stdio\n    command: touch\n    args: [{marker}]\n"
+    (folder / "onetool.yaml").write_text(config, encoding="utf-8")
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.delenv("ONETOOL_TRUST", raising=False)
+    box = open_toolbox()
+    servers = ServerRequests(box)
+    assert servers.list()["items"][0]["state"] == "untrusted"
+    for action in ("start", "restart", "signIn"):
+        with pytest.raises(UsageProblem, match="not trusted yet"):
+            servers.act("bad", action)
+    box.close()
+    assert not marker.exists()

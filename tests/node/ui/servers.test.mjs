@@ -1,0 +1,71 @@
+// The servers screen: states with what can be done, adding, a confirmed removal, a sign-in link that nobody opens for you.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { transportOf, type, ui, until } from './page.mjs';
+
+const { createServers } = await ui('servers');
+const SERVER = { name: 'time', type: 'stdio', state: 'connected', reason: '', address: 'uvx mcp-server-time', tools: ['time.now'], isSaved: true, signsIn: false };
+
+async function open(answers) {
+  const { transport, asked } = await transportOf(answers);
+  const screen = createServers(transport);
+  document.body.replaceChildren(screen.element);
+  await screen.load();
+  const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
+  return { screen, asked, button, text: () => screen.element.textContent };
+}
+
+test('a server shows its state, and the buttons that fit it', async () => {
+  const servers = [SERVER, { ...SERVER, name: '<b>', state: 'failed', reason: 'It ended with <i>1</i>.', tools: [] }, { ...SERVER, name: 'linear', type: 'http', state: 'signed out', signsIn: true }];
+  const { screen, text } = await open({ servers: () => ({ items: servers }) });
+  const rows = [...screen.element.querySelectorAll('[role="listitem"]')];
+  const labels = rows.map(row => [...row.querySelectorAll('button')].map(button => button.textContent).join(' '));
+  assert.deepEqual(labels, ['Restart Stop Logs Remove', 'Start Logs Remove', 'Sign in Start Remove']);
+  assert.match(text(), /1 tool/);
+  assert.equal(screen.element.querySelector('b, i'), null);
+  screen.close();
+});
+
+test('what was pasted is added, and the list is loaded again', async () => {
+  const items = [];
+  const { screen, asked, text } = await open({ servers: () => ({ items }), addServer: ({ text: pasted }) => { items.push(SERVER); return { said: `time: added for this session. ${pasted}` }; } });
+  assert.match(text(), /No MCP servers yet/);
+  type(screen.element.querySelector('textarea'), 'uvx mcp-server-time');
+  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  await until(() => /added for this session/.test(text()));
+  assert.equal(asked.find(message => message.kind === 'addServer').payload.isSaved, false);
+  assert.equal(screen.element.querySelectorAll('[role="listitem"]').length, 1);
+  screen.close();
+});
+
+test('a server is removed at the second click', async () => {
+  const { screen, asked, button } = await open({ servers: () => ({ items: [SERVER] }), server: () => ({ said: 'time is removed.' }) });
+  button('Remove').click();
+  assert.equal(asked.some(message => message.kind === 'server'), false);
+  button('Really remove?').click();
+  await until(() => asked.some(message => message.kind === 'server'));
+  assert.deepEqual(asked.find(message => message.kind === 'server').payload, { name: 'time', action: 'remove' });
+  screen.close();
+});
+
+test('a sign-in shows the whole address; only an https or loopback one is a link', async () => {
+  let url = 'https://auth.example/authorize?state=1';
+  const { screen, button, text } = await open({ servers: () => ({ items: [{ ...SERVER, state: 'signed out', type: 'http' }] }), server: () => ({ url }) });
+  button('Sign in').click();
+  await until(() => screen.element.querySelector('a[href]'));
+  assert.match(text(), /authorize\?state=1/);
+  url = 'javascript:alert(1)';
+  button('Sign in').click();
+  await until(() => /javascript:alert/.test(text()));
+  assert.equal(screen.element.querySelector('a[href]'), null);
+  screen.close();
+});
+
+test('logs open and close', async () => {
+  const { screen, button } = await open({ servers: () => ({ items: [SERVER] }), serverLogs: () => ({ text: 'line <one>' }) });
+  button('Logs').click();
+  await until(() => screen.element.querySelector('.otx-server-logs'));
+  button('Logs').click();
+  await until(() => !screen.element.querySelector('.otx-server-logs'));
+  screen.close();
+});
