@@ -260,7 +260,7 @@ export class ToolsPanel extends Widget {
   /** Show the servers screen, and load it again when the kernel reports other states. */
   private _drawServers(): void {
     const down = downServers(this.connection?.report ?? null);
-    fill(this._tabs.querySelector('[data-view="servers"]')!, down.length ? `Servers (${down.length} down)` : 'Servers');
+    fill(this._tabs.querySelector('[data-view="servers"]')!, down.length ? `Servers (${down.length})` : 'Servers');
     if (this._view !== 'servers') {
       return;
     }

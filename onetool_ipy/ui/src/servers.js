@@ -3,7 +3,7 @@
 import { fill, h, reconcile, show } from './dom.js';
 import { counted } from './format.js';
 
-const STATES = { connected: 'ok', failed: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
+const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
