@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE
 from tests.harness.lab import Lab, Notebook
+from tests.harness.surroundings import ROOT
 
 pytestmark = pytest.mark.browser
 
@@ -165,6 +166,29 @@ def test_an_address_is_shown_whole_and_not_opened(lab: Lab, button: str, action:
 
     expect(notebook.output(1)).to_contain_text(f"'{action}'")
     assert opened == []
+
+
+def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> None:
+    notebook = lab.open_notebook(["%load_ext onetool_ipy", "%tool shop.order", "%tool shop.login"], name="asking")
+    notebook.run_cell(0)
+    server = ROOT / "tests" / "mcp" / "asking_server.py"
+    add = f"f'server add shop {{sys.executable}} {server}'"
+    notebook.execute(f"import sys\nget_ipython().run_line_magic('tool', {add})")
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+    notebook.page.evaluate(_BEGIN, 1)
+    question = notebook.output(1).locator(".otx-question")
+    expect(question).to_contain_text("Server 'shop' asks you")
+    expect(question).to_contain_text("Which size?")
+
+    question.get_by_label("Size").select_option("large")
+    question.get_by_label("Count").fill("2")
+    question.get_by_role("button", name="Send").click()
+
+    expect(notebook.output(1)).to_contain_text("2 x large")
+    expect(notebook.output(1)).to_contain_text("Server 'shop' asked you. You answered, ")
+    notebook.page.evaluate(_BEGIN, 2)
+    expect(notebook.output(2)).to_contain_text("asks for a secret ('password'), which a form must not")
+    assert notebook.output(2).locator(".otx-question").count() == 0
 
 
 def test_stop_takes_the_question_back_at_once(lab: Lab) -> None:
