@@ -101,6 +101,8 @@ class Serving:
             lines.append("No token is asked for: every program on this machine may call the tools.")
         elif self.file is not None:
             lines.append(f"What another client needs, with the bearer token, is in {self.file}")
+        if self.file is not None:
+            lines.append("An agent in a terminal, in this project's folder, runs: onetool-ipy mcp --attach")
         return "\n".join(lines)
 
 

@@ -121,13 +121,15 @@ class ToolboxServer:
     def offer(self, flag: str) -> str:
         """Say how many tools are offered, how many are not, and how to offer others with that flag."""
         known = [spec for spec in self._box.registry.list() if not spec.disabled]
-        offered = [spec for spec in known if self._is_offered(spec)]
-        text = f"Offering {counted(len(offered), 'tool')}"
+        offered = sum(self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in known)
+        text = f"Offering {counted(offered, 'tool')}"
         if self._allow is None:
             left = sum(not spec.read_only for spec in known)
             others = f" Left out, since they may change something: {left}." if left else ""
             return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all."
-        lost = [entry for entry in self._allow if not any(names.allowed(spec.name, [entry]) for spec in known)]
+        snippets = {"$*", *(f"${name}" for name in self._box.shortcuts.snippets)}
+        tools = [entry for entry in self._allow if entry not in snippets]
+        lost = [entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in known)]
         return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
 
     def close(self) -> None:

@@ -263,8 +263,9 @@ async def test_without_an_allow_list_only_what_reads_is_offered(project: Path) -
     [
         ((), r"Offering \d+ tools that only read. Left out, since they may change something: \d+. .* --tool-allow;"),
         (("--tool-allow", "shop.rows,no.such"), r"Offering 1 tool. No tool is named 'no.such'.$"),
+        (("--tool-allow", "shop.rows,$*,$greet"), r"Offering 1 tool. No tool is named '\$greet'.$"),
     ],
-    ids=["default", "named"],
+    ids=["default", "named", "snippets"],
 )
 def test_how_many_tools_are_offered_is_said(project: Path, args: tuple[str, ...], said: str) -> None:
     ran = subprocess.run(command(*args), cwd=project, input="", capture_output=True, text=True, timeout=60, check=False)
