@@ -8,7 +8,6 @@ the usage view's data, the favourites of a project (a small file in its state fo
 from __future__ import annotations
 
 import ast
-import asyncio
 import datetime
 import json
 import os
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
@@ -254,9 +253,16 @@ class ScreenRequests:
         asked, kind, payload = message.get("id"), message["kind"], message.get("payload")
         given = payload if isinstance(payload, dict) else {}
         if kind in self._slow:
-            self._box.background.submit(lambda: asyncio.to_thread(self._answer, asked, self._slow[kind], given))
+            self._run_later(partial(self._answer, asked, self._slow[kind], given))
         else:
             self._answer(asked, self._quick.get(kind, partial(_unknown, kind)), given)
+
+    def _run_later(self, work: Callable[[], None]) -> None:
+        """Run work in a thread that ends when it is idle; in this one, where stuck calls leave no room."""
+        try:
+            self._box.workers.submit(work, "free")
+        except Unavailable:
+            work()
 
     def close(self) -> None:
         """Stop answering and cancel running jobs; may be called twice."""
@@ -425,7 +431,7 @@ class ScreenRequests:
         if self._jobs.pop(key, None) is None:
             return
         self._sent_at.pop(key, None)
-        self._box.background.submit(lambda: asyncio.to_thread(self._ended, job))
+        self._run_later(partial(self._ended, job))
 
     def _ended(self, job: Job) -> None:
         shown = self._viewer.show(job.result(0))

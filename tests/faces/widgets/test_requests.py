@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import shlex
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -16,7 +17,7 @@ from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.requests import MOST_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 
 SECRET = "s3cr3t-in-widgets"
 
@@ -93,6 +94,16 @@ def side(tmp_path: Path) -> Iterator[Side]:
 
 def adopt(side: Side, fn: Any) -> None:
     side.box.adopt(fn)
+
+
+def test_no_thread_stays_when_nothing_is_asked(side: Side) -> None:
+    before = set(threading.enumerate())
+
+    for _ in range(5):
+        side.ask("history")
+        side.run("tools.echo", message="hi")
+
+    assert until(lambda: before.issuperset(threading.enumerate()))
 
 
 def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
