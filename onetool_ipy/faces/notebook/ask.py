@@ -247,6 +247,7 @@ class AskMagic:
     def _expanded(self, prompt: str) -> tuple[str, list[Any]]:
         """The prompt with a server's prompt at its beginning filled in, and what `+server:uri` in it attaches."""
         attached: list[Any] = []
+        text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
             self._box.make_ready(hit["name"], "magic")
             spec = next((known for known in self._box.prompts() if known.name == hit["name"]), None)
@@ -254,15 +255,14 @@ class AskMagic:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data
                 attached += messages.images
-                prompt = messages.text + prompt[hit.end() :]
-                return prompt, attached  # what a server wrote names nothing of ours
-        for hit in _ATTACHED.finditer(prompt):
+                text, own = messages.text, prompt[hit.end() :]
+        for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
             if self._box.is_server(hit["server"]):
                 result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
                 attached.append(result)
-        return prompt, attached
+        return text + own, attached
 
     def _is_typed(self, line: str, cell: str | None) -> bool:
         """Whether the text stands in the notebook's code as written, not in a variable."""

@@ -42,19 +42,8 @@ NAMED = ("info", "help", "check", "browse")
 """Sub-commands that take the name of a tool."""
 _VERBS = {
     "server": (
-        "list",
-        "add",
-        "import",
-        "export",
-        "start",
-        "stop",
-        "restart",
-        "test",
-        "logs",
-        "remove",
-        "resources",
-        "read",
-        "prompts",
+        *("list", "add", "import", "export", "login", "logout", "start", "stop", "restart", "test", "logs"),
+        *("remove", "resources", "read", "prompts"),
     ),
     "bundle": ("list", "show", "on", "off", "delete"),
     "stats": ("day", "week", "month", "all", "--tool", "--output"),

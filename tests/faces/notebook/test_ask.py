@@ -537,6 +537,7 @@ def test_a_servers_prompt_is_the_question(served: Kernel) -> None:
     said = last_message(served, "n")
     assert "Greet Rome." in said
     assert "Be brief." in said
+    assert "data_from" in said
     script(served, '"ok"', name="o")
     served.execute("%ask --model o $five.dollars is text")
     assert "$five.dollars is text" in last_message(served, "o")
