@@ -12,7 +12,7 @@ import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, get_args
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -25,13 +25,13 @@ from onetool_ipy.base.background import MAX_ABANDONED, clock_stopped
 from onetool_ipy.base.errors import CallCancelled, Unavailable
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.sdk.client import Roots, Sample
+from onetool_ipy.sdk.client import LogLevel, Roots, Sample
 
-__all__ = ["LOG_LEVELS", "MAX_WAITING", "WAIT_S", "ServedRequest", "WaitingRequests"]
+__all__ = ["MAX_WAITING", "WAIT_S", "ServedRequest", "WaitingRequests"]
 
 MAX_WAITING = MAX_ABANDONED // 2  # each holds one of that many threads; the others are for the calls that run
 WAIT_S = 600.0
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_LOG_LEVELS: tuple[str, ...] = get_args(LogLevel)
 
 _MAX_ROUNDS = 10
 _MAX_UNSENT = 64
@@ -168,7 +168,7 @@ class ServedRequest:
         wanted = self._log_level
         if context is not None and context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             wanted = str((context.meta or {}).get(_LEVEL_KEY, ""))
-        if context is None or wanted not in LOG_LEVELS or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
+        if context is None or wanted not in _LOG_LEVELS or _LOG_LEVELS.index(level) < _LOG_LEVELS.index(wanted):
             return
         params = types.LoggingMessageNotificationParams(level=level, data=text, logger=logger)  # type: ignore[arg-type]  # checked above
         note = types.LoggingMessageNotification(params=params)

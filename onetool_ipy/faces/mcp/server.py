@@ -196,7 +196,7 @@ class ToolboxServer:
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
             typed = typed_arguments(args, prompt.parameters)
             result = await self._run(prompt.name, typed, request, (prompt.name,))
-            return await asyncio.to_thread(prompt_result, _data(result), self._box.mask)
+            return await asyncio.to_thread(prompt_result, result.unwrap(), self._box.mask)
         except OneToolError as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc)) from exc
 
@@ -251,7 +251,7 @@ class ToolboxServer:
                 return types.ReadResourceResult(contents=[contents])
             found = match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
             if found is None:
-                raise _not_there(uri)
+                raise ValueError(f"No resource '{uri[:200]}'.")
             spec, args = found
             typed = typed_arguments(args, spec.parameters)
             result = await self._run(spec.name, typed, request, (spec.name,))
@@ -260,7 +260,7 @@ class ToolboxServer:
             raise MCPError(types.INVALID_PARAMS, self._say(exc), {"uri": uri[:2000]}) from exc
 
     def _resource(self, uri: str, result: ToolResult) -> types.ReadResourceResult:
-        value = _data(result)
+        value = result.unwrap()
         outgoing = None if isinstance(value, (bytes, bytearray)) else self._box.outgoing(result)
         self._note_handle(result, result.meta.get("handle"))
         return types.ReadResourceResult(contents=resource_contents(self._box, uri, value, outgoing))
@@ -268,7 +268,7 @@ class ToolboxServer:
     async def _read_page(self, page: ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
         result = await self._run(_RESULT_TOOL, args, request, self._allowed(_RESULT_TOOL, args))
-        answer = _data(result)
+        answer = result.unwrap()
         if isinstance(answer, str):  # how `ot.result` words its errors
             raise ValueError(answer)
         return types.ReadResourceResult(contents=[page.contents(answer)], ttl_ms=_STORED_MS, cache_scope="private")
@@ -430,11 +430,6 @@ class ToolboxServer:
                 self._clients.discard(client)
 
 
-def _data(result: ToolResult) -> Any:
-    """Return the value of a call; raises its failure."""
-    return result.unwrap()
-
-
 def _page(items: Sequence[_T], params: types.PaginatedRequestParams | None) -> tuple[list[_T], str | None]:
     """Return the page that a cursor names, and the cursor of the next one."""
     start = _position(params.cursor if params is not None else None, len(items))
@@ -447,7 +442,3 @@ def _position(cursor: str | None, count: int) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 and 0 < int(cursor) <= count):
         raise MCPError(types.INVALID_PARAMS, f"The cursor '{printable(cursor[:40])}' is not one of this server's.")
     return int(cursor)
-
-
-def _not_there(uri: str) -> MCPError:
-    return MCPError(types.INVALID_PARAMS, f"No resource '{printable(uri[:200])}'.", {"uri": uri[:2000]})
