@@ -9,7 +9,7 @@ const MAX_SHOWN = 200;
 /** Returns `{element}`. `answer({action, content})` sends an answer and resolves with `{errors}`. */
 export function createQuestion(question, answer) {
   const failure = h('div.otx-error', { role: 'alert', hidden: true });
-  const title = h('strong.otx-question-title', { id: uniqueId('question') }, titleOf(question));
+  const title = h('strong.otx-question-title', { id: uniqueId('question') }, plain(titleOf(question)));
   const element = h('section.otx.otx-question', { role: 'group', 'aria-labelledby': title.id, 'data-lm-suppress-shortcuts': 'true' }, title);
   element.addEventListener('keydown', event => event.stopPropagation());
 
@@ -37,7 +37,7 @@ export function createQuestion(question, answer) {
     return { element };
   }
   const body = question.calls.length ? approval(question, send) : question.form ? form(question, send) : address(question, send);
-  fill(element, title, question.text ? h('p.otx-question-text', null, question.text) : null, body, failure);
+  fill(element, title, question.text ? h('p.otx-question-text', null, plain(question.text)) : null, body, failure);
   return { element };
 }
 
@@ -84,8 +84,8 @@ function card({ tool, summary, badges, note, args }, number, onDecide) {
   };
   const decide = onDecide ? h('span.otx-question-decide', null, state, small(`Run ${tool}`, 'Run', choose(true)), small(`Skip ${tool}`, 'Skip', choose(false))) : null;
   const chips = badges.map(badge => h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, badge));
-  const head = h('div.otx-question-head', null, h('span.otx-name', null, `${number}${tool}`), chips, decide);
-  return h('li', null, head, summary ? h('div.otx-muted', null, summary) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
+  const head = h('div.otx-question-head', null, h('span.otx-name', null, plain(`${number}${tool}`)), chips, decide);
+  return h('li', null, head, summary ? h('div.otx-muted', null, plain(summary)) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
 }
 
 function small(label, text, onclick) {
@@ -103,6 +103,11 @@ function argument({ name, text }) {
 /** Text in which characters that show nothing, or turn the direction of text, are escapes. */
 function visible(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu, char => (char === '\n' || char === '\t' ? char : `\\u${char.codePointAt(0).toString(16).padStart(4, '0')}`));
+}
+
+/** Text without characters that turn the direction of text. */
+function plain(text) {
+  return String(text).replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, visible);
 }
 
 function address({ url }, send) {
@@ -135,12 +140,12 @@ class FormField {
     Object.assign(this, { name, field, isRequired, choices: choicesOf(field) });
     const id = uniqueId('field');
     this.error = h('div.otx-error', { role: 'alert', id: uniqueId('error'), hidden: true });
-    const help = field.description ? h('div.otx-help', { id: uniqueId('help') }, field.description) : null;
+    const help = field.description ? h('div.otx-help', { id: uniqueId('help') }, plain(field.description)) : null;
     this.control = this.createControl({ id, 'aria-describedby': [help?.id, this.error.id].filter(Boolean).join(' '), 'aria-required': String(isRequired) });
     const isGroup = field.type === 'array';
     const isBox = field.type === 'boolean';
     const star = isRequired ? h('span.otx-required', { 'aria-hidden': 'true' }, '*') : null;
-    const label = h(isGroup ? 'legend.otx-label' : 'label.otx-label', isGroup ? null : { for: id }, h('span.otx-name', null, field.title || name), star, isRequired || isBox ? null : h('span.otx-type', null, 'optional'));
+    const label = h(isGroup ? 'legend.otx-label' : 'label.otx-label', isGroup ? null : { for: id }, h('span.otx-name', null, plain(field.title || name)), star, isRequired || isBox ? null : h('span.otx-type', null, 'optional'));
     const parts = isBox ? [h('div.otx-choice', null, this.control, label), help] : [label, help, this.control];
     this.element = h(isGroup ? 'fieldset.otx-field.otx-choices' : 'div.otx-field', null, parts, this.error);
   }
@@ -150,11 +155,11 @@ class FormField {
     if (type === 'array') {
       const chosen = new Set(Array.isArray(preset) ? preset : []);
       this.boxes = this.choices.map(([value]) => h('input', { type: 'checkbox', checked: chosen.has(value), value }));
-      return h('div', common, this.choices.map(([, label], at) => h('label.otx-choice', null, this.boxes[at], label)));
+      return h('div', common, this.choices.map(([, label], at) => h('label.otx-choice', null, this.boxes[at], plain(label))));
     }
     if (type === 'boolean') return h('input', { ...common, type: 'checkbox', checked: preset === true });
     if (this.choices.length) {
-      const select = h('select.otx-input', common, h('option', { value: '' }, 'choose …'), this.choices.map(([value, label]) => h('option', { value }, label)));
+      const select = h('select.otx-input', common, h('option', { value: '' }, 'choose …'), this.choices.map(([value, label]) => h('option', { value }, plain(label))));
       select.value = preset ?? '';
       return select;
     }
@@ -173,7 +178,8 @@ class FormField {
     const text = this.control.value;
     if (text.trim() === '') return undefined;
     if (this.field.type === 'string') return text;
-    return Number.isFinite(Number(text)) ? Number(text) : text;
+    const isExact = /^\s*[-+]?\d+\s*$/.test(text) ? Number.isSafeInteger(Number(text)) : /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i.test(text);
+    return isExact ? Number(text) : text; // the kernel says what is wrong with it
   }
 
   showErrors(errors) {

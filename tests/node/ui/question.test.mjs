@@ -1,0 +1,131 @@
+// Questions: which click sends what, hostile text as text, and the values of a form.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { type, ui, until } from './page.mjs';
+
+const { createQuestion } = await ui('question');
+
+const EVIL = '<img src=x onerror=alert(1)>\u202eevil';
+
+function draw(fields, reply = () => ({ errors: [] })) {
+  const sent = [];
+  const question = { id: '1', asker: 'The model', text: '', url: '', form: null, trust: null, calls: [], ...fields };
+  const { element } = createQuestion(question, async given => {
+    sent.push(given);
+    return reply(given);
+  });
+  document.body.replaceChildren(element);
+  const button = label => [...element.querySelectorAll('button, a')].find(each => (each.getAttribute('aria-label') ?? each.textContent) === label);
+  return { element, sent, press: label => button(label).click(), button };
+}
+
+const call = (tool, args = []) => ({ tool, summary: '', badges: [], note: '', args });
+const three = [call('a.one'), call('a.two'), call('a.three')];
+
+test('one call has three buttons, and each sends its own answer', () => {
+  for (const [label, wanted] of [['Run', { action: 'accept', content: { run: [1], always: false } }], ['Always in this session', { action: 'accept', content: { run: [1], always: true } }], ['Skip', { action: 'decline', content: {} }]]) {
+    const { element, sent, press } = draw({ calls: [call('a.one')] });
+    assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Run', 'Always in this session', 'Skip']);
+    press(label);
+    assert.deepEqual(sent, [wanted]);
+  }
+});
+
+test('calls are decided one by one; the answer is sent with the last, or by skipping the rest', () => {
+  const each = draw({ calls: three });
+  each.press('Run a.two');
+  each.press('Skip a.one');
+  assert.deepEqual(each.sent, []);
+  each.press('Run a.three');
+  assert.deepEqual(each.sent, [{ action: 'accept', content: { run: [2, 3], always: false } }]);
+  const rest = draw({ calls: three });
+  rest.press('Run a.two');
+  rest.press('Run a.two');
+  rest.press('Skip a.two');
+  rest.press('Skip the rest');
+  assert.deepEqual(rest.sent, [{ action: 'decline', content: {} }]);
+});
+
+test('an answer is sent once; after a failure one can answer again', async () => {
+  const { element, sent, press, button } = draw({ calls: three }, () => {
+    throw new Error('This question is over.');
+  });
+  press('Run all');
+  press('Run all');
+  assert.equal(sent.length, 1);
+  await until(() => !button('Run all').disabled);
+  assert.match(element.textContent, /This question is over\./);
+});
+
+test('hostile text is text, and every argument is there with its whole value', () => {
+  const long = 'x'.repeat(250);
+  const { element, press } = draw({ asker: EVIL, text: EVIL, calls: [call(EVIL, [{ name: EVIL, text: EVIL }, { name: 'long', text: long }])] });
+  assert.equal(element.querySelectorAll('img').length, 0);
+  assert.ok(!element.textContent.includes('\u202e'));
+  assert.ok(element.textContent.includes('\\u202e'));
+  assert.ok(!element.textContent.includes(long));
+  press('50 more characters of long');
+  assert.ok(element.textContent.includes(long));
+});
+
+test('keys pressed in a question do not reach the notebook', () => {
+  const { element } = draw({ calls: three });
+  let heard = 0;
+  document.body.addEventListener('keydown', () => (heard += 1));
+  element.querySelector('button').dispatchEvent(new window.KeyboardEvent('keydown', { key: 'd', bubbles: true }));
+  assert.equal(heard, 0);
+});
+
+test('an address is shown whole, and its link is the consent', () => {
+  const url = 'https://shop.example/a?b=c#d';
+  const { element, sent, button, press } = draw({ url });
+  assert.equal(element.querySelector('code').textContent, url);
+  assert.equal(element.querySelector('strong + p, code strong').textContent, 'shop.example');
+  assert.equal(button('Open this address').getAttribute('rel'), 'noopener noreferrer');
+  press('Cancel');
+  assert.deepEqual(sent, [{ action: 'cancel', content: {} }]);
+});
+
+const FORM = {
+  type: 'object',
+  required: ['mail'],
+  properties: {
+    mail: { type: 'string', format: 'email', title: 'E-mail' },
+    count: { type: 'integer', default: 2 },
+    gift: { type: 'boolean', default: true },
+    size: { type: 'string', oneOf: [{ const: 's', title: 'Small' }, { const: 'l', title: 'Large' }] },
+    extras: { type: 'array', items: { enum: ['milk', 'sugar'], enumNames: ['Milk', 'Sugar'] } }
+  }
+};
+
+test('a form sends its values as their types, and shows errors at their fields', async () => {
+  const errors = [{ pointer: '/mail', message: "field 'mail': 'x' is not a valid email" }, { pointer: '/count', message: 'too large' }];
+  const { element, sent, press } = draw({ form: FORM }, () => ({ errors }));
+  const [mail, count] = element.querySelectorAll('input');
+  assert.equal(element.querySelector(`label[for="${mail.id}"]`).textContent, 'E-mail*');
+  type(mail, 'x');
+  type(count, '12345678901234567890');
+  element.querySelector('select').value = 'l';
+  element.querySelector('input[value="milk"]').checked = true;
+  press('Send');
+  await until(() => mail.getAttribute('aria-invalid') === 'true');
+  assert.deepEqual(sent, [{ action: 'accept', content: { mail: 'x', count: '12345678901234567890', gift: true, size: 'l', extras: ['milk'] } }]);
+  assert.equal(document.getElementById(mail.getAttribute('aria-describedby')).textContent, "'x' is not a valid email");
+  assert.equal(document.activeElement, mail);
+  assert.equal(mail.value, 'x');
+});
+
+test('a required field that is empty says so', async () => {
+  const { element, sent, press } = draw({ form: FORM }, () => ({ errors: [{ pointer: '', message: "'mail' is missing" }] }));
+  press('Send');
+  await until(() => element.querySelector('[aria-invalid="true"]'));
+  assert.deepEqual(sent[0].content, { count: 2, gift: true });
+  assert.match(element.textContent, /This field is required\./);
+});
+
+test('the trust question has two buttons', () => {
+  const found = { folder: '/p', packFiles: ['a.py'], servers: [], httpTools: 0, hosts: [], snippets: [], server: '' };
+  const { sent, press } = draw({ trust: found });
+  press('Trust this project');
+  assert.deepEqual(sent, [{ action: 'accept', content: {} }]);
+});
