@@ -119,7 +119,7 @@ class Cassette:
         if mode == "replay" and not path.exists():
             raise UsageProblem(
                 f"There is no cassette '{path}', and only a cassette may answer here.",
-                hint="Record it where there is a network, without $CI and $ONETOOL_REPLAY, and keep the file.",
+                hint='Record it first with mode="auto", where there is a network, and keep the file.',
             )
         self._answers = _read_answers(path) if path.exists() else []
         self._unplayed: dict[str, deque[RecordedAnswer]] = {}
@@ -233,7 +233,7 @@ class Cassette:
             said = f"'{what}' was not recorded with these arguments."
         else:
             said = f"'{what}' was not recorded."
-        how = "Run it once where there is a network, without $CI and $ONETOOL_REPLAY, to record it."
+        how = 'Run it once with mode="auto", where there is a network, to record it.'
         return NotRecorded(f"{said} Only '{self.path}' may answer here.", hint=how)
 
 

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
@@ -803,6 +803,7 @@ class _Maker:
         self._schemas = SchemaTranslator(api)
         self._base_url = base_url
         self._slugs = UniqueNames()
+        self._prefix = _common_prefix([str(path) for path in api.part("paths")])
         self._sound: set[bytes] = set()
         self.security = SecuritySchemes(api, name)
         self.hosts: set[str] = set()
@@ -837,7 +838,7 @@ class _Maker:
         request = self._request(taken, server, method, operation, wanted)
         arguments = self._compiled(taken, place)
         tool: dict[str, Any] = {
-            "slug": self._slugs.take(_slug(operation, method, path)),
+            "slug": self._slugs.take(_slug(operation, method, path.removeprefix(self._prefix))),
             "version": version,
             **_words(operation, place),
             "type": "http",
@@ -983,7 +984,19 @@ def _header_of(auth: dict[str, Any] | None) -> list[str]:
 
 
 def _slug(operation: dict[str, Any], method: str, path: str) -> str:
-    return slug(as_text(operation.get("operationId")), "") or slug(f"{method}-{path}", method)
+    return slug(as_text(operation.get("operationId")), "") or slug(f"{method}-{unquote(path)}", method)
+
+
+def _common_prefix(paths: list[str]) -> str:
+    """The folders that all paths begin with, such as `/lab/api`, which say nothing in the name of a tool."""
+    if len(paths) < 2:
+        return ""
+    shared = []
+    for parts in zip(*(path.split("/")[:-1] for path in paths), strict=False):
+        if len(set(parts)) > 1 or "{" in parts[0]:
+            break
+        shared.append(parts[0])
+    return "/".join(shared)
 
 
 def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:

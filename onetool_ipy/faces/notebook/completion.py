@@ -215,10 +215,14 @@ def _of_command(command: str, done: Sequence[str], last: str, context: Completio
 
 
 def _name(typed: str, context: CompletionContext) -> Completions:
-    offers = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
-    packs = [CompletionItem(f"{pack}.", "module") for pack in sorted(context.box.registry.known_packs())]
-    picked = _picked(typed, [*offers, *packs]).offers if "." not in typed else []
-    found = Completions(typed, [*picked, *_tools(typed, context)])
+    """Before anything is typed one's own packs and tools come first, then `ot`, then the sub-commands."""
+    words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
+    names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
+    packs = _picked(typed, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
+    tools = sorted(_tools(typed, context), key=lambda item: item.text.startswith("ot."))
+    commands = _picked(typed, words).offers
+    all_kinds = [*commands, *packs, *tools] if typed else [*packs, *tools, *commands]
+    found = Completions(typed, tools if "." in typed else all_kinds)
     if found.offers or not typed:
         return found
     near = suggest(typed, (spec.name for spec in context.box.registry.known()))

@@ -17,6 +17,11 @@ Find = Callable[[str, bool], str]
 """Returns the page of a name, or an empty text; the flag says that the name follows `$`."""
 
 
+_COLOUR = r"(?:\x1b\[[0-9;]*m)*"
+_PROXY = re.compile(rf"^{_COLOUR}Type:{_COLOUR}\s+{_COLOUR}(?:ToolProxy|UnlistedTool|OtTool)", re.MULTILINE)
+_NOISE = re.compile(rf"^{_COLOUR}(?:Call signature|Type|String form|File):.*\n", re.MULTILINE)
+
+
 class Inspector:
     """Our addition to the kernel's answer to Shift-Tab."""
 
@@ -33,7 +38,7 @@ class Inspector:
         def do_inspect(code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
             answer: Mapping[str, Any] = original(kernel, code, cursor_pos, *args, **kwargs)
             if not isinstance(answer, Mapping) or answer.get("found"):
-                return answer
+                return _without_noise(answer)
             page = _page(code, cursor_pos, names(), find)
             return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
 
@@ -43,6 +48,15 @@ class Inspector:
         """Undo `install`."""
         if self._kernel is not None:
             vars(self._kernel).pop("do_inspect", None)
+
+
+def _without_noise(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer about one of our tools: its signature and text, without the object that stands for it."""
+    data = answer.get("data") if isinstance(answer, Mapping) else None
+    text = data.get("text/plain") if isinstance(data, Mapping) else None
+    if not isinstance(text, str) or not _PROXY.search(text):
+        return answer
+    return {**answer, "data": {**data, "text/plain": _NOISE.sub("", text)}}  # type: ignore[dict-item]  # data is a mapping
 
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:

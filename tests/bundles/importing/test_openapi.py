@@ -665,3 +665,18 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
             for placeholder in placeholders_in(text)
         }
         assert used <= {*tool["argSchema"]["properties"], *(secret["name"] for secret in draft.secrets)}
+
+
+def test_names_made_of_paths_leave_out_what_all_paths_share() -> None:
+    paths = {
+        path: {"get": {"responses": {"200": {"description": "ok"}}}}
+        for path in ("/lab/api/listings/%40jupyterlab/list", "/lab/api/settings/{name}", "/lab/api/themes")
+    }
+
+    tools = import_openapi(document(paths=paths)).tools
+
+    assert [tool["slug"] for tool in tools] == ["get-listings-jupyterlab-list", "get-settings-name", "get-themes"]
+    assert all("/lab/api/" in tool["http"]["request"]["urlTemplate"] for tool in tools)
+
+    (alone,) = import_openapi(document(paths={"/lab/api/themes": paths["/lab/api/themes"]})).tools
+    assert alone["slug"] == "get-lab-api-themes"

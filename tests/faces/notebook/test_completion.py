@@ -177,3 +177,16 @@ def test_a_question_mark_asks_the_magic(loaded: Kernel, line: str) -> None:
 def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
     offered = loaded.complete("ot.").matches
     assert {"tools", "map", "run", "replay", "browser", "view", "usage"} <= set(offered)
+
+
+def test_ones_own_tools_come_before_ot_and_the_commands(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool")
+    kernel.execute("@tool\ndef bmi(weight: float) -> float:\n    'Body mass index.'\n    return weight")
+    found = kernel.complete("%tool ").matches
+    places = [found.index(name) for name in ("nb.", "ot.", "nb.bmi", "ot.stats", "browse")]
+    assert places == sorted(places)
+    shown = kernel.inspect("nb.bmi", 6)
+    assert "nb.bmi(weight: float)" in shown
+    assert "Body mass index." in shown
+    assert "ToolProxy" not in shown
+    assert "*args" not in shown
