@@ -12,7 +12,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core import current
-from onetool_ipy.core.question import NobodyToAsk, Question, QuestionRefused, Reply, checked
+from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, QuestionRefused, Reply, checked
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.host import Host
 from onetool_ipy.terminal import ask_in_terminal
@@ -94,6 +94,27 @@ def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
 
     assert f"\n  {address}\n" in prompts[0]
     assert (accepted.action, dismissed.action) == ("accept", "cancel")
+
+
+def test_calls_say_what_is_destructive_and_what_has_changed(typed: Typed) -> None:
+    call = ProposedCall("shop.wipe", args=(("all", "true"),), badges=("server shop", "destructive"), note="it changed")
+    prompts = typed("yes", "all")
+
+    refused, allowed = (ask_in_terminal(Question("the model", "", calls=(call,))) for _ in range(2))
+
+    assert "  1. shop.wipe all=true\n     (destructive)\n     (it changed)\n" in prompts[0]
+    assert (refused.action, refused.note) == ("cancel", "the reply 'yes' was not understood")
+    assert allowed == Reply("accept", {"run": [1], "always": False})
+
+
+def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
+    prompts = typed("y", " YES ", "ok", "")
+    question = Question("this project", "It may run:\n  a.py", trust={"server": ""})
+
+    replies = [ask_in_terminal(question).action for _ in range(4)]
+
+    assert replies == ["accept", "accept", "decline", "decline"]
+    assert prompts[0] == "Trust it? [y/N] "
 
 
 def test_without_a_terminal_nobody_can_be_asked() -> None:
