@@ -79,7 +79,8 @@ class ToolSpec(Frozen):
     `record` is the version and the id of the bundle record that a tool is made from. A tool that is not `is_listed` is
     found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
     with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
-    `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions.
+    `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions. `hints` are what its
+    server says of it: "destructive", "idempotent", "open world"; `icons` are pictures as `data:` addresses.
     """
 
     name: str
@@ -111,6 +112,9 @@ class ToolSpec(Frozen):
     is_listed: bool
     resource: str
     prompt: bool
+    title: str
+    hints: Mapping[str, bool]
+    icons: tuple[str, ...]
 
     def __init__(
         self,
@@ -144,6 +148,9 @@ class ToolSpec(Frozen):
         is_listed: bool = True,
         resource: str = "",
         prompt: bool = False,
+        title: str = "",
+        hints: Mapping[str, bool] | None = None,
+        icons: Sequence[str] = (),
     ) -> None:
         fields = dict(locals())
         del fields["self"]
@@ -153,6 +160,8 @@ class ToolSpec(Frozen):
             tags=tuple(tags),
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
+            hints=hints or {},
+            icons=tuple(icons),
         )
 
     def replace(self, **changes: Any) -> ToolSpec:
@@ -163,6 +172,11 @@ class ToolSpec(Frozen):
     def as_written(self) -> ToolSpec:
         """The tool as its text or record has it now; nothing is imported. Raises ToolNotFound where it is gone."""
         return self if self.reread is None else self.reread()
+
+    @property
+    def badges(self) -> tuple[str, ...]:
+        """The marks of the tool, for people: read-only, destructive, idempotent, open world."""
+        return (*(("read-only",) if self.read_only else ()), *(hint for hint, is_so in self.hints.items() if is_so))
 
     @property
     def pack(self) -> str:

@@ -18,6 +18,7 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ServerListing
 from onetool_ipy.mcp.process import ServerProcess, StderrLog
+from onetool_ipy.mcp.trace import MessageTrace
 
 if TYPE_CHECKING:
     from onetool_ipy.mcp.session import Progress, ServerSession
@@ -41,6 +42,7 @@ class Connection:
         definition: ServerDefinition,
         environ: Mapping[str, str],
         stderr: StderrLog,
+        trace: MessageTrace,
         *,
         on_list: Callable[[ServerListing], None],
         on_end: Callable[[Connection], None],
@@ -54,7 +56,7 @@ class Connection:
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[ServerListing] = self.loop.create_future()
         self._environ = environ
-        self._stderr = stderr
+        self._stderr, self._trace = stderr, trace
         self._auth = auth
         self._on_list, self._on_end = on_list, on_end
         self._session: ServerSession | None = None
@@ -138,8 +140,8 @@ class Connection:
             self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
         from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
 
-        log, auth = self._stderr.add_line, self._auth
-        session = self._session = ServerSession(self.definition, self.process, log=log, auth=auth)
+        options: dict[str, Any] = {"log": self._stderr.add_line, "trace": self._trace, "auth": self._auth}
+        session = self._session = ServerSession(self.definition, self.process, **options)
         listing = await session.open(stack, self._changed.set)
         self._on_list(listing)
         return session, listing

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -34,6 +35,11 @@ _MAX_NAME = 128
 _MAX_SHOWN = 80
 _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
+_HINTS = {"destructive": "destructiveHint", "idempotent": "idempotentHint", "open world": "openWorldHint"}
+_WARNINGS = ("destructive", "open world")
+_MAX_ICONS = 4
+_MAX_ICON = 40_000
+_ICON = re.compile(r"data:image/(?:png|jpeg|webp|gif|svg\+xml);base64,[A-Za-z0-9+/=]+")
 _MAX_FILE = 32 * 1024 * 1024
 _FORMAT = 2
 _FAILURE_KEPT_S = 600.0
@@ -108,12 +114,28 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         origin="mcp",
         server=definition.name,
         read_only=definition.trusted and hints.get("readOnlyHint") is True,
+        title=tool.get("title", ""),
+        hints=_hints(hints, is_trusted=definition.trusted),
+        icons=tool.get("icons", ()),
         timeout_s=definition.timeout_s,
         limits_itself=True,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
-        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), tool],
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _without_icons(tool)],
     )
+
+
+def _hints(found: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
+    """What the server says of a tool. Only a trusted server may say what makes a tool look harmless."""
+    said = {name: found.get(key) for name, key in _HINTS.items()}
+    if found.get("readOnlyHint") is True and is_trusted:
+        said = {"open world": said["open world"]}  # the others mean nothing for it
+    told = {name: hint for name, hint in said.items() if isinstance(hint, bool)}
+    return told if is_trusted else {name: True for name in _WARNINGS if told.get(name)}
+
+
+def _without_icons(tool: Json) -> Json:
+    return {key: value for key, value in tool.items() if key != "icons"}
 
 
 def _checked(tool: Any, header_fault: HeaderFault) -> Json:
@@ -139,7 +161,27 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     hints = tool.get("annotations")
     if isinstance(hints, dict):
         kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
+    title = _title(tool)
+    if title:
+        kept["title"] = title
+    icons = _icons(tool.get("icons"))
+    if icons:
+        kept["icons"] = icons
     return kept
+
+
+def _title(tool: Json) -> str:
+    hints = tool.get("annotations")
+    said = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
+    return next((" ".join(text.split())[:_MAX_NAME] for text in said if isinstance(text, str) and text.strip()), "")
+
+
+def _icons(found: Any) -> list[str]:
+    """The pictures that come with the tool. One at another address is left out: nothing is fetched."""
+    listed = [icon.get("src") for icon in found if isinstance(icon, dict)] if isinstance(found, list) else []
+    return [src for src in listed if isinstance(src, str) and _ICON.fullmatch(src) and len(src) <= _MAX_ICON][
+        :_MAX_ICONS
+    ]
 
 
 def _require_schema(name: str, key: str, schema: Json) -> None:
@@ -150,9 +192,7 @@ def _require_schema(name: str, key: str, schema: Json) -> None:
 
 
 def _description(tool: Json) -> str:
-    hints = tool.get("annotations")
-    title = hints.get("title") if isinstance(hints, dict) else None
-    said = (tool.get("description"), tool.get("title"), title, tool["name"])
+    said = (tool.get("description"), _title(tool), tool["name"])
     return next(text for text in said if isinstance(text, str) and text.strip())[:_MAX_TEXT]
 
 

@@ -28,6 +28,7 @@ from onetool_ipy.mcp.content import NotSent
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import StderrLog
+from onetool_ipy.mcp.trace import MessageTrace
 from onetool_ipy.stores.tokens import TokenStore
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Server:
         self._cache = cache
         self._tokens = tokens
         self._on_change = on_change
+        self.trace = MessageTrace()
         self._stderr: StderrLog | None = None
         self._listing: ServerListing | None = None
         self._is_cache_read = False
@@ -372,6 +374,7 @@ class Server:
             self.definition,
             self._environ,
             self._stderr,
+            self.trace,
             on_list=self._listed,
             on_end=self._ended,
             auth=self._auth,

@@ -109,6 +109,10 @@ class Servers(Mapping[str, "State"]):
         """Return the end of a server's stderr output, secrets masked."""
         return self._mask(self._require(name).logs())
 
+    def trace(self, name: str) -> list[dict[str, Any]]:
+        """Return the last messages between us and a server as rows, secrets masked. Starts nothing."""
+        return self._require(name).trace.rows(self._mask)
+
     def pid(self, name: str) -> int | None:
         """Return the process id of a running stdio server."""
         return self._require(name).pid

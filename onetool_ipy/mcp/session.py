@@ -45,6 +45,7 @@ from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
+from onetool_ipy.mcp.trace import MessageTrace
 
 __all__ = ["Progress", "ServerSession", "http_client"]
 
@@ -75,6 +76,7 @@ class ServerSession:
         process: ServerProcess | None,
         *,
         log: Callable[[str], None],
+        trace: MessageTrace,
         auth: httpx2.Auth | None = None,
     ) -> None:
         _silence_sdk()
@@ -83,7 +85,7 @@ class ServerSession:
         self._definition = definition
         self._process = process
         self._auth = auth
-        self._interceptor = _MessageInterceptor()
+        self._interceptor = _MessageInterceptor(trace)
         self._callbacks = ServerCallbacks(definition, log)
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
@@ -320,19 +322,22 @@ class _MessageInterceptor:
     `http` notes what its responses show.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trace: MessageTrace) -> None:
         self.sent = 0
         self.undelivered = 0
         self.http = HttpNotes()
         self.lists: dict[str, list[Any]] = {}
         self._pending: dict[Any, str] = {}
+        self._trace = trace
 
-    def on_send(self, message: Any) -> None:
+    def on_send(self, message: Any, data: bytes | None = None) -> None:
+        self._trace.note(message, is_sent=True, data=data)
         key = _LISTED.get(getattr(message, "method", None) or "")
         if key is not None:
             self._pending[message.id] = key
 
-    def on_receive(self, message: Any) -> None:
+    def on_receive(self, message: Any, data: bytes | None = None) -> None:
+        self._trace.note(message, is_sent=False, data=data)
         if not self._pending or getattr(message, "id", None) not in self._pending:
             return
         key = self._pending.pop(message.id)
@@ -403,7 +408,7 @@ class _PipeReader(_PipeStream):
                     shown = line[:120].decode("utf-8", "replace").strip()
                     self._process.junk = f"Its stdout is not MCP: {shown!r}"
                 continue
-            self._interceptor.on_receive(message)
+            self._interceptor.on_receive(message, line)
             return SessionMessage(message)
 
 
@@ -412,8 +417,8 @@ class _PipeWriter(_PipeStream):
 
     async def send(self, item: Any, /) -> None:
         message = item.message
-        self._interceptor.on_send(message)
         data = message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8") + b"\n"
+        self._interceptor.on_send(message, data)
         if not self._process.is_alive():
             self._interceptor.undelivered += 1
             raise anyio.BrokenResourceError
@@ -448,7 +453,7 @@ def http_client(
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **definition.headers},
         timeout=httpx2.Timeout(_HTTP_S, read=_HTTP_READ_S),
-        transport=_HttpTransport(definition.url, interceptor or _MessageInterceptor()),
+        transport=_HttpTransport(definition.url, interceptor or _MessageInterceptor(MessageTrace())),
         trust_env=False,
         auth=auth,
     )

@@ -155,7 +155,13 @@ class ToolboxServer:
             description=self._box.mask(spec.description),
             input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
             output_schema=values.map_text(values.to_json(declared_output(spec.output_schema)), self._box.mask),
-            annotations=types.ToolAnnotations(title=spec.name, read_only_hint=spec.read_only),
+            annotations=types.ToolAnnotations(
+                title=spec.title or spec.name,
+                read_only_hint=spec.read_only,
+                destructive_hint=spec.hints.get("destructive"),
+                idempotent_hint=spec.hints.get("idempotent"),
+                open_world_hint=spec.hints.get("open world"),
+            ),
         )
 
     def _input_schema(self, asked: str) -> Any:

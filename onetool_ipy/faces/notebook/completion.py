@@ -42,7 +42,7 @@ NAMED = ("info", "help", "check", "browse")
 """Sub-commands that take the name of a tool."""
 _VERBS = {
     "server": (
-        *("list", "add", "import", "export", "login", "logout", "start", "stop", "restart", "test", "logs"),
+        *("list", "add", "import", "export", "login", "logout", "start", "stop", "restart", "test", "logs", "trace"),
         *("remove", "resources", "read", "prompts"),
     ),
     "bundle": ("list", "show", "on", "off", "delete"),

@@ -365,7 +365,10 @@ class ScreenRequests:
             "example": spec.example,
             "source": spec.source,
             "tags": list(spec.tags),
+            "title": spec.title,
+            "icons": list(spec.icons),
             "readOnly": spec.read_only,
+            "badges": list(spec.badges),
             "disabled": spec.disabled,
             "where": spec.where,
             "usage": {"calls": row.calls, "failures": row.failures, "avgMs": row.avg_ms} if row else {"calls": 0},
@@ -585,5 +588,6 @@ def _fits(spec: ToolSpec, filters: Mapping[str, Any], starred: set[str]) -> bool
         (not filters.get("pack") or spec.pack == filters["pack"])
         and (not filters.get("source") or spec.source == filters["source"])
         and (not filters.get("tag") or filters["tag"] in spec.tags)
+        and (not filters.get("badge") or filters["badge"] in spec.badges)
         and (not filters.get("isFavourite") or spec.name in starred)
     )

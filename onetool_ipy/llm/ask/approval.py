@@ -102,7 +102,7 @@ def question(pending: Sequence[Pending]) -> Question:
 def _proposed(one: Pending) -> ProposedCall:
     spec = one.spec
     args = tuple((str(key), _written(value)) for key, value in one.args.items())
-    badges = (*([f"server {spec.server}"] if spec.server else ()), *(["read-only"] if spec.read_only else ()))
+    badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
     note = "this tool has changed since it was approved" if one.changed else ""
     return ProposedCall(spec.name, spec.summary, args, badges, note)
 

@@ -149,8 +149,9 @@ export class ToolPage {
         await this.onFavourite(tool.name, tool.isFavourite);
       }
     }, tool.isFavourite ? '★' : '☆');
-    const chips = [tool.source, tool.readOnly ? 'read-only' : null, ...tool.tags].filter(Boolean);
-    return h('div.otx-title', null, h('h3', null, tool.name), star, chips.map(chip => h('span.otx-chip', null, chip)));
+    const chips = [tool.source, ...(tool.badges ?? []), ...tool.tags];
+    const chip = text => h(text === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, text);
+    return h('div.otx-title', null, h('h3', { title: tool.title || null }, tool.name), star, chips.map(chip));
   }
 
   documentation() {

@@ -16,7 +16,7 @@ async function open(more = {}) {
   const { transport, asked } = await transportOf({
     overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
     entries: () => ({ items: TOOLS, isPartial: false }),
-    tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
+    tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
     cancel: () => ({ isCancelled: true }),

@@ -111,7 +111,7 @@ class Pages:
         if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
             lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
         origin = f"MCP server {spec.server}" if spec.server else spec.origin
-        facts = [origin, *(["read-only"] if spec.read_only else []), *spec.tags]
+        facts = [origin, *spec.badges, *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
         return page(self._box, lines)
 

@@ -76,6 +76,7 @@ class ServerCommands(CommandGroup):
         "%tool server export CLIENT [NAME ...]   ours for another client: " + ", ".join(CLIENTS),
         "%tool server login|logout NAME sign in to a server, or out; --code ADDRESS gives the answer by hand",
         "%tool server start|stop|restart|test|logs|remove NAME   remove also takes a saved one out of onetool.yaml",
+        "%tool server trace NAME        every message to and from it, as a table",
         "%tool server resources|prompts NAME",
         "%tool server read NAME URI     a resource; a template takes its variables as K=V",
     )
@@ -95,6 +96,7 @@ class ServerCommands(CommandGroup):
             "logout": self._logout,
             "test": self._test,
             "logs": self._logs,
+            "trace": self._trace,
             "remove": self._remove,
             "resources": lambda words, _: self._offers(words, "resources", resources_of),
             "prompts": lambda words, _: self._offers(words, "prompts", prompts_of),
@@ -321,6 +323,11 @@ class ServerCommands(CommandGroup):
         name = self._one(words, "logs")
         said = self.box.servers.logs(name)
         return self.page(*(said.splitlines() or [f"{name} has written nothing to stderr."]))
+
+    def _trace(self, words: list[str], _given: Mapping[str, Any]) -> Any:
+        name = self._one(words, "trace")
+        rows = self.box.servers.trace(name)
+        return Listing(rows) if rows else self.page(f"There were no messages to or from '{name}' yet.")
 
     def _remove(self, words: list[str], _given: Mapping[str, Any]) -> Page:
         return self.page(self._setup.remove(self._one(words, "remove")))

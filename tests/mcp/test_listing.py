@@ -1,0 +1,81 @@
+"""What a server says of its tools is kept and shown: hints, titles, icons. It counts only for a trusted server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.mcp import read_server
+from onetool_ipy.mcp.listing import ListingCache, ServerListing, read_tools, to_specs
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+async def nothing(_tool: str, _args: dict[str, Any]) -> None:
+    return None
+
+
+def spec_of(tool: dict[str, Any], *, trusted: bool = False) -> ToolSpec:
+    definition = read_server("shop", {"type": "stdio", "trusted": trusted}, "", folder=Path(), timeout_s=9)
+    tools, faults = read_tools([tool])
+    assert faults == ()
+    (spec,) = to_specs(definition, ServerListing(tools), nothing)
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("said", "trusted", "shown"),
+    [
+        ({"readOnlyHint": True, "openWorldHint": True}, True, ("read-only", "open world")),
+        ({"readOnlyHint": True, "destructiveHint": True}, True, ("read-only",)),
+        ({"readOnlyHint": True, "idempotentHint": True}, False, ()),
+        ({"readOnlyHint": True, "destructiveHint": True, "openWorldHint": True}, False, ("destructive", "open world")),
+        ({"destructiveHint": True, "idempotentHint": True}, True, ("destructive", "idempotent")),
+        ({"destructiveHint": "yes", "openWorldHint": 1}, True, ()),
+    ],
+)
+def test_hints_of_a_server_are_badges(said: dict[str, Any], trusted: bool, shown: tuple[str, ...]) -> None:
+    spec = spec_of({"name": "x", "inputSchema": {"type": "object"}, "annotations": said}, trusted=trusted)
+
+    assert spec.badges == shown
+
+
+def test_no_of_a_trusted_server_is_kept() -> None:
+    spec = spec_of({"name": "x", "annotations": {"destructiveHint": False}}, trusted=True)
+
+    assert (spec.badges, dict(spec.hints)) == ((), {"destructive": False})
+
+
+def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
+    icons = [
+        {"src": "https://shop.example/x.png"},
+        {"src": PIXEL},
+        {"src": "data:text/html;base64,AAAA"},
+        {"src": 1},
+        "x",
+    ]
+    spec = spec_of({"name": "x", "title": "Order \n things", "icons": icons})
+
+    assert (spec.title, spec.icons) == ("Order things", (PIXEL,))
+    assert spec_of({"name": "x", "annotations": {"title": "Older"}}).title == "Older"
+    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 50_000}]}).icons == ()
+
+
+def test_icons_do_not_make_it_another_tool() -> None:
+    one, other = (spec_of({"name": "x", **more}) for more in ({}, {"icons": [{"src": PIXEL}]}))
+
+    assert one.fingerprint == other.fingerprint
+    assert one.fingerprint != spec_of({"name": "x", "annotations": {"destructiveHint": True}}).fingerprint
+
+
+def test_what_is_kept_survives_the_cache(tmp_path: Path) -> None:
+    definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
+    listing = ServerListing(read_tools([{"name": "x", "title": "Order", "icons": [{"src": PIXEL}]}])[0])
+    cache = ListingCache(tmp_path, str)
+
+    cache.put(definition, listing)
+
+    assert cache.get(definition) == listing
