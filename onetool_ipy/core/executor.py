@@ -448,7 +448,7 @@ class Executor:
     def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
             return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
-        if spec.live is not None:
+        if spec.live is not spec.reread and spec.live is not None:  # code that may hang; a record is just read
             began = time.perf_counter()
             self.workers.run(spec.live, limit_s, _lane("limited"))
             limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
