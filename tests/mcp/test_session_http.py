@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -16,10 +17,11 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.render.media import Image
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 from tests.harness.servers import everything_over_http
 
 Open = Callable[..., Toolbox]
+ASKING = Path(__file__).with_name("asking_server.py")
 TOKEN = "a-token-that-nobody-guesses"
 
 
@@ -147,3 +149,27 @@ def misbehaving() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
+    """`type: sse`: an event stream to read, and an address that the server names to send to."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(ASKING), "--sse", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        assert until(lambda: _listens(port) or process.poll() is not None)
+        box = opened({"shop": {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}})
+
+        assert box.call("shop.log", {"text": "hello"}).unwrap() == "logged"
+        assert box.servers["shop"] == "connected"
+        assert box.servers.test("shop")["protocol"] == "2025-11-25"
+        assert "[warning] shop: hello" in box.servers.logs("shop")
+    finally:
+        process.kill()
+        process.wait(HANG_S)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
