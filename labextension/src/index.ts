@@ -12,10 +12,11 @@ import { Widget } from '@lumino/widgets';
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
+import { openResult } from './resultTab';
 import { needsTrust } from './ui/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
-const CATEGORY = 'Tools';
+const CATEGORY = 'onetool';
 const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
 const SHOW_IN_CELL_MS = 1000;
@@ -110,6 +111,16 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     execute: async () => {
       if (await ensureLoaded(panel)) {
         await panel.current?.insert('ot.browser()', true);
+      }
+    }
+  });
+  app.commands.addCommand('onetool:view', {
+    label: 'Open result in viewer',
+    caption: 'Open a stored result in a tab of its own',
+    isVisible: args => typeof args.handle === 'string',
+    execute: async args => {
+      if (typeof args.handle === 'string' && (await ensureLoaded(panel)) && panel.connection?.transport) {
+        openResult(app, panel.connection.transport, args.handle);
       }
     }
   });

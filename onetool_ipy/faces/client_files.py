@@ -24,7 +24,6 @@ __all__ = [
     "merged",
     "parse_json",
     "read_client_file",
-    "read_client_text",
     "read_json",
     "servers_in",
     "translate",
@@ -79,15 +78,6 @@ CLIENTS: Mapping[str, Client] = {
 def read_client_file(path: Path) -> list[FoundServer]:
     """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
     return _found(read_json(path), f"'{path}'")
-
-
-def read_client_text(text: str, what: str) -> list[FoundServer]:
-    """The servers of JSON text with comments and trailing commas; `what` names it in errors."""
-    try:
-        document = parse_json(text)
-    except (ValueError, RecursionError) as exc:
-        raise UsageProblem(f"{what} is not JSON: {exc}.") from exc
-    return _found(document, what)
 
 
 def _found(document: Any, what: str) -> list[FoundServer]:

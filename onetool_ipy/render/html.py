@@ -85,6 +85,16 @@ def note(text: str) -> str:
     return f'<div class="{AS_TEXT}" style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
 
 
+def viewer_note(text: str, handle: str) -> str:
+    """A note with a button that opens the result in JupyterLab; without our panel's style sheet it is hidden."""
+    command = escape(json.dumps({"handle": handle}))
+    button = (
+        f'<button type="button" class="otx-open" style="display:none" data-commandlinker-command="onetool:view"'
+        f' data-commandlinker-args="{command}">Open in viewer</button>'
+    )
+    return f'<div class="otx-cut">{note(text)}{button}</div>'
+
+
 def whole_link(label: str, url: str) -> str:
     """A link that opens a new page, with its whole address below it."""
     return (

@@ -89,6 +89,29 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     assert notebook.page_errors == []
 
 
+def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
+    """A click on the button below a cut table; a second click finds the same tab."""
+    made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i in range(5000)]"
+    notebook = lab.open_notebook(["%load_ext onetool_ipy\nfrom onetool_ipy import tool\n" + made, "%tool nb.many"])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    page = notebook.page
+    button = notebook.output(1).get_by_role("button", name="Open in viewer")
+    button.click()
+    result = page.locator(".onetool-Result")
+    expect(result).to_contain_text("5,000 rows")
+    expect(result.get_by_role("columnheader", name="price")).to_be_visible()
+    expect(page.get_by_role("tab", name="nb.many result")).to_be_visible()
+    page.get_by_role("tab", name="notebook.ipynb").click()
+    button.click()
+    expect(page.locator(".onetool-Result")).to_have_count(1)
+    page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
+    page.locator(".lm-CommandPalette-input").fill("onetool")
+    expect(page.locator(".lm-CommandPalette-itemLabel", has_text="New HTTP tool")).to_be_visible()
+    page.keyboard.press("Escape")
+    assert notebook.page_errors == []
+
+
 def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(lab: Lab) -> None:
     notebook = lab.open_notebook(["1 + 1"])
     page = notebook.page

@@ -47,6 +47,14 @@ export interface IBrowserOptions {
 
 export function createBrowser(transport: Transport, options?: IBrowserOptions): IBrowser;
 
+export interface IViewer {
+  element: HTMLElement;
+  show(result: Record<string, unknown>): void;
+  close(): void;
+}
+
+export function createViewer(request: Transport['request']): IViewer;
+
 export interface IServers {
   element: HTMLElement;
   load(): Promise<void>;

@@ -75,7 +75,7 @@ def _cut(
     """Show a part, and below it how to get the rest."""
     said = _rest(box, result, shown.cut, about)
     text = f"{shown.text}\n... {said}"
-    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + html.note(said))}, about
+    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + _rest_html(said, about))}, about
 
 
 def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> str:
@@ -95,8 +95,13 @@ def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], abou
     if not cut:
         return own
     said = box.mask(_rest(box, result, cut, about))
-    below = {"text/plain": f"\n... {said}", "text/html": html.note(said)}
+    below = {"text/plain": f"\n... {said}", "text/html": _rest_html(said, about)}
     return {mime: body + below[mime] if mime in below else body for mime, body in own.items()}
+
+
+def _rest_html(said: str, about: dict[str, Any]) -> str:
+    handle = about["onetool"].get("handle")
+    return html.viewer_note(said, handle) if handle else html.note(said)
 
 
 def _cut_by_pandas(data: Any) -> str:

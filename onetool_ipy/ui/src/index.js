@@ -9,7 +9,7 @@ import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, createQuestion, createServers, fill, h, needsTrust, reconcile, selectTab, show };
+export { Transport, addTabKeys, createBrowser, createForm, createQuestion, createServers, createViewer, fill, h, needsTrust, reconcile, selectTab, show };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 

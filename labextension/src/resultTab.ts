@@ -1,0 +1,40 @@
+/** A stored result in a tab of the main area: the viewer of the screens, on the kernel's own transport. */
+
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { Widget } from '@lumino/widgets';
+
+import { toolsIcon } from './panel';
+import { createViewer, fill, h, type Transport } from './ui/index.js';
+
+/** Open the tab of a result, or bring it to the front. */
+export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
+  const id = `onetool-result-${handle.replace(/\W/g, '')}`;
+  const known = Array.from(app.shell.widgets('main')).find(widget => widget.id === id);
+  if (known) {
+    app.shell.activateById(known.id);
+    return;
+  }
+  const viewer = createViewer(transport.request);
+  const notice = h('div.otx-notice', { role: 'alert' });
+  const content = new Widget({ node: h('div.otx.otx-standalone.onetool-Result', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element) });
+  const stop = transport.on('closed', event => fill(notice, event.reason));
+  const tab = new MainAreaWidget({ content });
+  tab.id = id;
+  tab.title.label = `Result ${handle}`;
+  tab.title.icon = toolsIcon;
+  tab.title.closable = true;
+  tab.disposed.connect(() => {
+    stop();
+    viewer.close();
+  });
+  app.shell.add(tab, 'main');
+  app.shell.activateById(id);
+  transport.request('open', { handle }).then(
+    result => {
+      tab.title.label = result.tool ? `${result.tool} result` : tab.title.label;
+      viewer.show(result);
+    },
+    error => fill(notice, error.message)
+  );
+}
