@@ -24,6 +24,7 @@ from typing import NamedTuple
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_of
+from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
@@ -342,7 +343,7 @@ class PackFile:
 
     def _look(self) -> None:
         """Outline the file again if its text changed."""
-        if stamp_of(self.path) == self._stamp and not self._is_young:
+        if self._stamp is not None and stamp_of(self.path) == self._stamp and not self._is_young:
             return
         with self._looking.mine():
             stamp = stamp_of(self.path)
@@ -513,13 +514,15 @@ class PackFiles:
         found = self._found()
         changed = found != list(self._files)
         files: dict[Path, PackFile] = {}
-        for path in found:
-            known = self._files.get(path)
-            if known is None:
-                known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=Owners(self._root))
-            elif known.refresh():
-                changed = True
-            files[path] = known
+        with set_aside():
+            for path in found:
+                known = self._files.get(path)
+                if known is None:
+                    owners = Owners(self._root)
+                    known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=owners)
+                elif known.refresh():
+                    changed = True
+                files[path] = known
         self._files = files
         if self._cache is not None:
             self._cache.save()
