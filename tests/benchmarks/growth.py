@@ -20,7 +20,7 @@ from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.results import Results
 from tests.benchmarks import corpus, projects
 from tests.benchmarks.page import exponent
-from tests.benchmarks.timing import BIG, at_most, fresh, line, note, once, take_turns
+from tests.benchmarks.timing import BIG, at_most, fresh, line, note, once, say, take_turns
 from tests.benchmarks.trivial import add
 
 __all__ = ["ROWS", "run"]
@@ -101,7 +101,8 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
         if size == 1_000_000:
             spent = take_turns({"ours": fresh(_FIRST_STATS, str(project), str(state))}, 5)["ours"]
             yield line(23, "first ot.stats() of a process, 1 M calls", spent, **at_most(spent, 0.060, 0.030))
-            yield line(23, "ot.stats() after it", stats[-1][1], **at_most(stats[-1][1], 0.020, 0.005))
+            said, spent = "`ot.stats()` over a million calls", stats[-1][1]
+            yield line(23, "ot.stats() after it", spent, headline=said, **at_most(spent, 0.020, 0.005))
             yield line(23, "ot.stats('month') after it", month[-1][1], **at_most(month[-1][1], 0.020, 0.005))
     title = "The call log"
     yield _grown("history", title, "calls in the history", "ot.stats()", stats)
@@ -180,4 +181,4 @@ def _grown(name: str, title: str, axis: str, series: str, points: Sequence[tuple
     what = f"{series}, {points[0][0]:,.0f} to {points[-1][0]:,.0f} {axis}: grows as n^{grows:.2f}"
     plot = {"name": name, "title": title, "axis": axis, "series": series, "points": list(points)}
     target = at_most(grows, _LINEAR, show=lambda value: f"n^{value:g}")
-    return line(30, what, points[-1][1], points[0][1], name="at the smallest size", ratio=None, plot=plot, **target)
+    return line(30, what, points[-1][1], f"{say(points[0][1])} at the smallest size", plot=plot, **target)

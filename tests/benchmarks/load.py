@@ -18,7 +18,7 @@ from typing import Any
 from tests.benchmarks import projects
 from tests.benchmarks.peers import fresh_shell
 from tests.benchmarks.peers.workers import PeerMissing, python_with
-from tests.benchmarks.timing import Rounds, line, note, take_turns
+from tests.benchmarks.timing import Rounds, at_most, line, note, take_turns
 from tests.harness import surroundings
 
 __all__ = ["ROWS", "run"]
@@ -29,8 +29,13 @@ _ROUNDS = 7
 _HEAVY = frozenset(("pandas", "httpx", "pydantic", "ipywidgets", "jinja2", "mcp"))
 _FLOOR, _JUPYSQL = "empty extension", "jupysql"
 _BARE = "no config"
-_OURS = {_BARE: 0.010, "no config, in a kernel": 0.010, "100 tools, warm cache": 0.030, "1,000 tools, warm cache": None}
-"""What is measured of ours, and the CPU seconds it may take. In a terminal's shell but for the second."""
+_OURS = {
+    _BARE: (0.010, 0.005),
+    "no config, in a kernel": (0.010, 0.005),
+    "100 tools, warm cache": (0.040, 0.020),
+    "1,000 tools, warm cache": (0.060, 0.020),
+}
+"""What is measured of ours, and the CPU seconds of reach and moonshot. In a terminal's shell but for the second."""
 _TOOLS = {"100 tools, warm cache": 100, "1,000 tools, warm cache": 1000}
 
 
@@ -98,8 +103,9 @@ def _extensions(shell: _Shell) -> Path:
 def _lines(found: Rounds, shells: dict[str, _Shell], missing: str) -> Iterator[dict[str, Any]]:
     for name, limit_s in _OURS.items():
         what = f"%load_ext, {name} (CPU)"
-        target, met = ("", None) if limit_s is None else (f"<= {limit_s * 1e3:g} ms", found[name] <= limit_s)
-        yield line(8, what, found[name], found[_FLOOR], name=_FLOOR, reach=target, met=met)
+        headline = "`%load_ext onetool_ipy` in a kernel, CPU" if "kernel" in name else ""
+        ours, floor = found[name], found[_FLOOR]
+        yield line(8, what, ours, floor, name=_FLOOR, headline=headline, **at_most(ours, *limit_s))
     ours = found[_BARE]
     if missing:
         text = f"No peer '{_JUPYSQL}': {missing}"

@@ -85,8 +85,12 @@ def _page(
 ) -> Iterator[str]:
     yield _INTRODUCTION
     for head in sorted({run["machine"].partition(", load")[0] for run in runs.values()}):
-        when = [f"{name} {run['date']}" for name, run in runs.items() if run["machine"].startswith(head)]
-        yield f"Measured with {head}: {', '.join(when)}.\n\n"
+        when = [
+            f"{name} {run['date']}{run['machine'].removeprefix(head)}"
+            for name, run in runs.items()
+            if run["machine"].startswith(head)
+        ]
+        yield f"Measured with {head}: {'; '.join(when)}.\n\n"
     yield f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
     for line in lines:
         yield f"| {' | '.join(map(_escaped, cells(line)))} |\n"
@@ -100,7 +104,7 @@ def _page(
 def _headlines(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "| work | ours | others |\n|---|---|---|\n"
     for line in lines:
-        yield f"| {_escaped(line['headline'])} | {_escaped(line['ours'])} | {_escaped(line['peer'])} |\n"
+        yield f"| {line['headline']} | {_escaped(line['ours'])} | {_escaped(line['peer'])} |\n"
 
 
 def _escaped(text: str) -> str:
