@@ -673,8 +673,9 @@ class Line:
 
 def split_line(line: str, commands: Collection[str]) -> Line:
     """Read the text after `%tool`: what it asks for, by which name, with which flags."""
-    typed, line = line, without_semicolon(line)
-    return replace(_split(line, commands), is_silent=line != typed)
+    shown = without_semicolon(line)
+    found = _split(shown, commands)
+    return found if shown == line else replace(found, is_silent=True)
 
 
 def _split(line: str, commands: Collection[str]) -> Line:
