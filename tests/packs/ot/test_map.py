@@ -303,9 +303,11 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
         seen.append(time.monotonic())
 
     box.adopt(stamp)
+    began = time.monotonic()
     box.ot.map("nb.stamp", range(5), per_minute=1200, workers=5)
-    gaps = [later - earlier for earlier, later in zip(sorted(seen), sorted(seen)[1:], strict=False)]
-    assert sum(gaps) >= 4 * 0.05 * 0.9
+    # A busy machine may delay any call, but none comes before its turn.
+    assert len(seen) == 5
+    assert all(at - began >= number * 0.05 for number, at in enumerate(sorted(seen)))
 
 
 def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
