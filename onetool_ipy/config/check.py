@@ -59,7 +59,7 @@ Kind = Callable[[Any], Any]
 Get = Callable[[str], str | None]
 """Returns the value of a `${NAME}`, or None."""
 
-_SERVER_COMMON = ("enabled", "trusted", "timeout_s", "idle_s")
+_SERVER_COMMON = ("enabled", "trusted", "sampling", "timeout_s", "idle_s")
 SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
     "stdio": ("type", "command", "args", "env", "cwd", "inherit", "protocol", *_SERVER_COMMON),
     "http": ("type", "url", "headers", "auth", "protocol", *_SERVER_COMMON),
@@ -441,6 +441,7 @@ def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -
         out["auth"] = _server_auth(form)
     out["enabled"] = form.get("enabled", _boolean, default=True)
     out["trusted"] = form.get("trusted", _boolean, default=False)
+    out["sampling"] = form.get("sampling", _boolean, default=False)
     if "protocol" in SERVER_KEYS[kind]:
         out["protocol"] = form.get("protocol", _choice(*PROTOCOLS), default="auto")
     for limit in ("timeout_s", "idle_s"):

@@ -95,7 +95,8 @@ version: 1
 # MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, the variables in `inherit`, and
 # `env`. `trusted: true` accepts the server's own read-only marks; `timeout_s` limits a call (default timeouts.mcp_s),
 # `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine. `protocol` is auto,
-# legacy (servers before 2026) or 2026-07-28; `type: sse` is the older HTTP with two addresses.
+# legacy (servers before 2026) or 2026-07-28; `type: sse` is the older HTTP with two addresses. With `sampling: true`
+# the server may ask for a reply of your model; you are asked each time.
 # servers:
 #   github:
 #     type: stdio
@@ -106,6 +107,7 @@ version: 1
 #     inherit: [HTTPS_PROXY]
 #     enabled: true
 #     trusted: false
+#     sampling: false
 #     timeout_s: 30
 #     idle_s: 10
 #     protocol: auto

@@ -160,7 +160,7 @@ class LoopbackPort:
         return await self._answer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """CallbackAnswer one request of a browser."""
+        """Answer one request of a browser."""
         try:
             async with asyncio.timeout(_REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")

@@ -10,32 +10,40 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mcp_types import (
     INVALID_REQUEST,
+    CreateMessageRequestParams,
+    CreateMessageResult,
     ElicitRequestURLParams,
     ElicitResult,
     ErrorData,
     ListRootsResult,
     LoggingMessageNotificationParams,
     Root,
+    SamplingMessage,
+    TextContent,
 )
 from pydantic import FileUrl
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import timed_out
-from onetool_ipy.base.errors import CallFailure, CallTimeout
+from onetool_ipy.base.errors import CallFailure, CallTimeout, OneToolError
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core import current
-from onetool_ipy.core.question import NobodyToAsk, Question, Reply
+from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, QuestionRefused, Reply
 from onetool_ipy.mcp.definition import ServerDefinition
 
 __all__ = ["RunningCall", "ServerCallbacks"]
 
+_REJECTED = -1
+_MAX_SAMPLES = 5
+_MAX_SAMPLE_TEXT = 50_000
+_MAX_SAMPLE_TOKENS = 4_096
 _LOG_LEVEL = "info"
 _MAX_LOG_LINE = 2_000
 
@@ -50,6 +58,7 @@ class RunningCall:
         self._definition = definition
         self._limit = limit
         self._until = _now() + definition.timeout_s
+        self._samples = 0
         self.heard()
 
     def heard(self) -> None:
@@ -69,15 +78,37 @@ class RunningCall:
         """Put a question to whoever made this call. Raises NobodyToAsk or QuestionRefused."""
         if self.scope is None or self.scope.toolbox is None:
             raise NobodyToAsk(f"{question.subject} asks a person, and nobody is here to answer.")
+        reply: Reply = await self._off_the_clock(self.scope.toolbox.aput_question(question))
+        return reply
+
+    async def sample(self, asker: str, params: CreateMessageRequestParams) -> tuple[str, str]:
+        """Let the user's model reply, if the user says yes; return its name and text. Raises an OneToolError."""
+        self._samples += 1
+        messages = [(message.role, _text_of(message)) for message in params.messages]
+        system, max_tokens = params.system_prompt or "", min(params.max_tokens, _MAX_SAMPLE_TOKENS)
+        if self._samples > _MAX_SAMPLES:
+            raise QuestionRefused(f"One call may use your model {_MAX_SAMPLES} times. It was not asked again.")
+        if sum(len(text) for _, text in messages) + len(system) > _MAX_SAMPLE_TEXT:
+            raise QuestionRefused(f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters.")
+        shown = [*([("system", system)] if system else []), *messages]
+        args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in shown)
+        model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
+        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
+        if reply.action != "accept" or 1 not in reply.content.get("run", ()):
+            raise QuestionRefused("The user did not lend the model.")
+        assert self.scope is not None  # or nobody could have said yes
+        found: tuple[str, str] = await self._off_the_clock(self.scope.toolbox.sample(system, messages, max_tokens))
+        return found
+
+    async def _off_the_clock(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do something in the context of this call that counts towards none of its limits."""
         began = _now()
         self._reschedule(None)
-        work = self.scope.toolbox.aput_question(question)
         try:
-            reply: Reply = await asyncio.get_running_loop().create_task(work, context=self._context)
+            return await asyncio.get_running_loop().create_task(work, context=self._context)
         finally:
             self._until += _now() - began
             self.heard()
-        return reply
 
     def _reschedule(self, when: float | None) -> None:
         if not self._limit.expired():
@@ -96,12 +127,13 @@ class ServerCallbacks:
     @property
     def options(self) -> dict[str, Any]:
         """The arguments of the SDK's `Client` that say what the server may ask of us."""
-        return {
+        found = {
             "elicitation_callback": self._elicit,
             "list_roots_callback": self._roots,
             "logging_callback": self._logged,
             "log_level": _LOG_LEVEL,
         }
+        return {**found, "sampling_callback": self._sample} if self._definition.sampling else found
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[RunningCall]:
@@ -140,6 +172,18 @@ class ServerCallbacks:
             action=reply.action, content=dict(reply.content) if is_form and reply.action == "accept" else None
         )
 
+    async def _sample(self, _context: Any, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+        """Lend the user's model for one text, after a yes to just this text."""
+        call = self._asking_call()
+        if call is None:
+            return ErrorData(code=INVALID_REQUEST, message="It is not clear for which call this is asked.")
+        try:
+            model, text = await call.sample(f"server '{self._definition.name}'", params)
+        except OneToolError as exc:
+            call.note = exc.message
+            return ErrorData(code=_REJECTED, message=exc.message)
+        return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")
+
     def _asking_call(self) -> RunningCall | None:
         """Return the call that a request of the server belongs to, or None if that is not clear."""
         here = current.scope()
@@ -158,6 +202,14 @@ class ServerCallbacks:
         data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
         origin = f"{params.logger}: " if params.logger else ""
         self._log(values.cut(printable_line(f"[{params.level}] {origin}{data}"), _MAX_LOG_LINE))
+
+
+def _text_of(message: SamplingMessage) -> str:
+    """The text of a message. Raises QuestionRefused for anything but text."""
+    parts = message.content if isinstance(message.content, list) else [message.content]
+    if not all(isinstance(part, TextContent) for part in parts):
+        raise QuestionRefused("A server may give your model text alone.")
+    return "\n".join(part.text for part in parts if isinstance(part, TextContent))
 
 
 def _now() -> float:

@@ -45,7 +45,7 @@ class ServerDefinition(NamedTuple):
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
     `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that it is told
-    of when it asks.
+    of when it asks; with `sampling` it may ask for a reply of the user's model.
 
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """
@@ -66,6 +66,7 @@ class ServerDefinition(NamedTuple):
     timeout_s: float = 30
     idle_s: float | None = None
     protocol: str = "auto"
+    sampling: bool = False
     roots: tuple[str, ...] = ()
     is_allowed: bool = True
 
@@ -118,5 +119,6 @@ def read_server(
         timeout_s=data.get("timeout_s") or timeout_s,
         idle_s=data.get("idle_s"),
         protocol=data.get("protocol") or "auto",
+        sampling=data.get("sampling", False),
         roots=tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots),
     )

@@ -9,8 +9,17 @@ import sys
 from typing import Annotated, Any, Literal
 
 from mcp.server.elicitation import ElicitationResult
-from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve
-from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ListRootsResult, ToolAnnotations
+from mcp.server.mcpserver import Context, Elicit, ListRoots, MCPServer, Resolve, Sample
+from mcp_types import (
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+    ListRootsResult,
+    SamplingMessage,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 server = MCPServer("asking")
@@ -33,6 +42,15 @@ def _login() -> Elicit[Login]:
     return Elicit("Who are you?", Login)
 
 
+def _poem() -> Sample:
+    words = SamplingMessage(role="user", content=TextContent(text="Write a line about rain"))
+    return Sample([words], max_tokens=9_000, system_prompt="You are a poet.")
+
+
+def _novel() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(text="x" * 60_000))], max_tokens=10)
+
+
 def _roots() -> ListRoots:
     return ListRoots()
 
@@ -52,6 +70,16 @@ def must_order(answer: Annotated[Order, Resolve(_order)]) -> str:
 @server.tool()
 def login(answer: Annotated[Login, Resolve(_login)]) -> str:
     return f"hello, {answer.password}"
+
+
+@server.tool()
+def poem(answer: Annotated[CreateMessageResult, Resolve(_poem)]) -> str:
+    return f"{answer.model}: {getattr(answer.content, 'text', '')}"
+
+
+@server.tool()
+def novel(answer: Annotated[CreateMessageResult, Resolve(_novel)]) -> str:
+    return str(answer)
 
 
 @server.tool()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.host import Host
 from onetool_ipy.mcp import read_server
 from onetool_ipy.mcp.callbacks import ServerCallbacks
+from tests.harness.models import ModelDouble
 from tests.harness.servers import real, write_project
 
 Open = Callable[..., Toolbox]
@@ -106,6 +108,63 @@ def test_server_that_asks_for_ever_is_ended(opened: Open) -> None:
     assert error is not None
     assert error.message == "The server 'shop' asked 10 times in a row and did not finish."
     assert len(person.questions) == 10
+
+
+@pytest.fixture(scope="module", params=["legacy", "2026-07-28"])
+def poet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Toolbox, ModelDouble]]:
+    """A toolbox with a model, and the server that may use it."""
+    folder = tmp_path_factory.mktemp("poet")
+    with ModelDouble(tmp_path_factory.mktemp("model")) as double:
+        model = {"provider": "openai", "base_url": double.url, "model": "m-1"}
+        models = f"models: {json.dumps({'default': 'double', 'double': model})}"
+        servers = {"poet": asking(request.param, sampling=True), "other": asking(request.param)}
+        write_project(folder, servers, f"{models}\nhttp: {{allow_private: true}}")
+        with open_toolbox(folder) as box:
+            yield box, double
+
+
+def test_model_is_lent_to_a_server_after_a_yes(poet: tuple[Toolbox, ModelDouble]) -> None:
+    box, double = poet
+    double.say([{"match": {"userMessage": "Write a line about rain"}, "response": {"content": "Rain, rain."}}])
+    person = box.host = Person(Reply("accept", {"run": [1]}))
+
+    assert box.call("poet.poem").unwrap() == "double: Rain, rain."
+
+    (question,) = person.questions
+    assert (question.asker, question.text) == ("server 'poet'", "wants to use your model.")
+    (shown,) = question.calls
+    assert dict(shown.args) == {
+        "system": '"You are a poet."',
+        "user": '"Write a line about rain"',
+        "max_tokens": "4096",
+    }
+    assert len(double.journal()) == 1
+
+
+@pytest.mark.parametrize("reply", [Reply("decline"), Reply("cancel"), Reply("accept", {"run": []})])
+def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble], reply: Reply) -> None:
+    box, double = poet
+    double.say([])
+    box.host = Person(reply)
+
+    error = box.call("poet.poem").error
+
+    assert error is not None
+    assert "did not lend the model" in f"{error.message} {error.hint}"
+    assert double.journal() == []
+
+
+def test_model_is_not_lent_for_too_much_text_or_to_other_servers(poet: tuple[Toolbox, ModelDouble]) -> None:
+    box, double = poet
+    double.say([])
+    person = box.host = Person(Reply("accept", {"run": [1]}))
+
+    assert "longer than 50,000 characters" in str(box.call("poet.novel").error)
+    assert box.call("other.poem").error is not None
+    assert person.questions == []
+    assert double.journal() == []
 
 
 async def test_time_of_the_person_counts_towards_no_limit() -> None:
