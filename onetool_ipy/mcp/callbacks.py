@@ -66,6 +66,11 @@ class RunningCall:
         idle_s = self._definition.idle_s
         self._reschedule(self._until if idle_s is None else min(self._until, _now() + idle_s))
 
+    def extend(self) -> None:
+        """Begin all limits anew: the server told how a task is."""
+        self._until = _now() + self._definition.timeout_s
+        self.heard()
+
     def timeout(self) -> CallTimeout:
         """Return the failure of this call past its limit."""
         if self._definition.idle_s is None or _now() >= self._until:

@@ -45,6 +45,7 @@ from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
+from onetool_ipy.mcp.tasks import requires_task, run_task
 from onetool_ipy.mcp.trace import MessageTrace
 
 __all__ = ["Progress", "ServerSession", "http_client"]
@@ -89,6 +90,7 @@ class ServerSession:
         self._callbacks = ServerCallbacks(definition, log)
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
+        self._tasks: set[str] = set()
         self._watches = Watches()
         self._client: Client
 
@@ -130,9 +132,11 @@ class ServerSession:
         interceptor.lists.clear()  # the SDK lists, too, before it repeats a call whose headers were wrong
         if client.server_capabilities.tools is not None:
             await self._pages(client.list_tools, "tools")
-        tools, faults = read_tools(interceptor.lists.pop("tools", []), self._header_fault)
+        listed = interceptor.lists.pop("tools", [])
+        tools, faults = read_tools(listed, self._header_fault)
         offers, more_faults = await self._list_offers()
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
+        self._tasks = {tool["name"] for tool in listed if requires_task(tool)}
         self._outputs = {}
         info = client.server_info
         return ServerListing(
@@ -190,8 +194,11 @@ class ServerSession:
         """Call a tool once. The idle limit counts from the server's last sign."""
 
         async def send(client: Client, call: RunningCall) -> Any:
-            on_progress = _progress_callback(progress, call, self._definition)
-            result = await client.call_tool(tool, args, progress_callback=on_progress)
+            if tool in self._tasks:
+                result = await run_task(client, tool, args, call, progress)
+            else:
+                on_progress = _progress_callback(progress, call, self._definition)
+                result = await client.call_tool(tool, args, progress_callback=on_progress)
             return value_of(result, self._output(tool), tool, self._definition.name)
 
         return await self._request_in_call(send)
@@ -338,10 +345,12 @@ class _MessageInterceptor:
 
     def on_receive(self, message: Any, data: bytes | None = None) -> None:
         self._trace.note(message, is_sent=False, data=data)
+        result = getattr(message, "result", None)
+        if isinstance(result, dict) and isinstance(result.get("task"), dict):
+            result.setdefault("content", [])  # the SDK takes the start of a task for a call's result, which needs it
         if not self._pending or getattr(message, "id", None) not in self._pending:
             return
         key = self._pending.pop(message.id)
-        result = getattr(message, "result", None)
         if isinstance(result, dict) and isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
             result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []

@@ -66,7 +66,7 @@ class MessageTrace:
                 "ms": None if seen.ms is None else round(seen.ms, 1),
                 "message": _excerpt(seen.start, mask),
             }
-            for seen in self._seen
+            for seen in list(self._seen)  # the loop goes on noting
         ]
 
 
