@@ -242,5 +242,5 @@ def test_nbconvert_shows_the_pictures(saved: Path, installed_wheel: Installed, t
     installed_wheel.run("-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(saved), cwd=tmp_path)
 
     page = (tmp_path / f"{saved.stem}.html").read_text(encoding="utf-8")
-    assert page.count('class="otx-picture"') == 3
+    assert page.count('class="otx-picture ') == 3
     assert SECRET not in page
