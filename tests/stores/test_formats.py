@@ -333,8 +333,8 @@ def test_remembered_lists_of_servers_stand_beside_ours(tmp_path: Path) -> None:
     shelf = ListingCache(tmp_path, str)
     definition = ServerDefinition(name="srv", where="here", type="stdio", command="x")
     shelf.put(definition, ServerListing(about="ours"))
-    (path,) = tmp_path.glob("*.1.json")
-    newer = path.with_name(path.name.replace(".1.json", ".2.json"))
+    (path,) = tmp_path.glob("*.2.json")
+    newer = path.with_name(path.name.replace(".2.json", ".3.json"))
     newer.write_bytes(NEWER)
 
     shelf.put(definition, ServerListing(about="ours, again"))

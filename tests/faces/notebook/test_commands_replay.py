@@ -77,7 +77,7 @@ def test_a_miss_is_an_error_that_stops_the_cell(shell: Kernel) -> None:
     outcome = shell.execute("%tool nb.dice sides=2", allow_errors=True)
     assert not outcome.ok
     assert "'nb.dice' was not recorded with these arguments" in outcome.text
-    assert "Run it once where there is a network" in outcome.text
+    assert 'Run it once with mode="auto", where there is a network' in outcome.text
 
 
 def test_replay_is_completed_and_in_the_help(shell: Kernel) -> None:

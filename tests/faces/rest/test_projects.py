@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 from collections.abc import Callable
@@ -42,7 +41,7 @@ def test_without_project_the_root_is_meant(server: Server) -> None:
     own = uuid_utils.uuid7()
     server.client.put(f"onetool/tools/bundles/{own}", json={"slug": "of-the-root", "displayName": "x"})
 
-    assert (server.root / ".onetool" / "bundles" / str(own) / "bundle.json").is_file()
+    assert (server.root / ".onetool" / "bundles" / "of-the-root" / "bundle.json").is_file()
     for same in ("", ".", "./", str(server.root)):
         listed = server.client.get("onetool/tools/bundles", params={"project": same}).json()["items"]
         assert "of-the-root" in [each["slug"] for each in listed]
@@ -146,11 +145,8 @@ def test_a_damaged_file_costs_only_itself(api: Api) -> None:
     own = api.bundle()
     good = api.tool(own, "good", "/users/1")
     bad = api.tool(own, "bad", "/users/1")
-    folder = api.folder / ".onetool" / "bundles" / own
-    for file in folder.glob("*.json"):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if record.get("slug") == "bad":
-            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    file = api.folder / ".onetool" / "bundles" / "my-api" / "bad@1.json"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
     assert api.invoke(good).status_code == 200
     assert api.call("GET", bad).status_code == 404
