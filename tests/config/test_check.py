@@ -28,7 +28,7 @@ snippets:
     body: "search('{{ topic }}', {{ count }})"
 servers:
   github: {type: stdio, command: npx, args: [-y, 8080, true], env: {PORT: 80, DEBUG: false, X: y}}
-  docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {A: b}, trusted: true}
+  docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {A: b}, trusted: true, sampling: true}
 topics: [{pattern: "notes", file: notes.yaml}, {pattern: "a:*", file: a.yaml}]
 http:
   allowed_hosts: ["API.example.com", "*.example.org:8443", "[::1]:80"]
@@ -92,6 +92,7 @@ def test_every_key_is_read(project: Project) -> None:
         "inherit": [],
         "enabled": True,
         "trusted": False,
+        "sampling": False,
         "protocol": "auto",
         "timeout_s": None,
         "idle_s": None,
@@ -103,6 +104,7 @@ def test_every_key_is_read(project: Project) -> None:
         "auth": {},
         "enabled": True,
         "trusted": True,
+        "sampling": True,
         "protocol": "auto",
         "timeout_s": None,
         "idle_s": None,
