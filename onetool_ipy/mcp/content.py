@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from typing import Any
 
 from onetool_ipy.base import values
@@ -29,7 +30,7 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["NotSent", "OutputSchema", "block_of", "failure_of", "value_of"]
+__all__ = ["NotSent", "OutputSchema", "block_of", "failure_of", "meta_of", "value_of"]
 
 _WRAPPED = "x-fastmcp-wrap-result"
 _WRAPPER_KEYS = {"type", "properties", "required", "title", "$defs"}
@@ -39,6 +40,7 @@ _TIMED_OUT = -32001
 _VISIT_FIRST = -32042
 _MAX_WORDS = 4_000
 _MAX_LISTED = 3
+_MAX_META = 10_000
 
 
 class NotSent(Exception):
@@ -108,6 +110,19 @@ def value_of(result: Any, output: OutputSchema, tool: str, server: str = "") -> 
     if all(isinstance(block, str) for block in blocks):
         return "\n".join(blocks) if blocks else None
     return blocks[0] if len(blocks) == 1 else Blocks(blocks)
+
+
+def meta_of(result: Any) -> Json:
+    """What a server says about its result: `_meta`, and the annotations (audience, priority) of its blocks.
+
+    Empty if it says nothing, or more than a result should carry along.
+    """
+    notes = [item.annotations and item.annotations.model_dump(exclude_none=True) for item in result.content or ()]
+    found: Json = {"annotations": notes} if any(notes) else {}
+    if result.meta:
+        found["_meta"] = dict(result.meta)
+    plain: Json = values.to_json(found)
+    return plain if len(json.dumps(plain)) <= _MAX_META else {}
 
 
 def failure_of(exc: Any, server: str) -> CallFailure:

@@ -39,7 +39,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
-from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, value_of
+from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
@@ -199,6 +199,8 @@ class ServerSession:
             else:
                 on_progress = _progress_callback(progress, call, self._definition)
                 result = await client.call_tool(tool, args, progress_callback=on_progress)
+            if (said := meta_of(result)) and call.scope is not None and call.scope.meta is not None:
+                call.scope.meta["mcp"] = said
             return value_of(result, self._output(tool), tool, self._definition.name)
 
         return await self._request_in_call(send)
