@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.template import init_project
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.cli.output import (
     FAILED,
@@ -35,6 +37,7 @@ from onetool_ipy.faces.cli.output import (
     say_hint,
     show_json,
 )
+from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.llm.ask.context import AskListener
@@ -62,6 +65,7 @@ def add_tools(commands: Any) -> None:
     info.set_defaults(run=_info)
     invoke = verbs.add_parser("invoke", help="call a tool; the result is JSON")
     invoke.add_argument("name")
+    invoke.add_argument("words", nargs="*", metavar="KEY=VALUE", help="arguments, each read by what the tool takes")
     invoke.add_argument("--args", default="{}", metavar="JSON", help="the arguments as a JSON object; - reads stdin")
     invoke.add_argument("--timeout", type=_seconds, metavar="S", help="seconds it may take")
     invoke.set_defaults(run=_invoke)
@@ -128,6 +132,22 @@ def _info(options: argparse.Namespace) -> int:
         return OK
 
 
+def _with_words(args: Any, words: Sequence[str], spec: ToolSpec | None) -> dict[str, Any]:
+    """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises UsageProblem."""
+    expected = Expected.of(spec.as_written().parameters if spec is not None else {})
+    found = dict(require_arguments(args, "--args"))
+    for word in words:
+        key, is_pair, text = word.partition("=")
+        if not is_pair or not key:
+            raise UsageProblem(
+                f"'{word[:40]}' is not KEY=VALUE.", hint="For example: onetool-ipy tools invoke time.now"
+            )
+        if key in found:
+            raise UsageProblem(f"'{key[:40]}' is given twice.")
+        found[key] = read_plain(text, expected.at(key))
+    return found
+
+
 def _invoke(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.args == "-" else options.args
     try:
@@ -137,6 +157,13 @@ def _invoke(options: argparse.Namespace) -> int:
         say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
         return USAGE
     with open_toolbox(options.config) as box:
+        if options.words:
+            try:
+                args = _with_words(args, options.words, box.registry.find(options.name))
+            except UsageProblem as exc:
+                say(exc.message)
+                say_hint(exc.hint)
+                return USAGE
         with aside():
             result = box.call(options.name, args, source="cli", timeout=options.timeout)
         data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`

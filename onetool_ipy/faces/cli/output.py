@@ -121,8 +121,8 @@ class CommandParser(argparse.ArgumentParser):
         choice, unknown = _CHOICE.search(message), _UNKNOWN.match(message)
         if choice is not None:
             message = _no_command(choice["given"], re.findall(r"[\w-]+", choice["known"]))
-        elif unknown is not None:
-            message += _as_json(unknown["given"].split())
+        elif unknown is not None and "=" in unknown["given"]:
+            message += "\nKEY=VALUE stands before the options."
         super().error(message)
 
 
@@ -130,18 +130,3 @@ def _no_command(given: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(given, known, n=1)
     meant = near[0] if near else f"tools {_OF_TOOLS[given]}" if given in _OF_TOOLS and "tools" in known else ""
     return f"no command '{given}'. " + (f"Did you mean '{meant}'?" if meant else f"There are: {', '.join(known)}.")
-
-
-def _as_json(words: Sequence[str]) -> str:
-    """Say how to write `key=value` words as JSON, if there are some."""
-    pairs = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("-"))
-    if not pairs:
-        return ""
-    return f"\nArguments of a tool are JSON: --args '{json.dumps({key: _value(text) for key, text in pairs.items()})}'"
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

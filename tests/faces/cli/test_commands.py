@@ -116,6 +116,17 @@ def test_a_large_result_goes_as_a_handle_that_meta_names_too(run: Any, project: 
     assert (small["data"], "handle" in small["meta"]) == ("é" * 50, False)
 
 
+def test_invoke_takes_arguments_by_name(run: Any) -> None:
+    """Each word is read by what the tool takes, as in `%tool`."""
+    ran = run("tools", "invoke", "shop.price", "item=tea", "count=3")
+    assert (
+        ran.json["data"] == run("tools", "invoke", "shop.price", "--args", '{"item": "tea", "count": 3}').json["data"]
+    )
+    mixed = run("tools", "invoke", "shop.price", "item=007", "--args", '{"count": 3}').json
+    assert mixed["ok"] is True, "text stays text"
+    assert run("tools", "invoke", "tools.echo", "message=a=b").json["data"] == "a=b"
+
+
 @pytest.mark.spec("004/CLI/tools invoke")
 def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
     ran = run("tools", "invoke", "shop.price", "--args", '{"item": "tea", "count": 3}')
@@ -140,7 +151,13 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "frobnicate"], 2, "no command 'frobnicate'. There are: list, info, invoke."),
         (["tools", "lsit"], 2, "no command 'lsit'. Did you mean 'list'?"),
         (["list"], 2, "no command 'list'. Did you mean 'tools list'?"),
-        (["tools", "invoke", "shop.price", "item=pen", "count=2"], 2, """--args '{"item": "pen", "count": 2}'"""),
+        (["tools", "invoke", "shop.price", "tea"], 2, "'tea' is not KEY=VALUE"),
+        (["tools", "invoke", "shop.price", "=x"], 2, "'=x' is not KEY=VALUE"),
+        (["tools", "invoke", "shop.price", "item=a", "item=b"], 2, "'item' is given twice"),
+        (["tools", "invoke", "shop.price", "item=a", "--args", '{"item": "b"}'], 2, "'item' is given twice"),
+        (["tools", "invoke", "shop.price", "item=a", "--args", "[]"], 2, "--args is of type list"),
+        (["tools", "invoke", "shop.price", "item=a", "count=few"], 1, "count"),
+        (["tools", "invoke", "shop.price", "--args", "{}", "item=a"], 2, "KEY=VALUE stands before the options"),
         (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "'-1' is not a number of seconds above 0"),
         (["tools", "info", "shop.prise"], 1, "See all with: onetool-ipy tools list"),
         (["tools", "invoke", "shop.price"], 1, "Usage: shop.price(item: str"),
