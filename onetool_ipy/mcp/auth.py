@@ -93,7 +93,7 @@ class StoredAuth(OAuthClientProvider):
             scope=" ".join(settings.scopes) or None,
         )
         super().__init__(definition.url, metadata, self, client_metadata_url=settings.client_metadata_url or None)
-        self._settings, self._store = settings, store
+        self._definition, self._settings, self._store = definition, settings, store
         self._path = store.path(definition.url, settings.client)
         self._stamp: Stamp | None = None
         self._issuer = settings.issuer
@@ -221,11 +221,9 @@ class ServerAuth(StoredAuth):
         while True:
             await self.load()
             if self._is_stale(rejected):
-                with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
-                    await self.load()  # another kernel may have renewed them meanwhile
-                    if self._is_stale(rejected):
-                        reply = yield _safe(await self._refresh_token(), self.context.server_url)
-                        await self._renewed(reply)
+                renewal = asyncio.ensure_future(self._renew(rejected))
+                renewal.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.shield(renewal)
             tokens = self.context.current_tokens
             self._add_auth_header(request)
             response = yield request
@@ -247,6 +245,16 @@ class ServerAuth(StoredAuth):
         if tokens is None or not self.context.can_refresh_token():
             return False
         return tokens.access_token == rejected or (expires is not None and time.time() > expires - _EARLY_S)
+
+    async def _renew(self, rejected: str) -> None:
+        """Renew the tokens, once for all kernels. Runs in a task of its own: whoever waits for it may be cancelled, and
+        a refresh token counts once, so the answer must not be lost."""
+        with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
+            await self.load()  # another kernel may have renewed them meanwhile
+            if not self._is_stale(rejected):
+                return
+            async with http_client(self._definition) as http:
+                await self._renewed(await http.send(_safe(await self._refresh_token(), self.context.server_url)))
 
     async def _renewed(self, response: httpx2.Response) -> None:
         """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""

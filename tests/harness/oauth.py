@@ -6,6 +6,7 @@ is good for one use: whoever presents one twice is refused, as strict authorizat
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -22,7 +23,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tests.harness.patience import until
+from tests.harness.patience import HANG_S, until
 
 __all__ = ["CANARY", "OAuthServer"]
 
@@ -44,6 +45,9 @@ class OAuthServer:
         self.access: dict[str, AccessToken] = {}
         self.refresh: dict[str, RefreshToken] = {}
         self.refreshes = 0
+        self.may_answer = threading.Event()
+        """Cleared, a refresh token is taken, and the answer waits."""
+        self.may_answer.set()
         self.revoked: list[str] = []
         self._asked: dict[str, tuple[OAuthClientInformationFull, AuthorizationParams]] = {}
         self._socket = socket.socket()
@@ -155,6 +159,7 @@ class OAuthServer:
     ) -> OAuthToken:
         self.refreshes += 1
         del self.refresh[refresh_token.token]
+        await asyncio.to_thread(self.may_answer.wait, HANG_S)
         return self._grant(client, scopes, refresh_token.resource)
 
     async def load_access_token(self, token: str) -> AccessToken | None:

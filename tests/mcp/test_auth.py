@@ -114,6 +114,21 @@ def test_two_kernels_do_not_spend_one_refresh_token_twice(
     assert server.refreshes == before + 1
 
 
+def test_a_cancelled_call_does_not_lose_the_renewed_tokens(box: Toolbox, server: OAuthServer) -> None:
+    """The call is stopped after the server took the refresh token and before it answered."""
+    sign_in(box, server)
+    server.access.clear()
+    server.may_answer.clear()
+    job = box.start("crm.whoami")
+    assert until(lambda: server.refreshes == 1)
+    job.cancel()
+    assert job.result(HANG_S).error is not None
+    server.may_answer.set()
+
+    assert box.call("crm.whoami").unwrap() == "you"
+    assert server.refreshes == 1
+
+
 def test_tokens_that_the_server_dropped_are_renewed(box: Toolbox, server: OAuthServer) -> None:
     sign_in(box, server)
     server.access.clear()
