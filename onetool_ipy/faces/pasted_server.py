@@ -36,12 +36,10 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
         words = shlex.split(text.replace("\\\n", " "))
     except ValueError as exc:
         raise UsageProblem(f"This is not a command line: {exc}.") from exc
+    env: dict[str, str] = {}
     if _OTHER_CLIENT.match(text):
-        words = [word for word in words[3:] if word != "--"]
-        while words and words[0].startswith("-"):
-            words = words[2:]
-        name, words = name or (words[0] if words else ""), words[1:]
-    env = {}
+        given, words, env = _client_words(words[3:])
+        name = name or given
     while words and _ASSIGNED.fullmatch(words[0]):
         key, _, env[key] = words.pop(0).partition("=")
     if not words:
@@ -50,6 +48,23 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
         return [FoundServer(name or _name_of_host(words[0]), {"type": "http", "url": words[0]})]
     data: dict[str, Any] = {"type": "stdio", "command": words[0], "args": words[1:]}
     return [FoundServer(name or _name_of_command(words), {**data, "env": env} if env else data)]
+
+
+def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
+    """The name, the command and the variables of the words behind `mcp add`; its other options are left out."""
+    end = words.index("--") if "--" in words else len(words)
+    plain: list[str] = []
+    env: dict[str, str] = {}
+    waiting = iter(words[:end])
+    for word in waiting:
+        if len(plain) > 1 or not word.startswith("-"):
+            plain.append(word)  # behind the command all is the command's
+            continue
+        option, has_value, value = word.partition("=")
+        value = value if has_value else next(waiting, "")
+        if option in ("-e", "--env"):
+            key, _, env[key] = value.partition("=")
+    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :]], env
 
 
 def _from_json(text: str, name: str) -> list[FoundServer]:

@@ -44,6 +44,7 @@ _REJECTED = -1
 _MAX_SAMPLES = 5
 _MAX_SAMPLE_TEXT = 50_000
 _MAX_SAMPLE_TOKENS = 4_096
+_MAX_SAMPLE_MESSAGES = 50
 _LOG_LEVEL = "info"
 _MAX_LOG_LINE = 2_000
 
@@ -95,6 +96,8 @@ class RunningCall:
             raise QuestionRefused(f"One call may use your model {_MAX_SAMPLES} times. It was not asked again.")
         if sum(len(text) for _, text in messages) + len(system) > _MAX_SAMPLE_TEXT:
             raise QuestionRefused(f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters.")
+        if len(messages) > _MAX_SAMPLE_MESSAGES:
+            raise QuestionRefused(f"There are more than {_MAX_SAMPLE_MESSAGES} messages for your model.")
         shown = [*([("system", system)] if system else []), *messages]
         args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in shown)
         model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))

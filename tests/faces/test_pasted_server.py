@@ -30,6 +30,12 @@ MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotoc
             {"type": "http", "url": "https://mcp.sentry.dev/mcp"},
         ),
         (
+            "claude mcp add notes -e LEVEL=debug --scope user -- npx -y notes --scope x",
+            "notes",
+            {"command": "npx", "args": ["-y", "notes", "--scope", "x"], "env": {"LEVEL": "debug"}},
+        ),
+        ("codex mcp add --env=LEVEL=debug notes npx -y notes", "notes", {"command": "npx", "args": ["-y", "notes"]}),
+        (
             "LEVEL=debug npx files",
             "files",
             {"type": "stdio", "command": "npx", "args": ["files"], "env": {"LEVEL": "debug"}},

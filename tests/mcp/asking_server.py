@@ -51,6 +51,10 @@ def _novel() -> Sample:
     return Sample([SamplingMessage(role="user", content=TextContent(text="x" * 60_000))], max_tokens=10)
 
 
+def _dialogue() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(text="")) for _ in range(51)], max_tokens=10)
+
+
 def _roots() -> ListRoots:
     return ListRoots()
 
@@ -79,6 +83,11 @@ def poem(answer: Annotated[CreateMessageResult, Resolve(_poem)]) -> str:
 
 @server.tool()
 def novel(answer: Annotated[CreateMessageResult, Resolve(_novel)]) -> str:
+    return str(answer)
+
+
+@server.tool()
+def dialogue(answer: Annotated[CreateMessageResult, Resolve(_dialogue)]) -> str:
     return str(answer)
 
 

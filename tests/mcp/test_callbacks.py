@@ -162,6 +162,7 @@ def test_model_is_not_lent_for_too_much_text_or_to_other_servers(poet: tuple[Too
     person = box.host = Person(Reply("accept", {"run": [1]}))
 
     assert "longer than 50,000 characters" in str(box.call("poet.novel").error)
+    assert "more than 50 messages" in str(box.call("poet.dialogue").error)
     assert box.call("other.poem").error is not None
     assert person.questions == []
     assert double.journal() == []

@@ -101,7 +101,7 @@ class ResultTable:
         cells = self._cells.iloc[self._positions(query), column]
         kind = self._kinds[column]
         present = cells.dropna()
-        keys = present.map(values.to_text) if kind == "nested" else present
+        keys = present.map(values.to_text) if kind in ("nested", "text") and not _is_plain(present) else present
         about: Json = {"kind": kind, "missing": len(cells) - len(present), "distinct": int(keys.nunique())}
         if kind in _ORDERED and len(present):
             about |= {"min": self._shown(present.min(), column), "max": self._shown(present.max(), column)}
@@ -139,6 +139,7 @@ class ResultTable:
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
             return bytes(part.to_csv(index=False).encode("utf-8"))
+        part.columns = _unique(part.columns)
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
             return values.to_text(values.to_json(rows)).encode("utf-8")
@@ -189,8 +190,6 @@ class ResultTable:
         return text.str.contains(wanted, regex=False).to_numpy() != (sign == "!")
 
     def _compared(self, column: int, sign: str, wanted: str) -> Any:
-        import pandas as pd
-
         if self._kinds[column] == "date":  # a part of a date compares with the same part of the cell
             operand: Any = wanted.replace("T", " ")
             cells = self._text(column).str.slice(0, len(operand))
@@ -200,7 +199,7 @@ class ResultTable:
                 operand = float(wanted.replace(",", "").replace("_", ""))
             except ValueError:
                 raise UsageProblem(f"'{wanted[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
-            cells = pd.to_numeric(self._cells.iloc[:, column], errors="coerce")
+            cells = _numbers(self._cells.iloc[:, column])
             is_there = cells.notna()
         compare = {"=": "eq", "!=": "ne", ">": "gt", ">=": "ge", "<": "lt", "<=": "le"}[sign]
         return (getattr(cells, compare)(operand) & is_there).to_numpy(dtype=bool)
@@ -317,7 +316,7 @@ def _order(cells: pd.Series, *, is_down: bool) -> Any:
     plain = cells.reset_index(drop=True)
     try:
         return plain.sort_values(ascending=not is_down, kind="stable").index.to_numpy()
-    except TypeError:
+    except (TypeError, ValueError):  # of different types, or arrays
         texts = plain.map(values.to_text)
         return texts.sort_values(ascending=not is_down, kind="stable").index.to_numpy()
 
@@ -326,10 +325,46 @@ def _histogram(cells: pd.Series, kind: str) -> list[int]:
     import numpy as np
     import pandas as pd
 
-    numbers = pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601").dropna() if kind == "date" else cells
-    plain = numbers.astype("int64" if kind == "date" else "float64").to_numpy()
+    if kind == "date":
+        plain = pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601").dropna().astype("int64").to_numpy()
+    else:
+        plain = _numbers(cells).dropna().to_numpy(dtype=float)
     plain = plain[np.isfinite(plain)]
-    return [int(count) for count in np.histogram(plain, bins=_BARS)[0]] if len(plain) else []
+    try:
+        with np.errstate(all="ignore"):
+            return [int(count) for count in np.histogram(plain, bins=_BARS)[0]] if len(plain) else []
+    except ValueError:  # a range that floats cannot divide
+        return []
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    """The cells as numbers; what is none, or too large for one, is missing."""
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(cells, errors="coerce").astype(float)
+    except (OverflowError, TypeError, ValueError):
+        return cells.map(_as_float)
+
+
+def _as_float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (OverflowError, TypeError, ValueError):
+        return float("nan")
+
+
+def _is_plain(cells: pd.Series) -> bool:
+    """Whether all cells can be counted as they are."""
+    return cells.dtype.kind != "O" or all(map(_is_hashable, cells))
+
+
+def _is_hashable(cell: Any) -> bool:
+    try:
+        hash(cell)
+    except TypeError:
+        return False
+    return True
 
 
 def _parquet(part: pd.DataFrame) -> bytes:
@@ -344,6 +379,17 @@ def _parquet(part: pd.DataFrame) -> bytes:
         else:
             return file.getvalue()
     raise UsageProblem("This table cannot be saved as Parquet.", hint="Save it as CSV or JSON.")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names of columns, a second of the same name with a number: JSON and Parquet have each once."""
+    found: dict[str, None] = {}
+    for name in names:
+        free, number = name, 2
+        while free in found:
+            free, number = f"{name}_{number}", number + 1
+        found[free] = None
+    return list(found)
 
 
 def _is_missing(cell: Any) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import json
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -119,6 +122,42 @@ def test_the_summary_of_a_column(table: ResultTable) -> None:
     assert table.summary(query_of({"filter": "wien"}), 0)["max"] == "9"
 
 
+ODD: dict[str, Any] = {
+    "numbers too large for a float": [{"a": 10**400}, {"a": 1}],
+    "a range too large for a float": [{"a": 1e308}, {"a": -1e308}],
+    "infinite": pd.DataFrame({"a": [float("inf"), 1.0]}),
+    "decimals": [{"a": decimal.Decimal("1.5")}, {"a": None}],
+    "days that are none": [{"a": "2024-99-99"}, {"a": "9999-12-31"}],
+    "arrays": pd.DataFrame({"a": [np.array([1, 2]), np.array([3])]}),
+    "columns of one name": pd.DataFrame([[1, "x"], [3, "y"]], columns=["a", "a"]),
+    "columns of two levels": pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])),
+    "categories": pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}),
+    "periods": pd.DataFrame({"a": pd.period_range("2024-01", periods=2, freq="M")}),
+    "complex": pd.DataFrame({"a": [1 + 2j, 3j]}),
+    "nullable": pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}),
+    "mixed": [{"a": 1}, {"a": "x"}, {"a": [1]}, {"a": {"b": 1}}, {"a": None}],
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+def test_odd_values_are_shown_sorted_summed_up_and_taken_away(data: Any) -> None:
+    table = ResultTable(data, masked)
+    places = list(range(len(table.columns())))
+    rows = table.page(TableQuery(), ALL)["total"]
+    assert rows == len(data)
+    assert len(table.copied(TableQuery(), 0, 9, places).split("\n")) == rows
+    for kind in formats():
+        with suppress(UsageProblem):  # Parquet has no complex numbers
+            assert table.download(TableQuery(), places, kind)
+    for column in places:
+        order = found(table, sort={"column": column, "isDown": True})
+        assert sorted(order) == list(range(1, rows + 1))
+        assert table.summary(TableQuery(), column)["missing"] <= rows
+        for condition in ("> 1", "1..2", "=", "x", "!x"):
+            with suppress(UsageProblem):
+                assert len(found(table, columns={str(column): condition})) <= rows
+
+
 def test_an_empty_table_has_a_summary() -> None:
     empty = ResultTable(pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=object)}), masked)
     assert empty.page(TableQuery(), ALL)["total"] == 0
@@ -164,6 +203,12 @@ def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
     assert parquet["town"].tolist() == ["wien west", "Wien", "=Graz"]
     with pytest.raises(UsageProblem, match="cannot be saved as 'exe'"):
         table.download(query, columns, "exe")
+
+
+def test_columns_of_one_name_are_all_downloaded() -> None:
+    table = ResultTable(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "a_2"]), masked)
+    assert json.loads(table.download(TableQuery(), [0, 1, 2], "json")) == [{"a": 1, "a_2": 2, "a_2_2": 3}]
+    assert table.download(TableQuery(), [0, 1, 2], "csv").decode() == "a,a,a_2\n1,2,3\n"
 
 
 def test_dates_of_a_frame_and_mixed_columns_are_downloaded() -> None:
