@@ -47,7 +47,7 @@ from onetool_ipy.mcp.callback import (
     Mailbox,
     is_loopback,
     listening_port,
-    read_pasted,
+    read_pasted_answer,
 )
 from onetool_ipy.mcp.definition import AuthSettings, ServerDefinition
 from onetool_ipy.mcp.session import http_client
@@ -359,7 +359,7 @@ class SignIn:
 
     def paste(self, text: str) -> None:
         """Take the answer that a person pasted."""
-        answer = read_pasted(text, self._redirect_uri, self._state)
+        answer = read_pasted_answer(text, self._redirect_uri, self._state)
         if not self._pasted.done():
             self._pasted.set_result(answer)
 

@@ -32,7 +32,7 @@ __all__ = [
     "is_loopback",
     "listening_port",
     "read_answer",
-    "read_pasted",
+    "read_pasted_answer",
 ]
 
 CALLBACK_ENV = "ONETOOL_CALLBACK"
@@ -75,7 +75,7 @@ def read_answer(query: str) -> CallbackAnswer | None:
     return CallbackAnswer(given.get("code", ""), given["state"], given.get("iss"), given.get("error", ""))
 
 
-def read_pasted(text: str, redirect_uri: str, state: str) -> CallbackAnswer:
+def read_pasted_answer(text: str, redirect_uri: str, state: str) -> CallbackAnswer:
     """Read what a person pasted: the address at which the browser ended, or the code alone."""
     text = text.strip()
     if "://" not in text and "=" not in text and text:
