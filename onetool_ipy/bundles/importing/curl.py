@@ -21,10 +21,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.records import Value
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
-from onetool_ipy.bundles.importing.openapi import UniqueNames
-from onetool_ipy.bundles.importing.openapi import argument as labels_argument
-from onetool_ipy.bundles.importing.openapi import secret as labels_secret
-from onetool_ipy.bundles.importing.openapi import slug as labels_slug
+from onetool_ipy.bundles.importing import labels
+from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.hosts import pattern_of
 
@@ -331,7 +329,7 @@ class ArgumentNames:
 
     def argument(self, name: str, default: Any, *, typed: bool) -> str:
         """Add an argument with a default. Its type is that of the default if `typed`, else guessed from the text."""
-        taken = self._arguments.take(labels_argument(name))
+        taken = self._arguments.take(labels.argument(name))
         value = default if typed else _guessed(default)
         kind = _kind(value)
         self._properties[taken] = {**({"type": kind} if kind else {}), "default": value}
@@ -340,7 +338,7 @@ class ArgumentNames:
     def required(self, name: str) -> str:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
-            taken = self._arguments.take(labels_argument(name))
+            taken = self._arguments.take(labels.argument(name))
             self._properties[taken] = {"type": "string"}
             self._required.append(taken)
             self._placeholders[name] = f"${{{taken}}}"
@@ -348,7 +346,7 @@ class ArgumentNames:
 
     def file(self, name: str) -> str:
         """Add an argument that is a file."""
-        taken = self._arguments.take(labels_argument(name))
+        taken = self._arguments.take(labels.argument(name))
         self._properties[taken] = {"anyOf": [{"type": "string"}, _FILE]}
         self._required.append(taken)
         return f"${{{taken}}}"
@@ -362,7 +360,7 @@ class ArgumentNames:
             parts = MARKED.split(value)
             written = (self.mentioned(part) if i % 2 else part.replace("${", "$${") for i, part in enumerate(parts))
             return "".join(written) if found else value
-        taken = self._unique.take(labels_secret(self._prefix, re.sub(r"(?i)^x-", "", name)))
+        taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)))
         if value:
             self.secrets[taken] = value
         else:
@@ -452,7 +450,7 @@ class _Maker:
         self._take_body()
         method = self._method()
         tool = {
-            "slug": slug or labels_slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
+            "slug": slug or labels.slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
             "version": "1",
             "displayName": f"{method} {self._host}{_spoken(self._url.path)}"[:256],
             "description": f"{method} {self._url.scheme}://{self._host}{_spoken(self._url.path)}"[:2000],
@@ -487,7 +485,7 @@ class _Maker:
             return tool
         self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
         http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
-        return {**found, "http": http, "slug": labels_slug(found["slug"], "tool")}
+        return {**found, "http": http, "slug": labels.slug(found["slug"], "tool")}
 
     def _request(self, method: str, path: str) -> dict[str, Any]:
         request: dict[str, Any] = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
@@ -648,7 +646,7 @@ class _Maker:
 
     def _json_or_text(self, text: str, said: str) -> None:
         value = _parsed(text) if "json" in said else None
-        if isinstance(value, dict) and all(labels_argument(name) == name for name in value):
+        if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
             self._body_type = "json"
             self._body = {_literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
         elif value is not None:

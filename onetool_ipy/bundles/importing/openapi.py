@@ -1,744 +1,38 @@
-"""An OpenAPI 3.0 or 3.1 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
+"""An OpenAPI 3 or Swagger 2.0 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
 
-Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object is the one argument
-`body`. A server's defaults are described, not sent. Of several alternatives of security the first that we support is
-used; the draft has names of secrets, never values. Schemas become JSON Schema 2020-12 with their references in `$defs`.
-Each component is translated once per direction (requests leave out read-only properties, responses write-only ones), so
-that a large document stays cheap and circular references stay circular.
+`operation` makes the request of an operation, `security` its auth, `schemas` its schemas; Swagger is converted by
+`swagger` first. The draft has names of secrets, never values.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
 
-from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
-from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
-from onetool_ipy.bundles.ids import MAX_RUNES
 from onetool_ipy.bundles.importing.document import (
     ImportNotes,
     OpenApiDocument,
     as_dict,
     as_list,
     as_text,
-    read_document,
+    parse_document,
 )
+from onetool_ipy.bundles.importing.labels import UniqueNames, common_prefix, slug, version
+from onetool_ipy.bundles.importing.operation import Operation
+from onetool_ipy.bundles.importing.schemas import SchemaTranslator, text_of
+from onetool_ipy.bundles.importing.security import RequiredAuth, SecuritySchemes
+from onetool_ipy.bundles.importing.swagger import to_openapi
 from onetool_ipy.net.hosts import pattern_of
 from onetool_ipy.schema.check import compile_schema
 
-__all__ = [
-    "BundleDraft",
-    "Direction",
-    "Operation",
-    "RequiredAuth",
-    "SchemaTranslator",
-    "SecuritySchemes",
-    "UniqueNames",
-    "argument",
-    "import_openapi",
-    "literal",
-    "secret",
-    "slug",
-    "text_of",
-    "version",
-]
-
-_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
-_MAX_ARGUMENT = 100
-_MAX_WORD = 32
-
-
-class UniqueNames:
-    """Hands out each name once; a second one gets a number."""
-
-    def __init__(self, *, mark: str = "-", longest: int = MAX_RUNES, taken: Iterable[str] = ()) -> None:
-        self._taken: set[str] = set(taken)
-        self._next: dict[str, int] = {}
-        self._mark = mark
-        self._longest = longest
-
-    def take(self, name: str) -> str:
-        """Return the name, or the nearest free one."""
-        found, count = name[: self._longest], self._next.get(name, 2)
-        while found in self._taken:
-            tail = f"{self._mark}{count}"
-            found, count = name[: self._longest - len(tail)] + tail, count + 1
-        self._taken.add(found)
-        self._next[name] = count
-        return found
-
-
-def slug(text: str, default: str) -> str:
-    """Letters, digits and single dashes, at most 64 of them."""
-    return _label(text, "-").strip("-")[:MAX_RUNES].strip("-") or default
-
-
-def version(text: str) -> str:
-    """A version label; dots are kept."""
-    return _label(text, "-.").strip("-.")[:MAX_RUNES].strip("-.") or "1"
-
-
-def argument(text: str) -> str:
-    """A name that can stand in `${...}`."""
-    return re.sub(r"[{}|\x00-\x1f\x7f]", "_", text.strip())[:_MAX_ARGUMENT] or "arg"
-
-
-def literal(text: str) -> str:
-    """A text of the document inside a template, with every `${` escaped."""
-    return text.replace("${", "$${")
-
-
-def secret(*parts: str) -> str:
-    """The name of a secret, such as `PETSTORE_API_KEY`, from its owner and its own name."""
-    words: list[str] = []
-    for part in parts:
-        split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", unicodedata.normalize("NFKD", part))
-        word = re.sub(r"[^A-Za-z0-9]+", "_", split)[:_MAX_WORD].strip("_").upper()
-        if words and (word == words[-1] or word.startswith(words[-1] + "_")):
-            words.pop()
-        words += [word] if word else []
-    name = "_".join(words) or "SECRET"
-    return f"_{name}" if name[0].isdigit() else name
-
-
-def _label(text: str, allowed: str) -> str:
-    plain = unicodedata.normalize("NFC", text)
-    kept = "".join(c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain)
-    return re.sub(r"-{2,}", "-", kept)
-
-
-class RequiredAuth(NamedTuple):
-    """The auth of a request: one scheme, and keys in headers and query."""
-
-    auth: dict[str, Any] | None
-    headers: dict[str, str]
-    query: dict[str, str]
-
-
-_NOTHING = RequiredAuth(None, {}, {})
-_TAKEN = ("bearer", "basic", "apiKey", "oauth2")
-
-
-class SecuritySchemes:
-    """The security schemes of one document. `secrets` are those used so far, by name."""
-
-    def __init__(self, api: OpenApiDocument, prefix: str) -> None:
-        self._api = api
-        self._prefix = prefix
-        self._auths: dict[str, dict[str, Any] | None] = {}
-        self._named: dict[tuple[str, ...], str] = {}
-        self._unique = UniqueNames(mark="_", longest=120)
-        self.secrets: dict[str, str] = {}
-
-    def of(self, operation: dict[str, Any], place: str) -> RequiredAuth:
-        """The auth of an operation: its own security, else that of the document."""
-        listed = operation.get("security", self._api.root.get("security"))
-        ways = [as_dict(way) for way in as_list(listed)]
-        if not ways:
-            return _NOTHING
-        if any(not way for way in ways):
-            self._api.notes.add(f"{place}: auth is optional, and is left out")
-            return _NOTHING
-        for way in ways:
-            auths = [self._auth(name, [str(scope) for scope in as_list(scopes)]) for name, scopes in way.items()]
-            if all(auth is not None for auth in auths):
-                return self._together([auth for auth in auths if auth is not None], place)
-        self._api.notes.add(f"{place}: none of its kinds of auth can be taken over: {', '.join(map(str, ways[0]))}")
-        return _NOTHING
-
-    def _together(self, auths: list[dict[str, Any]], place: str) -> RequiredAuth:
-        """Combine schemes that are required together. Only API keys can be combined with another scheme."""
-        keys = [auth for auth in auths if auth["type"] == "apiKey"]
-        others = [auth for auth in auths if auth["type"] != "apiKey"]
-        if len(others) > 1:
-            self._api.notes.add(f"{place}: of several kinds of auth at once only the first is taken over")
-        first = others[0] if others else keys.pop(0)
-        headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
-        query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
-        return RequiredAuth(first, headers, query)
-
-    def _auth(self, name: str, scopes: list[str]) -> dict[str, Any] | None:
-        key = "\0".join((name, *scopes))
-        if key not in self._auths:
-            scheme = self._api.follow(as_dict(self._api.part("components").get("securitySchemes")).get(name))
-            self._auths[key] = self._made(name, scheme, scopes)
-        return self._auths[key]
-
-    def _made(self, name: str, scheme: dict[str, Any], scopes: list[str]) -> dict[str, Any] | None:
-        kind, about = as_text(scheme.get("type")), as_text(scheme.get("description"))
-        if kind == "http":
-            return self._http(name, as_text(scheme.get("scheme")).lower(), about)
-        if kind == "apiKey":
-            return self._key(name, scheme, about)
-        if kind in ("oauth2", "openIdConnect"):
-            return self._oauth2(name, scheme, scopes, about)
-        self._api.notes.add(f"the security scheme '{name}' is {f'of type {kind!r}' if kind else 'not there'}")
-        return None
-
-    def _http(self, name: str, scheme: str, about: str) -> dict[str, Any] | None:
-        if scheme == "bearer":
-            return {"type": "bearer", "value": self._secret(about or "A bearer token.", name)}
-        if scheme == "basic":
-            user = self._secret(about or "The user name.", name, "USERNAME")
-            return {"type": "basic", "username": user, "password": self._secret("The password.", name, "PASSWORD")}
-        self._api.notes.add(f"the security scheme '{name}' uses HTTP {scheme!r}, which is not taken over")
-        return None
-
-    def _key(self, name: str, scheme: dict[str, Any], about: str) -> dict[str, Any] | None:
-        place, label = scheme.get("in"), as_text(scheme.get("name"))
-        if place not in ("header", "query") or not label:
-            self._api.notes.add(f"the security scheme '{name}' has its key in a {place}, which is not taken over")
-            return None
-        if place == "header" and label.lower() == "authorization":
-            words = about or "The whole value of the header Authorization, such as 'Bearer ...' or 'Token ...'."
-            return {"type": "apiKey", "in": "header", "name": label, "value": self._secret(words, name)}
-        return {"type": "apiKey", "in": place, "name": label, "value": self._secret(about or "An API key.", name)}
-
-    def _oauth2(self, name: str, scheme: dict[str, Any], scopes: list[str], about: str) -> dict[str, Any]:
-        flow = as_dict(as_dict(scheme.get("flows")).get("clientCredentials"))
-        url = as_text(flow.get("tokenUrl"))
-        if url.startswith(("http://", "https://")) and "{" not in url:
-            auth = {
-                "type": "oauth2",
-                "tokenUrl": url,
-                "clientId": self._secret(about or "The client's id.", name, "CLIENT_ID"),
-                "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
-            }
-            return {**auth, "scope": literal(" ".join(scopes))} if scopes else auth
-        self._api.notes.add(
-            f"the security scheme '{name}' needs a person to log in: put an access token into its secret"
-        )
-        return {"type": "bearer", "value": self._secret(about or "An access token.", name, "TOKEN")}
-
-    def _secret(self, about: str, *names: str) -> str:
-        if names not in self._named:
-            self._named[names] = self._unique.take(secret(self._prefix, *names))
-            self.secrets[self._named[names]] = " ".join(about.split())[:300]
-        return f"${{{self._named[names]}}}"
-
-
-Direction = Literal["request", "response"]
-
-_TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
-_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
-_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
-_WORDS = ("title", "description", "format")
-_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
-_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
-_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
-_MAX_DEPTH = 60
-_MAX_DESCRIPTION = 2000
-_MAX_EXAMPLE = 200
-_MAX_OWN_TEXT = 60
-
-
-class _Made(NamedTuple):
-    schema: Any
-    refs: frozenset[str]
-
-
-class SchemaTranslator:
-    """Translates the schemas of one document to JSON Schema."""
-
-    def __init__(self, api: OpenApiDocument) -> None:
-        self._api = api
-        self._notes: ImportNotes = api.notes
-        self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
-        self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._made: dict[tuple[str, Direction], _Made] = {}
-        self._seen: dict[tuple[int, Direction], _Made] = {}
-        self._sizes: dict[tuple[str, Direction], int] = {}
-        self._patterns: dict[str, bool] = {}
-
-    def translated(self, schema: Any, direction: Direction) -> tuple[Any, frozenset[str]]:
-        """Translate a schema; returns it with its references, which `definitions` resolves."""
-        key = (id(schema), direction)  # the document outlives this object, so an id means one schema
-        if key not in self._seen:
-            refs: set[str] = set()
-            self._seen[key] = _Made(self._translate(schema, direction, refs, 0), frozenset(refs))
-        return self._seen[key]
-
-    def definitions(self, refs: frozenset[str], direction: Direction) -> dict[str, Any]:
-        """The `$defs` for these references, and for the references inside of them."""
-        return {self._name(ref): self._component(ref, direction).schema for ref in self._reach(refs, direction)}
-
-    def size(self, schema: Any, refs: frozenset[str], direction: Direction) -> int:
-        """The length of a schema with all its definitions, as JSON text."""
-        total = len(text_of(schema))
-        for ref in self._reach(refs, direction):
-            key = (ref, direction)
-            if key not in self._sizes:
-                self._sizes[key] = len(text_of(self._component(ref, direction).schema))
-            total += self._sizes[key]
-        return total
-
-    def shape(self, schema: Any) -> dict[str, Any]:
-        """The schema behind its references, to look at its type and properties."""
-        return self._api.follow(schema)
-
-    def _reach(self, refs: frozenset[str], direction: Direction) -> list[str]:
-        found: dict[str, None] = {}
-        waiting = sorted(refs)
-        while waiting:
-            ref = waiting.pop()
-            if ref not in found:
-                found[ref] = None
-                waiting += sorted(self._component(ref, direction).refs)
-        return sorted(found)
-
-    def _component(self, ref: str, direction: Direction) -> _Made:
-        key = (ref, direction)
-        if key not in self._made:
-            refs: set[str] = set()
-            self._made[key] = _Made(self._translate(self._api.at(ref), direction, refs, 0), frozenset(refs))
-        return self._made[key]
-
-    def _name(self, ref: str) -> str:
-        if ref not in self._names:
-            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", ref.rpartition("/")[2]) or "part"
-            name, count = plain, 2
-            while name in self._taken:
-                name, count = f"{plain}_{count}", count + 1
-            self._names[ref] = name
-            self._taken.add(name)
-        return self._names[ref]
-
-    def _translate(self, node: Any, direction: Direction, refs: set[str], depth: int) -> Any:
-        if isinstance(node, bool):
-            return node
-        if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
-            if depth > _MAX_DEPTH:
-                self._notes.add("a schema is nested too deep, and its inside is left out")
-            return {}
-        ref = node.get("$ref")
-        if isinstance(ref, str):
-            return self._reference(node, ref, refs)
-        out = self._plain(node)
-
-        def inner(sub: Any) -> Any:
-            return self._translate(sub, direction, refs, depth + 1)
-
-        self._nested(node, out, inner, direction)
-        if self._is_old and (node.get("nullable") is True or node.get("x-nullable") is True):
-            return _nullable(out)
-        return out
-
-    def _reference(self, node: Mapping[str, Any], ref: str, refs: set[str]) -> dict[str, Any]:
-        if not ref.startswith("#/"):
-            if ref == "#":
-                self._notes.add("a schema refers to the whole document, and takes anything there")
-            else:
-                self._api.at(ref)  # notes that it is not fetched
-            return {}
-        if self._api.at(ref) is None:
-            return {}
-        refs.add(ref)
-        out: dict[str, Any] = {"$ref": f"#/$defs/{self._name(ref)}"}
-        if not self._is_old and isinstance(node.get("description"), str):
-            out["description"] = node["description"][:_MAX_DESCRIPTION]
-        return out
-
-    def _plain(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """The keywords that hold no other schema."""
-        out: dict[str, Any] = {}
-        if (kind := _type(node.get("type"))) is not None:
-            out["type"] = kind
-        elif node.get("type") is not None:
-            self._notes.add(f"the type {values.safe_repr(node['type'], 60)} does not exist, and is left out")
-        if options := as_list(node.get("enum")):
-            out["enum"] = list({json.dumps(option, sort_keys=True, default=str): option for option in options}.values())
-        for key in _WORDS:
-            if isinstance(node.get(key), str):
-                out[key] = node[key][:_MAX_DESCRIPTION]
-        if not node.keys().isdisjoint(_RARE):
-            out |= {key: node[key] for key in _PLAIN if key in node and values.is_json(node[key])}
-            out |= {key: node[key] for key in _COUNTS if _is_count(node.get(key))}
-            out |= _numbers(node)
-            for key in _UNTAKEN:
-                if key in node:
-                    self._notes.add(f"'{key}' in a schema is left out")
-        if names := [name for name in as_list(node.get("required")) if isinstance(name, str)]:
-            out["required"] = list(dict.fromkeys(names))
-        pattern = node.get("pattern")
-        if isinstance(pattern, str) and self._is_pattern(pattern):
-            out["pattern"] = pattern
-        return out | _example(node)
-
-    def _nested(
-        self, node: Mapping[str, Any], out: dict[str, Any], inner: Callable[[Any], Any], direction: Direction
-    ) -> None:
-        if node.keys().isdisjoint(_INNER):
-            return
-        for key in _ONE:
-            if key in node and isinstance(node[key], (Mapping, bool)):
-                out[key] = inner(node[key])
-        for key in _MANY:
-            if parts := as_list(node.get(key)):
-                out[key] = [inner(part) for part in parts]
-        for key in _NAMED:
-            named = as_dict(node.get(key))
-            if key == "patternProperties":
-                named = {pattern: sub for pattern, sub in named.items() if self._is_pattern(pattern)}
-            if named:
-                out[key] = {str(name): inner(sub) for name, sub in named.items()}
-        if "properties" in out:
-            hidden = "readOnly" if direction == "request" else "writeOnly"
-            gone = {str(name) for name, sub in as_dict(node["properties"]).items() if as_dict(sub).get(hidden) is True}
-            if gone:
-                out["properties"] = {name: sub for name, sub in out["properties"].items() if name not in gone}
-                out["required"] = [name for name in out.get("required", ()) if name not in gone]
-                if not out["required"]:
-                    del out["required"]
-
-    def _is_pattern(self, pattern: str) -> bool:
-        if pattern not in self._patterns:
-            try:
-                compile_schema({"pattern": pattern})
-                self._patterns[pattern] = True
-            except InvalidTool:
-                self._patterns[pattern] = False
-                self._notes.add(f"the pattern '{pattern[:_MAX_OWN_TEXT]}' is not a regular expression, and is left out")
-        return self._patterns[pattern]
-
-
-def _example(node: Mapping[str, Any]) -> dict[str, Any]:
-    example = node.get("example", next(iter(as_list(node.get("examples"))), None))
-    if (
-        example is None
-        or "$ref" in as_dict(example)
-        or not values.is_json(example)
-        or len(json.dumps(example)) > _MAX_EXAMPLE
-    ):
-        return {}
-    return {"examples": [example]}
-
-
-def _type(kind: Any) -> Any:
-    if isinstance(kind, str):
-        return kind if kind in _TYPES else None
-    kinds = [one for one in as_list(kind) if isinstance(one, str) and one in _TYPES]
-    return list(dict.fromkeys(kinds)) or None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def text_of(schema: Any) -> bytes:
-    """A schema as JSON text."""
-    import orjson
-
-    try:
-        return orjson.dumps(schema)
-    except TypeError:  # a number of more than 64 bits, half a character, more levels than orjson goes
-        return json.dumps(schema).encode()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and values.is_json(value)
-
-
-def _numbers(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The bounds of numbers; in 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`."""
-    out = {key: node[key] for key in _NUMBERS if _is_number(node.get(key))}
-    if out.get("multipleOf", 1) <= 0:
-        del out["multipleOf"]
-    for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if node.get(strict) is True and plain in out:
-            out[strict] = out.pop(plain)
-    return out
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        out = {**schema, "type": [kind, "null"]}
-        if "enum" in out and None not in out["enum"]:
-            out["enum"] = [*out["enum"], None]
-        return out
-    if isinstance(kind, list):
-        return {**schema, "type": list(dict.fromkeys([*kind, "null"]))}
-    if not any(key in schema for key in ("allOf", "anyOf", "oneOf", "enum", "not")):
-        return schema
-    words: dict[str, Any] = {key: schema.pop(key) for key in ("title", "description") if key in schema}
-    return {**words, "anyOf": [schema, {"type": "null"}]}
-
-
-_IN_PATH = re.compile(r"\{([^{}]*)\}")
-_SAFE = "/:@!&'()*+,;=-._~%"
-_SPOKEN = frozenset(("accept", "content-type", "authorization"))
-"""Headers that a document describes elsewhere; as parameters they are ignored."""
-
-_COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
-_MAX_FIELDS = 100
-
-
-_ANY: dict[str, Any] = {}
-_TEXT = {"type": "string"}
-_FILE = {
-    "anyOf": [
-        {"type": "string", "description": "The content, where it is text."},
-        {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
-            "required": ["base64"],
-        },
-    ]
-}
-"""The schema of an argument that is a file."""
-
-
-class Operation:
-    """The arguments, path, query, headers and body of one operation. `method` and `path` name it in notes.
-
-    `reserved` are names that no argument may have: those of secrets. A `#...` at the end of the path only tells
-    operations apart and is not sent.
-    """
-
-    def __init__(
-        self, api: OpenApiDocument, schemas: SchemaTranslator, method: str, path: str, reserved: Collection[str] = ()
-    ) -> None:
-        self._api = api
-        self._schemas = schemas
-        self.place = f"{method.upper()} {path}"
-        self._path = path.partition("#")[0]
-        self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
-        self._refs: set[str] = set()
-        self._in_path: dict[str, str] = {}
-        self.properties: dict[str, Any] = {}
-        self.required: list[str] = []
-        self.query: dict[str, Any] = {}
-        self.headers: dict[str, str] = {}
-        self.body: Any = None
-        self.body_type: str | None = None
-
-    def take(self, operation: dict[str, Any], shared: list[Any]) -> None:
-        """Read the parameters and the body."""
-        found: dict[tuple[str, str], dict[str, Any]] = {}
-        for node in (*shared, *as_list(operation.get("parameters"))):
-            parameter = self._api.follow(node)
-            found[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
-        for (where, name), parameter in found.items():
-            self._parameter(where, name, parameter)
-        if "requestBody" in operation:
-            self._request_body(self._api.follow(operation["requestBody"]))
-
-    def schema(self) -> dict[str, Any]:
-        """The schema of the arguments, self-contained."""
-        out: dict[str, Any] = {"type": "object", "properties": self.properties}
-        if self.required:
-            out["required"] = self.required
-        out["additionalProperties"] = False
-        if definitions := self._schemas.definitions(frozenset(self._refs), "request"):
-            out["$defs"] = definitions
-        return out
-
-    def target(self) -> str:
-        """The path with its placeholders."""
-        out, end = "", 0
-        for match in _IN_PATH.finditer(self._path):
-            out += _literal(self._path[end : match.start()])
-            if match[1] not in self._in_path:
-                self._note(f"the path's '{match[1]}' is not a parameter, and is taken as text")
-                self._in_path[match[1]] = f"${{{self._argument(match[1], _TEXT, required=True)}}}"
-            out += self._in_path[match[1]]
-            end = match.end()
-        return out + _literal(self._path[end:])
-
-    def _note(self, text: str) -> None:
-        self._api.notes.add(f"{self.place}: {text}")
-
-    def _parameter(self, where: str, name: str, parameter: dict[str, Any]) -> None:
-        if not name or where not in ("path", "query", "header", "cookie"):
-            self._note(f"a parameter in '{where[:40]}' named '{name[:40]}' is left out")
-        elif where == "cookie":
-            self._note(f"the cookie parameter '{name}' is left out")
-        elif where == "header" and name.lower() in _SPOKEN:
-            return
-        elif where == "header" and (name.lower() in OWN_HEADERS or not HEADER_NAME.fullmatch(name)):
-            self._note(f"the header '{name[:60]}' cannot be set, and is left out")
-        else:
-            self._placed(where, name, parameter)
-
-    def _placed(self, where: str, name: str, parameter: dict[str, Any]) -> None:
-        content = as_dict(parameter.get("content"))
-        source = as_dict(next(iter(content.values()), None)).get("schema") if content else parameter.get("schema")
-        about = as_text(parameter.get("description"))
-        required = parameter.get("required") is True or where == "path"
-        argument = self._argument(name, source, required=required, about=about)
-        form = "json" if content else self._form(where, name, parameter, source)
-        placeholder = f"${{{argument}|{form}}}" if form else f"${{{argument}}}"
-        if parameter.get("allowReserved") is True:
-            self._note(f"'{name}' allows reserved characters; they are percent-encoded all the same")
-        if where == "path":
-            self._in_path[name] = self._in_style(name, parameter) + placeholder
-        elif where == "query":
-            self.query[literal(name)] = placeholder
-        else:
-            self.headers[name] = placeholder
-
-    def _form(self, where: str, name: str, parameter: dict[str, Any], source: Any) -> str:
-        """The form in which a list or an object of this parameter is written."""
-        style = parameter.get("style") or ("form" if where == "query" else "simple")
-        explode = parameter.get("explode", style in ("form", "deepObject"))
-        shape = self._schemas.shape(source)
-        is_object = _is_object(shape)
-        if shape.get("type") in ("string", "integer", "number", "boolean"):
-            return ""
-        if where != "query":
-            if is_object and explode:
-                self._note(f"'{name}': an object with explode in a {where} is written key,value")
-            return "csv" if where == "header" else ""
-        if style == "deepObject":
-            return "deep"
-        if explode:
-            return "spread" if is_object else ""
-        return {"spaceDelimited": "space", "pipeDelimited": "pipe"}.get(str(style), "csv")
-
-    def _in_style(self, name: str, parameter: dict[str, Any]) -> str:
-        """The text before a value in the path."""
-        style = as_text(parameter.get("style"))
-        if style in ("label", "matrix") and parameter.get("explode") is True:
-            self._note(f"'{name}': {style} with explode is written without it")
-        return {"label": ".", "matrix": f";{quote(name, safe='')}="}.get(style, "")
-
-    def _argument(self, name: str, source: Any, *, required: bool, about: str = "") -> str:
-        """Add an argument with its schema."""
-        taken = self._arguments.take(argument(name))
-        if taken != name:
-            self._note(f"'{name}' is the argument '{taken}'")
-        schema, refs = self._schemas.translated(_ANY if source is None else source, "request")
-        self._refs |= refs
-        self.properties[taken] = _told(schema, about)
-        if required:
-            self.required.append(taken)
-        return taken
-
-    def _request_body(self, body: dict[str, Any]) -> None:
-        content = as_dict(body.get("content"))
-        if not content:
-            return
-        mime, kind = _chosen(content)
-        if kind is None:
-            self._note(f"a body of '{', '.join(map(str, content))[:80]}' is not taken over")
-            return
-        media = as_dict(content[mime])
-        required = body.get("required") is True
-        self.body_type = kind
-        if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != "application/json"):
-            self.headers["Content-Type"] = literal(mime) if "*" not in mime else "application/octet-stream"
-        fields = self._fields(media.get("schema")) if kind in ("json", "form", "multipart") else None
-        if fields is None:
-            self._whole_body(kind, media, required=required, about=as_text(body.get("description")))
-            return
-        shape, names = fields
-        is_needed = body.get("required", True) is not False  # many documents do not say
-        wanted = as_list(shape.get("required")) if is_needed else []
-        styles = as_dict(media.get("encoding"))
-        self.body = {}
-        for name, source in names.items():
-            is_file = kind == "multipart" and _is_file(self._schemas.shape(source))
-            argument = self._argument(name, _FILE if is_file else source, required=name in wanted)
-            form = _field_form(kind, as_dict(styles.get(name)))
-            self.body[literal(name)] = f"${{{argument}{form}}}"
-
-    def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
-        """Make the whole body one argument."""
-        if kind == "multipart":
-            self._note("a multipart body that is not a plain object is not taken over")
-            self.body_type = None
-            return
-        source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))
-        argument = self._argument("body", source, required=required, about=about)
-        self.body = f"${{{argument}}}" if kind != "form" else {"body": f"${{{argument}|spread}}"}
-
-    def _fields(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The fields of a body that is a plain object, or None."""
-        shape = self._schemas.shape(source)
-        names = as_dict(shape.get("properties"))
-        open_ = shape.get("additionalProperties", False)
-        if not names or len(names) > _MAX_FIELDS or any(key in shape for key in _COMBINED) or open_ is not False:
-            return None
-        if shape.get("type", "object") not in ("object", ["object"], ["object", "null"], ["null", "object"]):
-            return None
-        taken = set(self.properties)
-        if any(name in taken or argument(name) != name for name in names):
-            return None
-        kept = {
-            name: sub for name, sub in names.items() if as_dict(self._schemas.shape(sub)).get("readOnly") is not True
-        }
-        return shape, kept
-
-
-def _literal(text: str) -> str:
-    return quote(text, safe=_SAFE + "?") if "?" in text else quote(text, safe=_SAFE)
-
-
-def _is_file(shape: dict[str, Any]) -> bool:
-    return shape.get("format") in ("binary", "base64") or "contentMediaType" in shape
-
-
-def _is_object(shape: dict[str, Any]) -> bool:
-    kind = shape.get("type")
-    return kind == "object" or (kind is None and "properties" in shape)
-
-
-def _told(schema: Any, about: str) -> Any:
-    """The schema of an argument, with its description and its default in words."""
-    if not isinstance(schema, dict):
-        return {"description": about} if about and schema is True else schema
-    out = dict(schema)
-    words = about or as_text(out.get("description"))
-    if "default" in out:
-        default = json.dumps(out.pop("default"), ensure_ascii=False)
-        words = f"{words} (default: {default[:100]})".strip()
-    if words:
-        out["description"] = words[:2000]
-    return out
-
-
-def _field_form(kind: str, encoding: dict[str, Any]) -> str:
-    if kind != "form":
-        return ""
-    if encoding.get("style") == "deepObject":
-        return "|deep"
-    style = {"spaceDelimited": "|space", "pipeDelimited": "|pipe"}.get(as_text(encoding.get("style")), "|csv")
-    return style if encoding.get("explode") is False else ""
-
-
-def _chosen(content: dict[str, Any]) -> tuple[str, str | None]:
-    """The media type to send, and how its body is encoded."""
-    plain = {str(mime).partition(";")[0].strip().lower(): str(mime) for mime in content}
-    for mime, written in plain.items():
-        if mime in ("application/json", "*/*", "application/*"):
-            return written, "json"
-    for mime, written in plain.items():
-        if mime.endswith("+json") or "json" in mime:
-            return written, "json"
-    if "application/x-www-form-urlencoded" in plain:
-        return plain["application/x-www-form-urlencoded"], "form"
-    if "multipart/form-data" in plain:
-        return plain["multipart/form-data"], "multipart"
-    for mime, written in plain.items():
-        if mime.startswith("text/") or mime.endswith(("/xml", "+xml", "/graphql", "/yaml")):
-            return written, "text"
-    whole = next((written for mime, written in plain.items() if not mime.startswith("multipart/")), None)
-    return (whole, "binary") if whole is not None else (next(iter(content)), None)
-
+__all__ = ["BundleDraft", "import_openapi"]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _MAX_TOOLS = 20_000
@@ -777,7 +71,7 @@ def _import(
     source: bytes | str | Mapping[str, Any], given: str | None, base_url: str | None, known: Collection[str]
 ) -> BundleDraft:
     notes = ImportNotes()
-    api = read_document(source, notes, base_url)
+    api = _read_document(source, notes, base_url)
     info = api.part("info")
     title = printable(as_text(info.get("title")))
     name = given or slug(title.lower(), "api")
@@ -803,7 +97,7 @@ class _Maker:
         self._schemas = SchemaTranslator(api)
         self._base_url = base_url
         self._slugs = UniqueNames()
-        self._prefix = _common_prefix([str(path) for path in api.part("paths")])
+        self._prefix = common_prefix([str(path) for path in api.part("paths")])
         self._sound: set[bytes] = set()
         self.security = SecuritySchemes(api, name)
         self.hosts: set[str] = set()
@@ -987,18 +281,6 @@ def _slug(operation: dict[str, Any], method: str, path: str) -> str:
     return slug(as_text(operation.get("operationId")), "") or slug(f"{method}-{unquote(path)}", method)
 
 
-def _common_prefix(paths: list[str]) -> str:
-    """The folders that all paths begin with, such as `/lab/api`, which say nothing in the name of a tool."""
-    if len(paths) < 2:
-        return ""
-    shared = []
-    for parts in zip(*(path.split("/")[:-1] for path in paths), strict=False):
-        if len(set(parts)) > 1 or "{" in parts[0]:
-            break
-        shared.append(parts[0])
-    return "/".join(shared)
-
-
 def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
     """Display name, description and tags of a tool."""
     summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
@@ -1009,3 +291,24 @@ def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
         "description": "\n\n".join(part for part in parts if part)[:4000] or printable(place),
         "tags": list(dict.fromkeys(tag for tag in tags if tag))[:64],
     }
+
+
+def _read_document(
+    source: bytes | str | Mapping[str, Any], notes: ImportNotes, base_url: str | None = None
+) -> OpenApiDocument:
+    """Read a document in JSON or YAML; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
+    root = source if isinstance(source, Mapping) else parse_document(source, notes)
+    said = root.get("openapi")
+    swagger = root.get("swagger", root.get("swaggerVersion"))
+    if swagger is not None and said is None:
+        if str(swagger) not in ("2.0", "2"):
+            raise InvalidRequest(
+                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
+                hint="Convert it first, for example with swagger2openapi.",
+            )
+        return OpenApiDocument(to_openapi(root, notes, base_url), notes)
+    if not isinstance(said, (str, float)) or not str(said).startswith("3."):
+        raise InvalidRequest("This is not an OpenAPI 3 document: it has neither 'openapi: 3.x' nor 'swagger: 2.0'.")
+    if not str(said).startswith(("3.0", "3.1")):
+        notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
+    return OpenApiDocument(root, notes)
