@@ -199,8 +199,9 @@ class ServerSession:
             else:
                 on_progress = _progress_callback(progress, call, self._definition)
                 result = await client.call_tool(tool, args, progress_callback=on_progress)
-            if (said := meta_of(result)) and call.scope is not None and call.scope.meta is not None:
-                call.scope.meta["mcp"] = said
+            if call.scope is not None and call.scope.meta is not None:
+                said = {"mcp": meta_of(result), "note": call.note}
+                call.scope.meta.update((key, value) for key, value in said.items() if value)
             return value_of(result, self._output(tool), tool, self._definition.name)
 
         return await self._request_in_call(send)

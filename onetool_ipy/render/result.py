@@ -20,18 +20,18 @@ __all__ = [
     "RenderedValue",
     "aligned",
     "head",
-    "mismatch_line",
+    "note_line",
     "show",
     "to_html",
     "to_text",
 ]
 
 
-def mismatch_line(meta: Mapping[str, Any]) -> str:
-    """A line about a result that does not fit the outputSchema of an imported tool; empty if it fits."""
+def note_line(meta: Mapping[str, Any]) -> str:
+    """A line about a result: what its server asked in vain, or where it does not fit an imported outputSchema."""
     found = meta.get("mismatch")
     if not found:
-        return ""
+        return str(meta.get("note", ""))
     first = found[0]
     more = f" (and {len(found) - 1} more in .meta['mismatch'])" if len(found) > 1 else ""
     where = f" at '{first['pointer']}'" if first["pointer"] else ""

@@ -73,11 +73,13 @@ def test_no_is_told_to_the_server(shop: Toolbox, action: Any) -> None:
 def test_where_nobody_can_answer_the_server_hears_no(shop: Toolbox) -> None:
     person = shop.host = Person(Reply("accept", {"count": 1}))
 
-    assert shop.call("shop.order", source="rest").unwrap() == "no order: decline"
+    result = shop.call("shop.order", source="rest")
+    assert result.unwrap() == "no order: decline"
     error = shop.call("shop.must_order", source="rest").error
 
     assert error is not None
     assert error.hint == "Server 'shop' asks a person, and the client of this call cannot ask anybody."
+    assert result.meta["note"] == error.hint
     assert person.questions == []
 
 

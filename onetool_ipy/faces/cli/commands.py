@@ -41,7 +41,7 @@ from onetool_ipy.faces.line.values import Expected, read_plain, require_argument
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.llm.ask.context import AskListener
-from onetool_ipy.render.result import mismatch_line
+from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.pack_template import pack_template
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
@@ -172,7 +172,7 @@ def _invoke(options: argparse.Namespace) -> int:
             say(box.mask(result.error.message))
             say_hint(box.mask(result.error.hint))
             return FAILED
-        if line := mismatch_line(result.meta):
+        if line := note_line(result.meta):
             say(box.mask(line))
         return OK
 

@@ -19,7 +19,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image
-from onetool_ipy.render.result import DisplayLimits, RenderedValue, mismatch_line, show
+from onetool_ipy.render.result import DisplayLimits, RenderedValue, note_line, show
 from onetool_ipy.render.views import Text as Page
 from onetool_ipy.render.views import counted
 
@@ -37,9 +37,9 @@ _PATIENCE_S = 0.3
 
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle of a result, and its metadata. A line below reports a mismatch with an imported schema."""
+    """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
     shown, about = _bundle(shell, box, result, limits)
-    said = box.mask(mismatch_line(result.meta))
+    said = box.mask(note_line(result.meta))
     if said:
         below = {"text/plain": f"\n{said}", "text/html": html.note(said)}
         shown = {mime: body + below[mime] if mime in below else body for mime, body in shown.items()}
