@@ -11,6 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
+from tests.e2e import story
 from tests.e2e.screens import Screens, choose, field, press_run
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab, Notebook
@@ -95,6 +96,7 @@ def main(folder: Path) -> None:
         surroundings.enter(place / "home")
         lab = Lab(wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab")
         try:
+            story.take(lab, folder / "first-minute.png")
             _notebook(lab, folder)
             _screens(lab, folder)
             _questions(lab, folder)

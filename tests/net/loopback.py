@@ -163,11 +163,11 @@ def _echo(conn: _Conn, request: Seen) -> bool:
 
 
 def _status(conn: _Conn, request: Seen) -> bool:
-    """`/status/404?body=...&size=...`"""
+    """`/status/404?body=...&size=...&kind=...`"""
     query = request.query
     body = query.get("body", "x" * int(query.get("size", 0))).encode()
     extra = {"Retry_After": query["after"]} if "after" in query else {}
-    return conn.reply(int(request.path.rpartition("/")[2]), body, **extra)
+    return conn.reply(int(request.path.rpartition("/")[2]), body, query.get("kind", "text/plain"), **extra)
 
 
 def _flaky(conn: _Conn, request: Seen) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import datetime
 import html
+import json
 import re
 import time
 from collections import deque
@@ -207,7 +208,7 @@ def _kind(reply: HttpResponse) -> str:
 
 def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
     """The error for a failed status, with the server's message; of an HTML page, its title."""
-    said = " ".join(_title(body_text(reply) or "", reply.mime).split())
+    said = " ".join((_message(reply) or _title(body_text(reply) or "", reply.mime)).split())
     words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
     after = reply.headers.get("retry-after", "")
     hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
@@ -216,6 +217,20 @@ def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
         hint=hint,
         details={"status": reply.status, "attempts": reply.attempts},
     )
+
+
+def _message(reply: HttpResponse) -> str:
+    """The sentence for people in a JSON error, under the names that APIs use for it (`detail` in RFC 9457)."""
+    try:
+        body: Any = json.loads(reply.text) if reply.is_json else None
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    if not isinstance(body, dict):
+        return ""
+    found = (body.get(name) for name in ("detail", "message", "error_description", "error", "title"))
+    return next((text for text in found if isinstance(text, str) and text.strip()), "")
 
 
 def _title(text: str, mime: str) -> str:

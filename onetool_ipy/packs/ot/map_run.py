@@ -148,7 +148,7 @@ class MapRun:
             return " · ".join([*said, ok])
         errors = Counter(row.error for row in self._results if row is not None and not row.ok)
         error, count = errors.most_common(1)[0]
-        often = f"{count:,} times: " if len(errors) > 1 else ""
+        often = "" if len(errors) == 1 else "first: " if count == 1 else f"{count:,} times: "
         return " · ".join(
             [
                 *said,

@@ -444,6 +444,29 @@ def test_no_secret_stands_in_an_error(server: Loopback, make: Make) -> None:
     assert told["result"]["value"]["query"] == {"a": "***", "b": "***"}
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('{"message": "no town called X"}', "no town called X"),
+        ('{"title": "Bad", "detail": "count is negative", "status": 400}', "count is negative"),
+        ('{"error": {"code": 7, "message": "too many rows"}}', "too many rows"),
+        ('{"error": "invalid_grant", "error_description": "the code is used"}', "the code is used"),
+        ('{"detail": [{"loc": ["q"]}], "n": 1}', '{"detail": [{"loc": ["q"]}], "n": 1}'),
+        ('{"message": " "}', '{"message": " "}'),
+        ('["x"]', '["x"]'),
+        ("{broken", "{broken"),
+        (f'{{"message": "the key {SECRET} is wrong"}}', "the key *** is wrong"),
+    ],
+)
+def test_the_sentence_of_a_json_error_is_told(server: Loopback, make: Make, body: str, words: str) -> None:
+    url = server.url(f"/status/400?{httpx.QueryParams({'body': body, 'kind': 'application/json'})}&k=${{KEY}}")
+
+    with pytest.raises(ExecutionFailed) as caught:
+        make(get(url), secrets={"KEY": SECRET}).run({})
+
+    assert caught.value.message == f"HTTP 400 Bad Request: {words}"
+
+
 def test_a_refusal_names_the_request_and_the_credentials(server: Loopback, make: Make) -> None:
     url = server.url("/status/401?body=no&key=${q}")
     args = {"q": {"type": "string"}}

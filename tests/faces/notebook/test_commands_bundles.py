@@ -113,7 +113,7 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
     assert "my-api.get-user@1: stored." in said
     assert "argument id: int, required" in said
     assert "argument limit: int, default 5" in said
-    assert f"Allowed: {api.host}" in said
+    assert f"Allowed: {api.host}, in .onetool/onetool.yaml" in said
     assert _hosts(loaded) == [api.host]
     assert "/users/3?limit=5" in loaded.execute("%tool my-api.get-user id=3").text
     assert "/users/4?limit=9" in loaded.execute("my_api.get_user(id=4, limit=9)").text

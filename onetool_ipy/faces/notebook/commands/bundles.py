@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
@@ -47,7 +48,8 @@ class Consent:
             if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
                 with self._box.gate.saving():
                     file = allow_host(self._box.config.paths, host)
-                lines += [f"Allowed: {host}, in {file}", *self._read_again()]
+                where = f", in {self._shown(file)}" if file else " already"
+                lines += [f"Allowed: {host}{where}", *self._read_again()]
             else:
                 lines.append(
                     f"Not allowed yet: {host}. Run it again with --allow-host, or add it to http.allowed_hosts."
@@ -76,7 +78,8 @@ class Consent:
             elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
                 with self._box.gate.saving():
                     file = save_secret(self._box.config.paths, name, value)
-                lines.append(f"Secret {name}: kept in {file}. Delete it from this cell before you share the notebook.")
+                kept = f"Secret {name}: kept in {self._shown(file)}."
+                lines.append(f"{kept} Delete it from this cell before you share the notebook.")
                 lines += self._read_again()
             else:
                 lines.append(
@@ -84,6 +87,10 @@ class Consent:
                 )
                 lines.append(f'  {name}: "..."')
         return lines
+
+    def _shown(self, file: Path) -> str:
+        project = self._box.config.paths.project
+        return str(file.relative_to(project) if file.is_relative_to(project) else file)
 
     def _read_again(self) -> list[str]:
         """Reload the configuration; a mistake elsewhere in it is reported, and nothing made is lost."""
