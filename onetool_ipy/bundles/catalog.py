@@ -136,6 +136,10 @@ class BundleCatalog:
         """The live bundles, built-in ones first, then the oldest first."""
         return self._now().bundles
 
+    def bundle(self, bundle_id: str) -> Bundle | None:
+        """The live bundle of that id."""
+        return next((bundle for bundle in self.bundles() if bundle.bundle_id == bundle_id), None)
+
     def rows(self) -> list[CatalogRow]:
         """The tools of all live bundles, the oldest first."""
         return self._now().rows

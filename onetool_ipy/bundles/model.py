@@ -26,7 +26,7 @@ from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
-from onetool_ipy.bundles.http.definition import HttpDefinition, ToolLimits
+from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.ids import require_id, require_slug, require_version
 from onetool_ipy.bundles.problems import fault, of_validation, whole
 from onetool_ipy.core import names
@@ -42,6 +42,7 @@ __all__ = [
     "ToolBody",
     "ToolType",
     "WireModel",
+    "completed",
     "read",
 ]
 
@@ -145,10 +146,17 @@ class WireModel(BaseModel):
         return self.to_dict().get(key, default)
 
 
-class Bundle(WireModel):
-    """A bundle: a name and one switch for all tools in it."""
+def _auth_has_place(record: Kind) -> Kind:
+    found: Any = record
+    if found.auth is not None and found.base_url is None:
+        raise ValueError("auth needs a baseUrl: it is sent to that host alone")
+    return record
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt",))
+
+class Bundle(WireModel):
+    """A bundle: a name, one switch, a base URL and auth for all tools in it. The auth goes to that origin only."""
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth"))
     _was_created: bool = PrivateAttr(default=False)
 
     bundle_id: Id
@@ -160,6 +168,10 @@ class Bundle(WireModel):
     created_at: Moment
     modified_at: Moment
     soft_deleted_at: Moment | None = None
+    base_url: BaseUrl | None = None
+    auth: Auth | None = None
+
+    _check_auth = model_validator(mode="after")(_auth_has_place)
 
     @property
     def was_created(self) -> bool:
@@ -296,10 +308,25 @@ class BundleBody(WireModel):
     display_name: Name
     description: Text = ""
     is_enabled: bool = True
+    base_url: BaseUrl | None = None
+    auth: Auth | None = None
+
+    _check_auth = model_validator(mode="after")(_auth_has_place)
 
 
 class ToolBody(_ToolFields):
     """The body of PUT .../tools/{slug}/version/{version}."""
+
+
+HttpRecord = TypeVar("HttpRecord", Tool, ToolBody)
+
+
+def completed(bundle: Bundle, tool: HttpRecord) -> HttpRecord:
+    """The tool with the base URL and the auth of its bundle, as it is called."""
+    if tool.http is None or bundle.base_url is None:
+        return tool
+    http = tool.http.within(bundle.base_url, bundle.auth)
+    return tool if http is tool.http else tool.model_copy(update={"http": http})
 
 
 class Switch(WireModel):

@@ -27,6 +27,10 @@ _WORDS = {
     "string_type": "must be text",
     "dict_type": "must be an object",
     "list_type": "must be a list",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "union_tag_not_found": "must have a 'type'",
+    "union_tag_invalid": "has an unknown 'type'",
 }
 
 
@@ -95,7 +99,7 @@ def _said(error: Any, known: list[str]) -> str:
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
     if error["type"] in _WORDS:
         return f"it {_WORDS[error['type']]}"
-    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".").replace("Input should be", "it must be")
     return said[:1].lower() + said[1:] if said[:2] != said[:2].upper() else said
 
 

@@ -29,11 +29,11 @@ from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
 from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
-from onetool_ipy.bundles.http.definition import HttpDefinition, OAuth2, RequestTemplate
+from onetool_ipy.bundles.http.definition import HttpDefinition, NoAuth, OAuth2, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.bundles.ids import new_id, require_id, require_slug, require_version
-from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
+from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
 from onetool_ipy.bundles.problems import fault, together, with_others
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
@@ -80,7 +80,7 @@ def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> di
         auth = request.auth
         if isinstance(auth, OAuth2):
             return TokenRequest(auth, arguments, steps)
-        return None if auth is None else Credentials(auth, arguments, steps)
+        return None if auth is None or isinstance(auth, NoAuth) else Credentials(auth, arguments, steps)
 
     return {**{name: prepared(part) for name, part in alone.items()}, "auth": signed}
 
@@ -109,9 +109,10 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
         raise together(wrong)
 
 
-def _draft_runner(runners: Runners, body: ToolBody, name: str) -> object:
+def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
     """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    return runners.new(body, name, is_output_strict=body.output_schema_from != "document")
+    whole = body if bundle is None else completed(bundle, body)
+    return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
 def _reasons(body: ToolBody, found: InvalidTool) -> list[InvalidRequest]:
@@ -198,7 +199,7 @@ class _Records:
 
     def bundle(self, bundle_id: str) -> Bundle:
         """The bundle of that id, built-in or stored."""
-        found = next((bundle for bundle in self.catalog.bundles() if bundle.bundle_id == bundle_id), None)
+        found = self.catalog.bundle(bundle_id)
         if found is None:
             raise self.no_bundle(bundle_id)
         return found
@@ -224,6 +225,8 @@ class _Records:
             display_name=body.display_name,
             description=body.description,
             is_enabled=body.is_enabled,
+            base_url=body.base_url,
+            auth=body.auth,
             created_at=now if before is None else before.created_at,
             modified_at=now if before is None else max(now, before.created_at),
         )
@@ -293,6 +296,27 @@ def _refuse_off(bundle: Bundle) -> None:
         raise Forbidden(f"The bundle '{bundle.slug}' is off.", hint=f"Turn it on with: %tool bundle on {bundle.slug}")
 
 
+def _require_auth(body: BundleBody) -> None:
+    """Refuse an auth with a `${name}` that is not a secret's."""
+    auth = body.auth
+    try:
+        if isinstance(auth, OAuth2):
+            TokenRequest(auth, frozenset(), frozenset())
+        elif auth is not None and not isinstance(auth, NoAuth):
+            Credentials(auth, frozenset(), frozenset())
+    except InvalidTool as exc:
+        raise _at("/auth", "auth", exc.message, exc.hint) from None
+
+
+def _refuse_relative(held: StoredBundle) -> None:
+    """Refuse to take the base URL away from tools that need it."""
+    steps = [(tool.slug, step) for tool in held.tools.values() if tool.http for _, step in tool.http.plan()]
+    needing = sorted({slug for slug, step in steps if step.request.url_template.startswith("/")})
+    if needing:
+        said = f"The URL of '{needing[0]}' is relative to the base URL of the bundle."
+        raise InvalidRequest(f"baseUrl: {said}", details=[fault("/baseUrl", said)])
+
+
 def _no_tool(pair: tuple[str, str]) -> NotFound:
     return NotFound(f"There is no version '{pair[1]}' of a tool '{pair[0]}' in this bundle.")
 
@@ -322,11 +346,14 @@ class Bundles:
         display_name: str,
         description: str = "",
         enabled: bool = True,
+        base_url: str | None = None,
+        auth: Mapping[str, Any] | None = None,
     ) -> Bundle:
         """Create a bundle, or replace what it says; `was_created` of the result says which."""
         bundle_id = require_id(id)
         given = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
-        body = read(BundleBody, given)
+        body = read(BundleBody, {**given, "baseUrl": base_url, "auth": auth})
+        _require_auth(body)
         _refuse_built_in(bundle_id)
         taken = self._needs.taken(body.slug)
         if taken:
@@ -341,6 +368,8 @@ class Bundles:
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
                 raise Conflict(f"The slug '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
+            if known is not None and body.base_url is None:
+                _refuse_relative(known)
             made = self._records.fresh_bundle(bundle_id, body, None if known is None else known.bundle)
             self._store.save_bundle(made)
         self._needs.refresh()
@@ -378,6 +407,10 @@ class Bundles:
     def get_bundle(self, id: str) -> Bundle:  # noqa: A002 - as the others
         """One bundle, also a disabled one."""
         return self._records.bundle(require_id(id))
+
+    def find_bundle(self, id: str) -> Bundle | None:  # noqa: A002 - as the others
+        """One bundle, or None."""
+        return self._records.catalog.bundle(require_id(id))
 
     def named(self, slug: str) -> Bundle | None:
         """The bundle of that slug, or None."""
@@ -420,8 +453,9 @@ class Bundles:
         """Create several tools of a bundle at once. If one of them is refused, none is created."""
         own = require_id(bundle_id)
         _refuse_built_in(own)
+        bundle = self._records.catalog.bundle(own)
         with set_aside():
-            bodies = [self._checked(*tool) for tool in tools]
+            bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._records.changeable(snapshot, own)
             taken = {*stored.tools, *stored.claimed}
@@ -548,9 +582,11 @@ class Bundles:
         result: ToolResult = await self._needs.acall(name, {} if args is None else args, source=source, timeout=timeout)
         return result
 
-    def draft(self, record: Mapping[str, Any] | WireModel, *, name: str = "draft") -> HttpRunner:
-        """Make an HTTP tool callable without storing it; refused as `put_tool` would refuse it."""
-        made = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record))[1], name)
+    def draft(
+        self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
+    ) -> HttpRunner:
+        """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
+        made = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
         if not isinstance(made, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return made
@@ -558,13 +594,13 @@ class Bundles:
     def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
-        made = self._runners.of(row.tool, row.name)
+        made = self._runners.of(completed(row.bundle, row.tool), row.name)
         if not isinstance(made, HttpRunner):
             raise InvalidRequest(f"'{row.name}' is a local function; it sends nothing.")
         return made.preview(args)
 
-    def _checked(self, slug: str, version: str, record: Any) -> tuple[tuple[str, str], ToolBody]:
-        """Check a PUT of a tool; returns slug and version, and the body."""
+    def _checked(self, slug: str, version: str, record: Any, bundle: Bundle | None) -> tuple[tuple[str, str], ToolBody]:
+        """Check a PUT of a tool into a bundle; returns slug and version, and the body."""
         try:
             pair = (require_slug(slug), require_version(version))
             body = read(ToolBody, record, own=pair)
@@ -575,7 +611,8 @@ class Bundles:
                 lambda: read(ToolBody, _unlabelled(record), own=(slug, version)),
             )
             raise with_others(exc, checks) from None
-        _require_callable(body, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
+        whole = body if bundle is None else completed(bundle, body)
+        _require_callable(whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
         return pair, body
 
     def _row(self, bundle_id: str, pair: tuple[str, str]) -> CatalogRow:

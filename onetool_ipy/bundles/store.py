@@ -102,7 +102,7 @@ class StoredBundle:
     of a newer format.
     """
 
-    __slots__ = ("bundle", "claimed", "folder", "paths", "slugs", "tools", "twin")
+    __slots__ = ("_completed", "bundle", "claimed", "folder", "paths", "slugs", "tools", "twin")
 
     def __init__(
         self,
@@ -118,11 +118,22 @@ class StoredBundle:
         self.tools = tools
         self.claimed = claimed
         self.twin = ""
+        self._completed: dict[str, Tool] = {}
         self.slugs: dict[str, list[Tool]] = {}
         for tool in tools.values():
             self.slugs.setdefault(tool.slug, []).append(tool)
         for versions in self.slugs.values():
             versions.sort(key=_newest_first, reverse=True)
+
+    def completed(self, tool: Tool) -> Tool:
+        """A tool of it with the base URL and the auth of the bundle: the same object each time."""
+        if tool.http is None or self.bundle.base_url is None:
+            return tool
+        if tool.tool_id not in self._completed:
+            from onetool_ipy.bundles.model import completed
+
+            self._completed[tool.tool_id] = completed(self.bundle, tool)
+        return self._completed[tool.tool_id]
 
     def versions(self, slug: str) -> list[Tool]:
         """The tools of a slug, the one changed last first."""

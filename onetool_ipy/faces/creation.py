@@ -6,7 +6,7 @@ request; a host that the user confirmed may be reached for this one document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -32,13 +32,19 @@ __all__ = [
     "Imported",
     "afetch",
     "all_pages",
+    "common_origin",
     "examples",
     "is_url",
+    "lean_on",
     "own_host",
+    "read_auth",
     "read_source",
+    "set_shared",
+    "shared_of",
     "store_draft",
     "told",
     "unreached",
+    "wire_auth",
 ]
 
 _MAX_BYTES = 64 * 1024 * 1024
@@ -104,8 +110,8 @@ def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     return lines
 
 
-def add_auth(draft: BundleDraft, said: str) -> None:
-    """Let all tools of a draft that have no auth send the secret that `bearer:API_TOKEN` or the like names."""
+def read_auth(said: str) -> tuple[dict[str, Any], str]:
+    """The auth that `bearer:API_TOKEN` or the like means, and the name of its secret."""
     kind, _, rest = said.partition(":")
     first, _, second = rest.partition(":")
     auth: dict[str, Any] | None = None
@@ -121,12 +127,67 @@ def add_auth(draft: BundleDraft, said: str) -> None:
             f"'{said[:80]}' is not a kind of auth with the name of a secret.",
             hint="Write bearer:API_TOKEN, basic:USER:SECRET, header:X-Api-Key:API_KEY or query:key:API_KEY.",
         )
+    return auth, name
+
+
+def shared_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The base URL and auth for a new bundle, from its first tool; empty if that tool sends no secret."""
+    request = record["http"].get("request") or {}
+    auth = request.get("auth")
+    arguments = record.get("argSchema", {}).get("properties", {})
+    if not auth or any(f"${{{name}}}" in str(auth) for name in arguments):
+        return {}
+    return {"base_url": _origin(request["urlTemplate"]), "auth": auth}
+
+
+def lean_on(bundle: Bundle, record: dict[str, Any], *, is_relative: bool = False) -> None:
+    """Leave out of a new tool what its bundle has for all tools: the same auth, and a base URL that was not typed."""
+    from onetool_ipy.bundles.http.definition import origin
+
+    request = record["http"].get("request")
+    if bundle.base_url is None or request is None:
+        return
+    url = request["urlTemplate"]
+    if origin(url) == origin(bundle.base_url) and request.get("auth") == wire_auth(bundle):
+        request.pop("auth", None)
+    if is_relative:
+        request["urlTemplate"] = url.removeprefix(bundle.base_url)
+
+
+def wire_auth(bundle: Bundle) -> dict[str, Any] | None:
+    """The auth of a bundle as JSON."""
+    return None if bundle.auth is None else bundle.auth.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def common_origin(tools: Sequence[Tool]) -> str:
+    """The scheme, host and port that all HTTP tools send to, or empty."""
+    steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
+    found = {_origin(step.request.url_template) for step in steps}
+    return found.pop() if len(found) == 1 else ""
+
+
+def set_shared(box: Toolbox, bundle: Bundle, base_url: str | None, auth: Mapping[str, Any] | None) -> Bundle:
+    """Set the base URL and auth of a bundle."""
+    return box.bundles.put_bundle(
+        bundle.bundle_id,
+        slug=bundle.slug,
+        display_name=bundle.display_name,
+        description=bundle.description,
+        enabled=bundle.is_enabled,
+        base_url=base_url,
+        auth=auth,
+    )
+
+
+def add_auth(draft: BundleDraft, said: str) -> None:
+    """Let all tools of a draft that have no auth send the secret that `bearer:API_TOKEN` or the like names."""
+    auth, name = read_auth(said)
     for tool in draft.tools:
         http = tool["http"]
         for step in http.get("steps") or [http]:
             step["request"].setdefault("auth", auth)
     if all(each["name"] != name for each in draft.secrets):
-        draft.secrets.append({"name": name, "description": f"for --auth {kind}"})
+        draft.secrets.append({"name": name, "description": f"for --auth {auth['type']}"})
 
 
 def examples(made: Imported) -> list[str]:
@@ -185,6 +246,11 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
         bundles.delete_bundle(bundle.bundle_id)
         raise
     return Imported(bundle, tools)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
 
 
 _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
-from onetool_ipy.faces.creation import all_pages
+from onetool_ipy.faces.creation import all_pages, wire_auth
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "unconfirmed"]
+__all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "shared_request", "unconfirmed"]
 
 _PORTS = {"http": 80, "https": 443}
 _HEAD = re.compile(r"[^.\[|]+")
@@ -56,14 +56,18 @@ class Sending(NamedTuple):
 
 
 def new_sendings(
-    box: Toolbox, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None = ()
+    box: Toolbox,
+    records: Iterable[Mapping[str, Any]],
+    *,
+    made_up: Collection[str] | None = (),
+    base_url: str | None = None,
 ) -> list[Sending]:
     """Find what tools with these records would send to hosts that did not receive it before.
 
-    `made_up` are names of secrets that the user did not type; those need confirmation if the secret exists. None means
-    all, as in a document.
+    `base_url` is that of their bundle. `made_up` are names of secrets that the user did not type; those need
+    confirmation if the secret exists. None means all, as in a document.
     """
-    wanted = {pair for record in records for pair in _sent(record)}
+    wanted = {pair for record in records for pair in _sent(record, base_url)}
     if not wanted:
         return []
     used = _used(box)
@@ -74,6 +78,11 @@ def new_sendings(
         if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
             found.append(Sending(secret, host, tuple(sorted(places))))
     return found
+
+
+def shared_request(base_url: str | None, auth: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A record that sends what all tools of a bundle with this base URL and auth send."""
+    return {"http": {"request": {"urlTemplate": base_url or "", "auth": auth}}}
 
 
 def unconfirmed(found: Iterable[Sending], words: Iterable[str]) -> list[Sending]:
@@ -91,7 +100,7 @@ def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
         raise SecretHost(said, hint=hint, details=[one.to_dict() for one in left])
 
 
-def _sent(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tuple[str, str]]:
     """Pairs of secret, and host and port, for all that an HTTP tool sends. An invalid record sends nothing."""
     http = record.get("http")
     if not isinstance(http, Mapping):
@@ -103,12 +112,15 @@ def _sent(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for step in listed:
         request = step.get("request")
         if isinstance(request, Mapping):
-            yield from ((name, place) for part, place in _parts(request) for name in _names(part, own) if place)
+            yield from (
+                (name, place) for part, place in _parts(request, base_url) for name in _names(part, own) if place
+            )
 
 
-def _parts(request: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+def _parts(request: Mapping[str, Any], base_url: str | None) -> Iterator[tuple[Any, str]]:
     """The parts of a request, each with the host and port that receives it."""
-    place = _place(request.get("urlTemplate"))
+    url = request.get("urlTemplate")
+    place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
     auth = request.get("auth")
     yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
     if isinstance(auth, Mapping):
@@ -140,11 +152,16 @@ def _place(url: Any) -> str:
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
     found: dict[str, set[str]] = {}
-    tools = all_pages(lambda token: box.bundles.list_tools(include_disabled=True, page_size=256, page_token=token))
-    for tool in tools:
+    every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
+    bundles = {one.bundle_id: one for one in all_pages(lambda t: box.bundles.list_bundles(**every, page_token=t))}
+    for tool in all_pages(lambda token: box.bundles.list_tools(**every, page_token=token)):
         if tool.http is not None:
-            for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}):
+            base_url = bundles[tool.bundle_id].base_url if tool.bundle_id in bundles else None
+            for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, base_url):
                 found.setdefault(secret, set()).add(place)
+    for bundle in bundles.values():
+        for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle))):
+            found.setdefault(secret, set()).add(place)
     for secret, place in (*_of_models(box), *_of_servers(box)):
         found.setdefault(secret, set()).add(place)
     return found

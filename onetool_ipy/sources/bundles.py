@@ -100,6 +100,7 @@ class BundleTools:
         bundle = held.bundle
         name = _name(bundle.slug, tool.slug, version)
         off = _reason(held, tool)
+        tool = held.completed(tool)
         known = self._specs.get(name)
         if known is not None and known[0] is tool and known[1] == off:
             return known[2]
@@ -164,7 +165,7 @@ class BundleTools:
                 return None
             return f"the function '{tool.go_tool.func}' is not there.", "The tool comes back with it."
         try:
-            runner: Any = self._runners.of(tool, f"{held.bundle.slug}.{tool.slug}")
+            runner: Any = self._runners.of(held.completed(tool), f"{held.bundle.slug}.{tool.slug}")
             missing = runner.missing_secrets()
         except InvalidTool as exc:
             return f"cannot be called: {exc.message}", exc.hint
@@ -195,7 +196,8 @@ def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
         return 0, []
     from urllib.parse import urlsplit
 
-    tools = [tool for held in store.look().live() for tool in held.tools.values() if tool.http is not None]
+    listed = (held.completed(tool) for held in store.look().live() for tool in held.tools.values())
+    tools = [tool for tool in listed if tool.http is not None]
     steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
     return len(tools), sorted({urlsplit(step.request.url_template).netloc for step in steps})
 

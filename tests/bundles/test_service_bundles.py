@@ -9,7 +9,7 @@ import pytest
 
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from onetool_ipy.bundles.builtins import BUILTINS
-from tests.bundles.aids import ProjectBundles, go
+from tests.bundles.aids import ProjectBundles, go, http
 from tests.core.support import Project
 
 UNKNOWN = "01a1dda5-1a5f-7550-940b-3554c1c70918"
@@ -330,3 +330,89 @@ def test_first_bundle_makes_the_folder_of_a_project_without_one(tmp_path: Any, m
         found = later.bundles.named("a")
         assert found is not None
         assert found.to_dict() == made.to_dict()
+
+
+BASE = "https://api.example.com/v1"
+SIGNED = {"type": "bearer", "value": "${API_TOKEN}"}
+
+
+def _sent(project_bundles: ProjectBundles, made: Any, slug: str) -> dict[str, Any]:
+    found: dict[str, Any] = project_bundles.bundles.preview(made.bundle_id, slug, "1", {})[0]
+    return found
+
+
+def test_tools_use_the_base_url_and_the_auth_of_their_bundle(project_bundles: ProjectBundles) -> None:
+    made = project_bundles.bundle(base_url=f"{BASE}/", auth=SIGNED)
+    own = {"request": {"urlTemplate": "/own", "auth": {"type": "apiKey", "in": "query", "name": "k", "value": "x"}}}
+    none = {"request": {"urlTemplate": "/none", "auth": {"type": "none"}}}
+    by_hand = {"request": {"urlTemplate": "/by-hand", "headers": {"authorization": "Token 1"}}}
+    bodies = {
+        "short": http("/users"),
+        "whole": http("https://API.example.com:443/users"),
+        "by-hand": http(http=by_hand),
+    }
+    bodies |= {"other": http("https://other.example.com/v1"), "own": http(http=own), "none": http(http=none)}
+    for slug, body in bodies.items():
+        project_bundles.bundles.put_tool(made.bundle_id, slug, "1", body)
+
+    sent = {slug: _sent(project_bundles, made, slug) for slug in bodies}
+
+    assert sent["short"]["url"] == f"{BASE}/users"
+    signed = {slug: request["headers"].get("Authorization") for slug, request in sent.items()}
+    assert signed == dict.fromkeys(bodies) | {"short": "Bearer ***", "whole": "Bearer ***"}
+    assert sent["own"]["url"] == f"{BASE}/own?k=***"
+    assert sent["by-hand"]["headers"] == {"authorization": "Token 1"}
+    problems = {problem.where: problem.message for problem in project_bundles.box.problems()}
+    assert problems["my-api.short@1"] == "the secret 'API_TOKEN' is missing."
+    assert "my-api.other@1" not in problems
+
+
+def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(project_bundles: ProjectBundles) -> None:
+    made = project_bundles.bundle(base_url=BASE)
+    project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/users"))
+    before = project_bundles.box.registry.require("my-api.users").fingerprint
+
+    project_bundles.bundles.put_bundle(
+        made.bundle_id, slug="my-api", display_name="My API", base_url="https://b.test", auth=SIGNED
+    )
+
+    assert _sent(project_bundles, made, "users")["url"] == "https://b.test/users"
+    project_bundles.box.registry.refresh()
+    assert project_bundles.box.registry.require("my-api.users").fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"auth": SIGNED}, "auth needs a baseUrl"),
+        ({"base_url": "https://${host}/"}, "no \\$\\{name\\} and no query"),
+        ({"base_url": "api.example.com"}, "must start with http"),
+        ({"base_url": BASE, "auth": {"type": "bearer", "value": "${a b}"}}, "auth"),
+        ({"base_url": BASE, "auth": {"type": "magic"}}, "'auth' has an unknown 'type'"),
+        ({"base_url": BASE, "auth": "bearer abc"}, "'auth' must be an object"),
+    ],
+)
+def test_what_a_bundle_cannot_share_is_refused(project_bundles: ProjectBundles, given: Any, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        project_bundles.bundle(**given)
+
+
+def test_a_relative_url_needs_the_base_url(project_bundles: ProjectBundles) -> None:
+    plain = project_bundles.bundle("plain")
+    made = project_bundles.bundle(base_url=BASE)
+    project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/users"))
+
+    with pytest.raises(InvalidRequest, match="'/users' is relative, and the bundle has no base URL") as refused:
+        project_bundles.bundles.put_tool(plain.bundle_id, "users", "1", http("/users"))
+    with pytest.raises(InvalidRequest, match="The URL of 'users' is relative"):
+        project_bundles.bundles.put_bundle(made.bundle_id, slug="my-api", display_name="My API")
+
+    assert refused.value.details[0]["pointer"] == "/http/request/urlTemplate"
+
+
+def test_a_bundle_file_without_them_opens_and_stays_as_it_is(project_bundles: ProjectBundles) -> None:
+    made = project_bundles.bundle()
+    file = project_bundles.root / "my-api" / "bundle.json"
+
+    assert set(json.loads(file.read_text())) & {"baseUrl", "auth"} == set()
+    assert project_bundles.another().bundles.get_bundle(made.bundle_id).base_url is None

@@ -1,7 +1,8 @@
 """The definition of an HTTP tool as a record holds it, checked as far as possible without its argSchema.
 
 JSON in camelCase; unknown keys are refused. Scheme, host and port are fixed: they hold no `${name}`, no user name and
-no fragment. `plan()` returns one request or several steps in one shape; `wire()` returns the definition as written.
+no fragment. A URL that begins with `/` is relative to the base URL of the tool's bundle. `plan()` returns one request
+or several steps in one shape; `wire()` returns the definition as written; `within()` adds what the bundle shares.
 """
 
 from __future__ import annotations
@@ -31,17 +32,20 @@ __all__ = [
     "OWN_HEADERS",
     "ApiKey",
     "Auth",
+    "BaseUrl",
     "Basic",
     "Bearer",
     "BodyType",
     "Encoding",
     "HttpDefinition",
     "HttpStep",
+    "NoAuth",
     "OAuth2",
     "RequestTemplate",
     "ResponseOptions",
     "Selector",
     "ToolLimits",
+    "origin",
 ]
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
@@ -102,12 +106,39 @@ def _url(text: str) -> str:
         raise ValueError("a URL may not hold a user name or password; use auth")
     if not _HOST.fullmatch(host) or not _is_place(host):
         raise ValueError(f"'{host}' is not a host")
-    if "#" in match["rest"]:
+    _path(match["rest"])
+    return _template(text)
+
+
+def _path(text: str) -> str:
+    """The part of a URL behind the host."""
+    if "#" in text:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
-    literal = _INSIDE.sub("", match["rest"])
-    if found := _BAD_IN_URL.search(literal):
+    if found := _BAD_IN_URL.search(_INSIDE.sub("", text)):
         raise ValueError(f"the character {found[0]!r} may not stand in a URL; write it percent-encoded")
     return _template(text)
+
+
+def _request_url(text: str) -> str:
+    """A whole URL, or one relative to the base URL of the bundle."""
+    return _path(text) if text.startswith("/") and not text.startswith("//") else _url(text)
+
+
+def _base_url(text: str) -> str:
+    if "${" in text or "?" in text:
+        raise ValueError("a base URL has no ${name} and no query")
+    return _url(text.strip()).rstrip("/")
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL, with the default port written out; empty for a relative URL."""
+    match = _URL.fullmatch(url)
+    if match is None:
+        return ""
+    scheme, host = url.partition(":")[0].lower(), match["host"].lower()
+    place = _PLACE.fullmatch(host)
+    name, port = (place["name"], place["port"]) if place is not None else (host, "")
+    return f"{scheme}://{name.removesuffix('.')}:{port or ('443' if scheme == 'https' else '80')}"
 
 
 def _is_place(host: str) -> bool:
@@ -127,6 +158,12 @@ def _is_place(host: str) -> bool:
 Template = Annotated[Text, BeforeValidator(lambda v: _template(v) if isinstance(v, str) else v)]
 UrlTemplate = Annotated[
     str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _url(v) if isinstance(v, str) else v)
+]
+RequestUrl = Annotated[
+    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _request_url(v) if isinstance(v, str) else v)
+]
+BaseUrl = Annotated[
+    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _base_url(v) if isinstance(v, str) else v)
 ]
 Method = Annotated[
     Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
@@ -190,14 +227,20 @@ class OAuth2(_Record):
     scope: Template | None = None
 
 
-Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="type")]
+class NoAuth(_Record):
+    """No credentials, also not those of the bundle."""
+
+    type: Literal["none"]
+
+
+Auth = Annotated[Bearer | Basic | ApiKey | OAuth2 | NoAuth, Field(discriminator="type")]
 
 
 class RequestTemplate(_Record):
     """One request, with placeholders."""
 
     method: Method = "GET"
-    url_template: UrlTemplate
+    url_template: RequestUrl
     query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
     headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
     body_type: BodyType | None = None
@@ -243,6 +286,23 @@ class RequestTemplate(_Record):
             raise ValueError("a body is plain JSON of at most 200 levels")
         list(placeholders_in(body))
         return body
+
+    def within(self, base_url: str, auth: Auth | None) -> Self:
+        """The request with the base URL of its bundle, and with the bundle's auth if it goes to the same origin."""
+        changed: dict[str, Any] = {}
+        if self.url_template.startswith("/"):
+            changed["url_template"] = base_url + self.url_template
+        url = changed.get("url_template", self.url_template)
+        if auth is not None and self.auth is None and origin(url) == origin(base_url) and not self._signs_itself(auth):
+            changed["auth"] = auth
+        return self.model_copy(update=changed) if changed else self
+
+    def _signs_itself(self, auth: Auth) -> bool:
+        """Whether the request has a header or query pair where the auth would put its own."""
+        if isinstance(auth, ApiKey) and auth.where == "query":
+            return auth.name in self.query
+        name = auth.name if isinstance(auth, ApiKey) else "Authorization"
+        return name.lower() in {header.lower() for header in self.headers}
 
 
 class Selector(_Record):
@@ -336,6 +396,18 @@ class HttpDefinition(_Record):
         if self.request is not None:
             return [("step1", HttpStep(request=self.request, response=self.response or ResponseOptions()))]
         return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
+
+    def within(self, base_url: str, auth: Auth | None) -> Self:
+        """The definition with what its bundle shares with all its tools."""
+        if self.request is not None:
+            request = self.request.within(base_url, auth)
+            return self if request is self.request else self.model_copy(update={"request": request})
+        steps = [(step, step.request.within(base_url, auth)) for step in self.steps or ()]
+        if all(step.request is request for step, request in steps):
+            return self
+        return self.model_copy(
+            update={"steps": [step.model_copy(update={"request": request}) for step, request in steps]}
+        )
 
     def wire(self) -> dict[str, Any]:
         """The definition as it was written."""

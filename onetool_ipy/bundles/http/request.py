@@ -295,7 +295,11 @@ class UrlWriter:
 
     def __init__(self, template: str, query: dict[str, Any], arguments: Set[str], steps: Set[str]) -> None:
         match = _ORIGIN.match(template)
-        assert match is not None  # the definition has checked it
+        if match is None:  # the definition has checked whole URLs
+            raise InvalidTool(
+                f"The URL '{template}' is relative, and the bundle has no base URL.",
+                hint="Write the whole URL, or set one: %tool bundle set NAME --base-url https://...",
+            )
         self._origin = match[0]
         before, after = _cut(bound(template[match.end() :], arguments, steps))
         self._path = before

@@ -23,7 +23,14 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
 from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
-from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, OAuth2, ResponseOptions, ToolLimits
+from onetool_ipy.bundles.http.definition import (
+    HttpDefinition,
+    HttpStep,
+    NoAuth,
+    OAuth2,
+    ResponseOptions,
+    ToolLimits,
+)
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
     HIDDEN,
@@ -360,6 +367,7 @@ MAX_REQUEST_BYTES = 10 * 1024 * 1024
 """The largest body to send if the tool itself sets no limit."""
 
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+_COOKIES = ("set-cookie", "set-cookie2")
 
 Note = Callable[[dict[str, Any]], None]
 
@@ -428,7 +436,7 @@ class _Ready:
         auth = step.request.auth
         self.tokens = TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else None
         self.credentials = None
-        if auth is not None and not isinstance(auth, OAuth2):
+        if auth is not None and not isinstance(auth, OAuth2 | NoAuth):
             self.credentials = Credentials(auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
 
@@ -451,7 +459,7 @@ class _Ready:
 class HttpRunner:
     """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as CallFailures.
 
-    `note` receives `{status, attempts}` of each response, for the `meta` of the result.
+    `note` receives `{status, attempts, headers}` of each response, for the `meta` of the result.
     """
 
     def __init__(
@@ -588,7 +596,8 @@ class HttpRunner:
             trace.hide(sign.secrets)
             reply = yield from self._exchange(step, out, grant, until, trace, scope)
             if note is not None:
-                note({"status": reply.status, "attempts": reply.attempts})
+                headers = {name: HIDDEN if name.lower() in _COOKIES else text for name, text in reply.headers.items()}
+                note({"status": reply.status, "attempts": reply.attempts, "headers": trace.masked(headers)})
             trace.got(reply)
             try:
                 value, is_there = step.reader.read(reply, trace.mask)

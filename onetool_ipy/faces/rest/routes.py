@@ -140,6 +140,8 @@ def put_bundle(request: RestRequest) -> RestResponse:
         display_name=body.display_name,
         description=body.description,
         enabled=body.is_enabled,
+        base_url=body.base_url,
+        auth=None if body.auth is None else body.auth.model_dump(mode="json", by_alias=True, exclude_none=True),
     )
     return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
 
@@ -173,7 +175,9 @@ def put_tool(request: RestRequest) -> RestResponse:
     A program means what it puts. A screen sets `checkSecrets` and asks the person.
     """
     if request.query.get("checkSecrets", False) and isinstance(request.body, Mapping):
-        require_known(new_sendings(request.box, [request.body]), request.query.get("confirmSecrets", ()))
+        known = request.box.bundles.find_bundle(request.path["bundleID"])
+        found = new_sendings(request.box, [request.body], base_url=None if known is None else known.base_url)
+        require_known(found, request.query.get("confirmSecrets", ()))
     return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
 
 

@@ -394,3 +394,46 @@ def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(loa
     assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
     loaded.execute("%tool keys.getUser id=7")
     assert api.seen[-1]["headers"]["X-Api-Key"] == TOKEN
+
+
+def test_the_second_curl_of_an_api_uses_the_auth_of_the_first(loaded: Kernel, api: Api) -> None:
+    first = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
+    said = loaded.execute(f"%%tool new http shop.me --allow-host --save-secrets\n{first}").text
+    assert f"auth: bearer, of the bundle shop: all its tools at http://{api.host} send it" in said
+
+    loaded.execute("%tool new http shop.users --url /users/{id}")
+    loaded.execute(f"%%tool new http shop.orders\ncurl http://{api.host}/orders")
+    for line in ("shop.me", "shop.users id=3", "shop.orders"):
+        loaded.execute(f"%tool {line}")
+
+    assert [each["path"] for each in api.seen] == ["/me", "/users/3", "/orders"]
+    assert {each["headers"].get("Authorization") for each in api.seen} == {f"Bearer {TOKEN}"}
+    assert loaded.execute(f"%%tool new http shop.me\n{first}").text.count("there already") == 1
+    assert (
+        "'Content-Type': 'application/json'"
+        in loaded.execute("x = %tool shop.orders\nprint({k.title(): v for k, v in x.meta['headers'].items()})").text
+    )
+
+
+def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api) -> None:
+    loaded.execute(f"%tool new http shop.me --url http://{api.host}/me --allow-host")
+    (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"SHOP: {TOKEN}\n", encoding="utf-8")
+    (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
+    loaded.execute("%tool reload")
+
+    said = loaded.execute("%tool bundle set shop --auth header:X-Key:SHOP").text
+    loaded.execute("%tool shop.me")
+    shown = loaded.execute("%tool bundle show shop").text
+    loaded.execute("%tool bundle set shop --auth none")
+    loaded.execute("%tool shop.me")
+    refused = loaded.execute("%tool bundle set shop --auth magic", allow_errors=True).text
+
+    assert f"The bundle shop: base URL http://{api.host}, auth apiKey." in said
+    assert f"base URL: http://{api.host}, auth: apiKey" in shown
+    assert [each["headers"].get("X-Key") for each in api.seen] == [TOKEN, None]
+    assert "Write bearer:API_TOKEN" in refused
+    elsewhere = "%tool bundle set shop --base-url https://other.example.com --auth bearer:SHOP"
+    loaded.execute("%tool bundle set shop --auth bearer:SHOP")
+    asked = loaded.execute(elsewhere, allow_errors=True).text
+    assert f"The secret 'SHOP' is used with '{api.host}'; this would send it to 'other.example.com:443'" in asked
+    assert api.host in loaded.execute("%tool bundle show shop").text

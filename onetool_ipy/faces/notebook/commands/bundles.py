@@ -1,6 +1,7 @@
 """`%tool new http`, `%tool bundle` and `%tool import openapi`: HTTP tools and their bundles.
 
-`new` takes a pasted curl command, or options that read like one; `bundles.importing` reads it. `Consent` edits the
+Base URL and auth of a bundle hold for all its tools: `bundle set` sets them, the first `new` of an API with a token
+too. `new` takes a pasted curl command, or options that read like one; `bundles.importing` reads it. `Consent` edits the
 user's own files (an allowed host, a secret) only after a yes: a flag, or an answer. If nobody can answer, nothing is
 changed and the line to add is shown. The value of a secret is never shown.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +25,7 @@ from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, ask_yes_no
 from onetool_ipy.faces.notebook.display import Page
-from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
+from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
@@ -56,12 +58,19 @@ class Consent:
                 )
         return lines
 
-    def sending(self, records: Iterable[Mapping[str, Any]], *, made_up: Collection[str] | None, given: str) -> None:
+    def sending(
+        self,
+        records: Iterable[Mapping[str, Any]],
+        *,
+        made_up: Collection[str] | None,
+        given: str,
+        base_url: str | None = None,
+    ) -> None:
         """Ask before a secret goes to a new host; raise UsageProblem without a yes.
 
         `given` is what `--secret-host` says: NAME=HOST, several separated by commas.
         """
-        left = unconfirmed(new_sendings(self._box, records, made_up=made_up), given.split(","))
+        left = unconfirmed(new_sendings(self._box, records, made_up=made_up, base_url=base_url), given.split(","))
         for one in left:
             if not _asked(f"{one.said} Send it there? [y/N] "):
                 words = ",".join(each.word for each in left)
@@ -145,25 +154,28 @@ class NewHttpCommand(CommandGroup):
 
         asked = _NewHttp(rest, cell)
         asked.fill(self.context.shell.user_ns)
-        draft = import_curl(asked.command(), slug=asked.slug)
+        known = self.box.bundles.named(asked.bundle)
+        draft = import_curl(asked.command(None if known is None else known.base_url), slug=asked.slug)
         record = asked.applied(draft.tool)
-        known = self.box.config.secrets
-        made_up = [name for name, value in draft.secrets.items() if known.get(name) != value]
+        secrets = self.box.config.secrets
+        made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
         self._consent.sending([record], made_up=made_up, given=asked.given.get("--secret-host", ""))
-        bundle, tool, is_new = self._store(asked, record)
+        bundle, tool, is_new = self._store(asked, record, known)
         lines = _told(bundle, tool, draft, is_new=is_new)
         lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
         lines += self._consent.hosts(draft.hosts, is_given="--allow-host" in asked.given)
         self._consent.offer_name(bundle.slug)
         return self.page(*lines, *_example(bundle, tool))
 
-    def _store(self, asked: _NewHttp, record: dict[str, Any]) -> tuple[Bundle, Tool, bool]:
+    def _store(self, asked: _NewHttp, record: dict[str, Any], known_bundle: Bundle | None) -> tuple[Bundle, Tool, bool]:
         """Store the tool. Storing the same one again is fine, so that a notebook can be run again."""
         bundles = self.box.bundles
-        bundle = bundles.named(asked.bundle)
+        bundle = known_bundle
         if bundle is None:
             bundles.draft(record)  # an invalid tool leaves no empty bundle behind
-            bundle = bundles.put_bundle(bundles.new_id(), slug=asked.bundle, display_name=asked.bundle)
+            shared = creation.shared_of(record)
+            bundle = bundles.put_bundle(bundles.new_id(), slug=asked.bundle, display_name=asked.bundle, **shared)
+        creation.lean_on(bundle, record, is_relative=asked.is_relative)
         place = (bundle.bundle_id, asked.slug, asked.version)
         known = self._known(*place)
         if known is not None:
@@ -174,7 +186,7 @@ class NewHttpCommand(CommandGroup):
                     f"'{bundle.slug}.{known.slug}' has another version '{known.version}' already.",
                     hint=f"Write --replace, or another version: {bundle.slug}.{known.slug}@2",
                 )
-            bundles.draft(record)
+            bundles.draft(record, bundle=bundle)
             bundles.delete_tool(*place)
         return bundle, bundles.put_tool(*place, record), True
 
@@ -199,6 +211,7 @@ class _NewHttp:
         self._curl: list[str] = []
         self._cell = (cell or "").strip()
         self.bundle, self.slug, self.version = _name(words[1])
+        self.is_relative = False
         self._read(words[2:])
 
     def fill(self, names: Mapping[str, Any]) -> None:
@@ -210,8 +223,8 @@ class _NewHttp:
                 raise UsageProblem(f"--curl: there is no text called '{name}' in this notebook.")
             self.given["--curl"] = names[name]
 
-    def command(self) -> str:
-        """The curl command, from `--curl`, the cell or the line."""
+    def command(self, base_url: str | None) -> str:
+        """The curl command, from `--curl`, the cell or the line. A URL such as `/users` is behind the base URL."""
         pasted = self.given.get("--curl") or self._cell
         if pasted and self._curl:
             raise UsageProblem(
@@ -221,7 +234,20 @@ class _NewHttp:
             raise UsageProblem("There is a command in --curl and one in the cell.", hint="Keep one of them.")
         if not pasted and not self._curl:
             raise UsageProblem("No address is given.", hint=f"For example: {_USAGE}")
+        if not pasted:
+            self._curl = [self._whole(word, before, base_url) for before, word in pairwise(["", *self._curl])]
         return pasted or " ".join(["curl", *(_double(word) for word in self._curl)])
+
+    def _whole(self, word: str, before: str, base_url: str | None) -> str:
+        if not word.startswith("/") or (before.startswith("-") and before != "--url"):
+            return word
+        if base_url is None:
+            raise UsageProblem(
+                f"'{word}' is relative, and the bundle '{self.bundle}' has no base URL.",
+                hint=f"Write the whole address, or: %tool bundle set {self.bundle} --base-url https://...",
+            )
+        self.is_relative = True
+        return base_url + word
 
     def applied(self, tool: dict[str, Any]) -> dict[str, Any]:
         """The tool with our own options applied."""
@@ -293,6 +319,8 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _told(bundle: Bundle, tool: Tool, draft: CurlDraft, *, is_new: bool) -> list[str]:
+    from onetool_ipy.bundles.model import completed
+
     assert tool.http is not None
     request = tool.http.wire()["request"]
     lines = [f"{bundle.slug}.{tool.slug}@{tool.version}: {'stored' if is_new else 'there already, as it is'}."]
@@ -300,6 +328,8 @@ def _told(bundle: Bundle, tool: Tool, draft: CurlDraft, *, is_new: bool) -> list
     lines += [f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request]
     if "auth" in request:
         lines.append(f"  auth: {request['auth']['type']}")
+    elif (shared := completed(bundle, tool).http) and (signed := shared.plan()[0][1].request.auth):
+        lines.append(f"  auth: {signed.type}, of the bundle {bundle.slug}: all its tools at {bundle.base_url} send it")
     for param in params(tool.arg_schema):
         need = "required" if param.required else f"default {param.schema.get('default')!r}"
         lines.append(f"  argument {param.name}: {type_text(param.schema, tool.arg_schema)}, {need}")
@@ -327,7 +357,7 @@ def _double(word: str) -> str:
     return f'"{escaped}"'
 
 
-_VERBS = "list, show, on, off, delete"
+_VERBS = "list, show, set, on, off, delete"
 
 
 class BundleCommands(CommandGroup):
@@ -336,6 +366,7 @@ class BundleCommands(CommandGroup):
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
         "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
+        "%tool bundle set NAME          --base-url URL, --auth bearer:SECRET (none): for all its tools",
         "%tool import openapi SOURCE    make a bundle of an OpenAPI file or address; --bundle SLUG, --allow-host",
         "%tool import openapi SOURCE --server URL --auth bearer:SECRET   where its tools send to, and as whom",
     )
@@ -348,15 +379,18 @@ class BundleCommands(CommandGroup):
         return {"bundle": self._bundle, "import": self._import}
 
     def _bundle(self, rest: str) -> Any:
-        asked = read_options(rest, {"--with-tools": "switch"})
+        texts: dict[str, OptionKind] = dict.fromkeys(("--base-url", "--auth", "--secret-host"), "text")
+        asked = read_options(rest, {**texts, "--with-tools": "switch", "--allow-host": "switch"})
         verb, *names = asked.words or ["list"]
         if verb == "list" and not names:
             return self._listed()
-        if verb not in ("list", "show", "on", "off", "delete"):
+        if verb not in _VERBS.split(", "):
             raise UsageProblem(f"%tool bundle does not know '{verb}'.", hint=f"It knows: {_VERBS}.")
         if len(names) != 1:
             raise UsageProblem(f"%tool bundle {verb} needs one name.", hint=f"For example: %tool bundle {verb} my-api")
         bundle, tools = self._meant(names[0])
+        if verb == "set":
+            return self._set(bundle, asked.given)
         if verb in ("list", "show"):
             return self._shown(bundle, tools)
         if verb == "delete":
@@ -384,6 +418,9 @@ class BundleCommands(CommandGroup):
             return self.page(json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2))
         found = self._tools(bundle.bundle_id) if tools is None else tools
         lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
+        if bundle.base_url:
+            signed = f", auth: {bundle.auth.type}" if bundle.auth is not None else ""
+            lines.append(f"  base URL: {bundle.base_url}{signed}")
         for tool in found:
             state = "on" if tool.is_enabled else "off"
             reason = "" if tool.available else f"  not available: {tool.reason}"
@@ -391,6 +428,33 @@ class BundleCommands(CommandGroup):
             lines.append(f"  {bundle.slug}.{tool.slug}@{tool.version}  {facts}")
         if not found:
             lines.append(f"  no tools yet: %tool new http {bundle.slug}.NAME")
+        return self.page(*lines)
+
+    def _set(self, bundle: Bundle, given: Mapping[str, str]) -> Page:
+        """Set the base URL and the auth of a bundle. Without a base URL it is the host that all its tools have."""
+        if not {"--base-url", "--auth"} & set(given):
+            raise UsageProblem(
+                "%tool bundle set needs --base-url or --auth.",
+                hint=f"For example: %tool bundle set {bundle.slug} --auth bearer:API_TOKEN",
+            )
+        base_url = given.get("--base-url", bundle.base_url) or creation.common_origin(self._tools(bundle.bundle_id))
+        auth, name = creation.wire_auth(bundle), ""
+        if "--auth" in given:
+            auth, name = (None, "") if given["--auth"] == "none" else creation.read_auth(given["--auth"])
+        if auth is not None and not base_url:
+            raise UsageProblem(
+                f"The tools of '{bundle.slug}' do not share one host.", hint="Say where the secret goes: --base-url URL"
+            )
+        record = shared_request(base_url, auth)
+        self._consent.sending([record], made_up=(), given=given.get("--secret-host", ""))
+        made = creation.set_shared(self.box, bundle, base_url or None, auth)
+        lines = [
+            f"The bundle {made.slug}: base URL {made.base_url or 'none'}, auth {auth['type'] if auth else 'none'}."
+        ]
+        if name and name not in self.box.config.secrets.names():
+            lines += ["Add to .onetool/secrets.yaml what they need:", f'  {name}: "..."']
+        if made.base_url:
+            lines += self._consent.hosts(creation.own_host(made.base_url), is_given="--allow-host" in given)
         return self.page(*lines)
 
     def _switch(self, bundle: Bundle, tools: list[Tool] | None, *, enabled: bool) -> Page:
