@@ -190,8 +190,10 @@ def test_history_favourites_and_stored_results(browser: Locator) -> None:
     expect(browser.locator(".otx-viewer")).to_contain_text("5,000 lines")
 
     browser.get_by_role("tab", name="History").click()
+    browser.get_by_role("searchbox", name="Search history").fill("quick LATER")
+    expect(browser.locator(".otx-history-row", has_text="nb.lines")).to_have_count(0)
     past = browser.locator(".otx-history-row", has_text="for later").first
-    past.get_by_role("button", name="Run nb.quick again").click()
+    past.get_by_role("button", name="Rerun nb.quick").click()
     past.get_by_role("alertdialog").get_by_role("button", name="Run again").click()
     expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
     past.get_by_role("button", name="Edit the call of nb.quick").click()

@@ -35,7 +35,7 @@ from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import duration, local_time
-from onetool_ipy.stores.calls.query import savings
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, savings
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
@@ -160,6 +160,7 @@ def _labels(period: str, form: str, spans: Mapping[str, Any], now: datetime.date
 MOST_SENT = 2_000
 """Up to so many tools the module searches itself; beyond, it asks."""
 _MOST_NAMES = 200
+_MOST_CALLS = 5_000
 _EVERY_S = 0.1
 
 
@@ -466,19 +467,32 @@ class ScreenRequests:
             raise UsageProblem("There is no result to show.")
         return self._viewer.show(self._first)
 
-    def _history(self, _payload: Json) -> Json:
-        rows = [row for row in self._box.log.history(limit=100) if not row.tool.startswith("ot.")]
-        return {"items": [self._past(row) for row in rows]}
+    def _history(self, payload: Json) -> Json:
+        """A page of the calls; those of one run, if it is named."""
+        offset, limit = max(0, int(payload.get("offset") or 0)), min(int(payload.get("limit") or 100), _MOST_CALLS)
+        wanted = CallFilter(
+            ok=False if payload.get("isFailed") else None,
+            text=str(payload.get("query") or "")[:200],
+            run=str(payload["run"]) if payload.get("run") else None,
+            hides_ot=True,
+        )
+        found = self._box.log.lines(wanted, offset=offset, limit=limit + 1)
+        return {"items": [self._past(row) for row in found[:limit]], "hasMore": len(found) > limit}
 
-    def _past(self, row: Any) -> Json:
+    def _past(self, row: CallRow | RunRow) -> Json:
+        if isinstance(row, RunRow):
+            took = (row.ts - row.began).total_seconds() * 1000
+            told = {"id": row.run, "run": row.run, "tool": row.tool, "rows": row.rows, "failures": row.failures}
+            return {**told, "ok": not row.failures, "ms": took, "when": local_time(row.ts)}
         spec = self._box.registry.find(row.tool)
         said = row.args if row.ok else f"{row.message or row.code} · {row.args}"
         return {
+            "id": row.call_id,
             "tool": row.tool,
             "readOnly": spec is not None and spec.read_only,
             "ok": row.ok,
             "ms": row.ms,
-            "when": row.ts.astimezone().strftime("%b %d %H:%M:%S"),
+            "when": local_time(row.ts),
             "summary": self._box.mask(values.cut(said, 200)),
             "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), self._box.mask),
         }
@@ -487,8 +501,8 @@ class ScreenRequests:
         found = []
         for row in self._box.results.list()[:200]:
             size = "in memory" if row["bytes"] is None else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
-            when = row["created"].astimezone().strftime("%b %d %H:%M:%S")
-            found.append({"handle": row["handle"], "tool": row["tool"], "when": when, "summary": size})
+            told = {"handle": row["handle"], "tool": row["tool"], "when": local_time(row["created"]), "summary": size}
+            found.append(told)
         return {"items": found}
 
 

@@ -29,10 +29,11 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.fingerprint import code_hash
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ToolCall, ToolSpec
 from onetool_ipy.render.views import local_time
 from onetool_ipy.sdk.batch import Outcome, require_engine, run_items, runs_in_threads
 from onetool_ipy.sdk.tools import progress
+from onetool_ipy.stores.calls.record import new_run
 from onetool_ipy.stores.map_progress import MapProgress, progress_file, row_keys
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class MapRun:
         self._is_local = runs_in_threads(engine)
         self._pace = None if per_minute is None else _Pace(per_minute)
         is_paced_elsewhere = per_minute is not None and not self._is_local
-        self._task = _RowTask(spec.name, 0 if is_paced_elsewhere else retries, timeout_s)
+        self._task = _RowTask(spec.name, 0 if is_paced_elsewhere else retries, timeout_s, new_run())
         self._keys = row_keys(rows)
         self._results: list[RowResult | None] = [None] * len(rows)
         plain_name = "".join(c if c.isascii() and c.isalnum() else "_" for c in spec.name)[:60]
@@ -255,6 +256,7 @@ class _RowTask(NamedTuple):
     tool: str
     retries: int
     timeout_s: float | None
+    run: str
 
 
 class _CallHere:
@@ -342,8 +344,10 @@ def _call_row(box: Toolbox, task: _RowTask, stored: MapProgress | None, item: It
 def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> ToolResult:
     """Call until it succeeds, fails for good, or has used up its retries."""
     tries = waits = 0
+    call_id = f"{task.run}-{box.new_id()}"
     while True:
-        result = box.call(task.tool, args, source="tool", timeout=task.timeout_s)
+        number = f".{tries + waits}" if tries + waits else ""
+        result = box.call(ToolCall(call_id + number, task.tool, args, "tool"), timeout=task.timeout_s)
         if result.error is None or not is_passing(result) or result.error.reason == "cancelled":
             return result
         retry_after_s = _retry_after_s(result.error.details)

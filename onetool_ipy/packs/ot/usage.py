@@ -155,13 +155,14 @@ class UsageTools:
 
     @mark(read_only=True)
     @worded
-    def history(self, limit: int = 20, tool: str = "", failed: bool = False) -> Any:
+    def history(self, limit: int = 20, tool: str = "", failed: bool = False, search: str = "") -> Any:
         """List the newest calls, newest first.
 
         Args:
             limit: How many.
             tool: Only calls of this tool.
             failed: Only calls that failed.
+            search: Only calls with these words in the tool's name, the arguments or the error.
 
         Returns:
             Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}.
@@ -171,7 +172,7 @@ class UsageTools:
         """
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        found = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None)
+        found = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None, text=search)
         return Listing(
             {
                 "ts": row.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

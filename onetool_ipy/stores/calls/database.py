@@ -111,9 +111,12 @@ CREATE VIEW durations AS
         FROM rollups, json_each(rollups.durations) WHERE key > 0 AND value > 0);
 """
 
-_BY_MODELS = """CREATE INDEX IF NOT EXISTS calls_by_models ON calls(ts, tool, size)
-    WHERE source IN ('model', 'mcp')"""
-"""Made apart from the schema: a database of an earlier version gets it at its next fold."""
+_LATER_INDEXES = (
+    "calls_by_models ON calls(ts, tool, size) WHERE source IN ('model', 'mcp')",
+    "calls_of_runs ON calls(call_id, ts, tool, ok) WHERE call_id >= 'map-' AND call_id < 'map.'",
+    "calls_by_message ON calls(tool, code, reason, ts) WHERE ok = 0",
+)
+"""Made apart from the schema: a database of an earlier version gets them at its next fold."""
 
 _INSERT = f"INSERT INTO calls({', '.join(FIELDS)}) VALUES "
 _ROW = "(?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''))"
@@ -206,7 +209,8 @@ def writing(path: Path, *, timeout_s: float = 0.05) -> Iterator[sqlite3.Connecti
             raise LogUnusable(path, "busy")  # it was repaired in this moment; this may be the file that was set aside
         _create_tables(connection)
         _require_ours(connection, path)
-        connection.execute(_BY_MODELS)
+        for index in _LATER_INDEXES:
+            connection.execute(f"CREATE INDEX IF NOT EXISTS {index}")
         yield connection
         connection.execute("COMMIT")
 

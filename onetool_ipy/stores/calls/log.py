@@ -20,7 +20,7 @@ from onetool_ipy.core.tool import BoundCall, Problem, Record
 from onetool_ipy.stores.calls import query, snapshot
 from onetool_ipy.stores.calls.database import KEEP, Keep
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, FailureGroup, Period, UsagePeriod, UsageSpan
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, FailureGroup, Period, RunRow, UsagePeriod, UsageSpan
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
@@ -145,10 +145,20 @@ class CallLog:
         tool: str | None = None,
         ok: bool | None = None,
         since: datetime.datetime | None = None,
+        text: str = "",
     ) -> list[CallRow]:
-        """Give the newest calls, newest first. Raises StatsDisabled."""
+        """Give the newest calls, newest first; with `text` those with its words. Raises StatsDisabled."""
         self._require_enabled()
-        return self._ask(lambda found: query.history_of(found, CallFilter(limit, tool, ok, since)))
+        return self._ask(lambda found: query.history_of(found, CallFilter(limit, tool, ok, since, text)))
+
+    def lines(self, wanted: CallFilter, *, offset: int = 0, limit: int = 100) -> list[CallRow | RunRow]:
+        """Give a page of the calls as a person reads them, newest first: a run of `ot.map` is one line.
+
+        Within a run its calls are the lines, those that failed first. Raises StatsDisabled.
+        """
+        self._require_enabled()
+        page = query.failures_first if wanted.run else query.lines_of
+        return self._ask(lambda found: [*page(found, wanted, offset=offset, limit=limit)])
 
     def frame(
         self,

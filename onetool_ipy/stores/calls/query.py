@@ -20,6 +20,7 @@ from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
+from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool, grouped
 from onetool_ipy.stores.calls.snapshot import CallSnapshot
 
@@ -34,15 +35,18 @@ __all__ = [
     "FailureGroup",
     "InvalidPeriod",
     "Period",
+    "RunRow",
     "Savings",
     "ToolUsage",
     "UsagePeriod",
     "UsageSpan",
     "by_models",
     "counts_of",
+    "failures_first",
     "failures_of",
     "frame_of",
     "history_of",
+    "lines_of",
     "savings",
     "series_of",
     "since",
@@ -57,9 +61,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _COUNTED = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
 _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool", "ok", "handle"))
-_SOURCE, _CODE, _REASON, _SIZE = map(FIELDS.index, ("source", "code", "reason", "size"))
+_SOURCE, _ARGS, _CODE, _REASON, _SIZE = map(FIELDS.index, ("source", "args", "code", "reason", "size"))
 _MODELS = ("model", "mcp")
-_MAX_FAILURES = 2_000
+_MAX_GROUPS = 1_000
+_IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
+"""As in the index of the database, to the letter: SQLite uses it only then."""
 _ANY_HANDLE = "coalesce(later.handle, calls.handle)"
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
@@ -133,12 +139,19 @@ class UsageSpan(Value):
 
 
 class CallFilter(Value):
-    """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any."""
+    """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
+
+    `text` is words that all stand in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
+    calls of no run. `hides_ot` leaves out calls of `ot` itself.
+    """
 
     limit: int | None = None
     tool: str | None = None
     ok: bool | None = None
     since: datetime.datetime | None = None
+    text: str = ""
+    run: str | None = None
+    hides_ot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,17 @@ class CallRow:
         from orjson import loads
 
         return loads(self.args)
+
+
+class RunRow(Value):
+    """The calls of one run of `ot.map` that are wanted. A row that was retried counts once, by its last try."""
+
+    ts: datetime.datetime
+    run: str
+    tool: str
+    rows: int
+    failures: int
+    began: datetime.datetime
 
 
 def savings(calls: int, chars: int, stats: StatsSettings) -> Savings:
@@ -238,14 +262,15 @@ def by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: dat
 def failures_of(
     found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> tuple[FailureGroup, ...]:
-    """Group the newest 2,000 failed calls of a period by tool and message."""
+    """Group the failed calls of a period by tool and message: the 1,000 most frequent messages of the log's rows."""
     edge = since(period, now)
-    wanted = CallFilter(_MAX_FAILURES, tool or None, False, None if edge is None else _to_time(edge))
+    wanted = CallFilter(None, tool or None, False, None if edge is None else _to_time(edge))
     of_tool, values = (" AND tool = ?", [tool]) if tool else ("", [])
-    failed = f"SELECT ts, tool, code, reason FROM calls WHERE ok = 0 AND ts >= ?{of_tool}"
-    same = "tool, coalesce(code, ''), coalesce(reason, '')"
-    select = f"SELECT {same}, count(*), max(ts) FROM ({failed} ORDER BY ts DESC LIMIT ?) GROUP BY {same}"
-    rows = found.rows((str, str, str, int, int), select, [_MIN if edge is None else edge, *values, _MAX_FAILURES])
+    select = (
+        "SELECT tool, coalesce(code, ''), coalesce(reason, ''), count(*), max(ts) FROM calls"
+        f" WHERE ok = 0 AND ts >= ?{of_tool} GROUP BY tool, code, reason ORDER BY count(*) DESC LIMIT ?"
+    )
+    rows = found.rows((str, str, str, int, int), select, [_MIN if edge is None else edge, *values, _MAX_GROUPS])
     rows += [(call[_TOOL], call[_CODE], call[_REASON], 1, call[_TS]) for call in _tail_rows(found, wanted)]
     groups: dict[tuple[str, str], tuple[int, int]] = {}
     for name, code, reason, calls, last_ts in rows:
@@ -375,6 +400,46 @@ def history_of(found: CallSnapshot, wanted: CallFilter) -> list[CallRow]:
     ]
 
 
+def lines_of(found: CallSnapshot, wanted: CallFilter, *, offset: int, limit: int) -> list[CallRow | RunRow]:
+    """Give the calls that are wanted as a person reads them, newest first: a run of `ot.map` is one line."""
+    singles = history_of(found, wanted.replace(run="", limit=offset + limit))
+    lines: list[CallRow | RunRow] = [*singles, *_runs_of(found, wanted)]
+    return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
+
+
+def failures_first(found: CallSnapshot, wanted: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
+    """Give the calls that are wanted, those that failed first, each newest first."""
+    failed = history_of(found, wanted.replace(ok=False, limit=offset + limit))
+    missing = offset + limit - len(failed)
+    good = history_of(found, wanted.replace(ok=True, limit=missing)) if missing and wanted.ok is None else []
+    return [*failed, *good][offset:]
+
+
+def _runs_of(found: CallSnapshot, wanted: CallFilter) -> list[RunRow]:
+    every = wanted.replace(run=None, ok=None)  # whether a row failed, only all of its tries say
+    where, values = _terms(every)
+    select = (
+        f"SELECT substr(call_id, 1, {RUN_LENGTH}) AS run, min(tool), min(ts), max(ts), count(*), count(*) - sum(ok),"
+        f" sum(instr(call_id, '.') > 0) FROM calls WHERE {_IN_RUN}{where and ' AND '}{where} GROUP BY run"
+    )
+    cells = found.rows((str, str, int, int, int, int, int), select, values)
+    for call in _tail_rows(found, every):
+        if (call_id := call[_CALL_ID]).startswith(RUN_PREFIX):
+            ts, failed, retried = call[_TS], int(not call[_OK]), int("." in call_id)
+            cells.append((call_id[:RUN_LENGTH], call[_TOOL], ts, ts, 1, failed, retried))
+    runs: dict[str, tuple[str, int, int, int, int]] = {}
+    for run, tool, first, last, calls, failures, retries in cells:
+        # Every retry follows a failed try of the same row, so both numbers are those of the rows.
+        known = runs.get(run, (tool, first, last, 0, 0))
+        rows, failed = known[3] + calls - retries, known[4] + failures - retries
+        runs[run] = tool, min(first, known[1]), max(last, known[2]), rows, failed
+    return [
+        RunRow(_to_time(last), run, tool, max(rows, 1), max(failed, 0), _to_time(first))
+        for run, (tool, first, last, rows, failed) in runs.items()
+        if wanted.ok is None or (failed > 0) is not wanted.ok
+    ]
+
+
 def frame_of(found: CallSnapshot, wanted: CallFilter) -> pd.DataFrame:
     """Give the calls as a DataFrame, newest first. Names are categories; `ts` is a time in UTC."""
     import numpy as np
@@ -420,9 +485,7 @@ def _split(column: list[Any], place: int) -> list[Any]:
 
 def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:
     """Give the folded calls that are wanted, newest first; without a limit those folded last, which a caller sorts."""
-    terms = {"tool = ?": wanted.tool, "ok = ?": wanted.ok, "ts >= ?": wanted.since and _to_us(wanted.since)}
-    where = " AND ".join(term for term, value in terms.items() if value is not None)
-    values = [value for value in terms.values() if value is not None]
+    where, values = _terms(wanted)
     table, fields = "calls", list(FIELDS)
     if found.rows((int,), "SELECT 1 FROM handles LIMIT 1"):  # a look-up for each call costs
         table, fields = "calls LEFT JOIN handles AS later USING (call_id)", [*FIELDS[:_HANDLE], _ANY_HANDLE]
@@ -431,14 +494,49 @@ def _parts(found: CallSnapshot, wanted: CallFilter) -> Iterator[list[Any]]:
     yield from found.parts(select, [*values, limit], _PART)
 
 
+def _terms(wanted: CallFilter) -> tuple[str, list[Any]]:
+    """Give the condition for wanted calls in SQL, and its values."""
+    equal = {"tool = ?": wanted.tool, "ok = ?": wanted.ok, "ts >= ?": wanted.since and _to_us(wanted.since)}
+    terms: list[tuple[str, list[Any]]] = [(term, [value]) for term, value in equal.items() if value is not None]
+    if wanted.run:
+        terms += [(_IN_RUN, []), (f"substr(call_id, 1, {RUN_LENGTH}) = ?", [wanted.run])]
+    elif wanted.run is not None:
+        terms.append((f"NOT ({_IN_RUN})", []))
+    if wanted.hides_ot:
+        terms.append(("tool NOT LIKE 'ot.%'", []))
+    for word in wanted.text.split():
+        terms.append(("instr(lower(tool || ' ' || args || ' ' || coalesce(reason, '')), ?)", [_lower(word)]))
+    return " AND ".join(term for term, _ in terms), [value for _, values in terms for value in values]
+
+
+def _lower(text: str) -> str:
+    """Lower the letters that SQLite lowers."""
+    return text.translate(_LOWER)
+
+
+_LOWER = {ord("A") + place: ord("a") + place for place in range(26)}
+
+
+def _is_wanted(call: Any, wanted: CallFilter) -> bool:
+    """What `_terms` says, of a call that is not folded yet."""
+    run = call[_CALL_ID][:RUN_LENGTH] if call[_CALL_ID].startswith(RUN_PREFIX) else ""
+    said = _lower(f"{call[_TOOL]} {call[_ARGS]} {call[_REASON] or ''}") if wanted.text else ""
+    return (
+        wanted.tool in (None, call[_TOOL])
+        and wanted.ok in (None, call[_OK])
+        and wanted.run in (None, run)
+        and not (wanted.hides_ot and call[_TOOL].startswith("ot."))
+        and all(_lower(word) in said for word in wanted.text.split())
+    )
+
+
 def _tail_rows(found: CallSnapshot, wanted: CallFilter) -> list[Any]:
     """Give the wanted calls that are not folded yet, as rows of the database, newest first."""
     first = None if wanted.since is None else _to_us(wanted.since)
     rows = [
         [*call[:7], call[7] or None, call[8] or None, float(call[9]), call[10], call[11] or None]
         for call in found.tail.calls
-        if (wanted.tool in (None, call[_TOOL]) and wanted.ok in (None, call[_OK]))
-        if first is None or call[_TS] >= first
+        if (first is None or call[_TS] >= first) and _is_wanted(call, wanted)
     ]
     rows.reverse()  # of two at the same time the one recorded later comes first
     return sorted(rows, key=itemgetter(_TS), reverse=True)

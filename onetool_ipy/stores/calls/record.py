@@ -11,13 +11,18 @@ in order of magnitude for what has up to 64 items, and beyond that scaled up fro
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 from onetool_ipy.base import values
 
-__all__ = ["MAX_ARGS_BYTES", "excerpt", "measure", "short_text"]
+__all__ = ["MAX_ARGS_BYTES", "RUN_LENGTH", "RUN_PREFIX", "excerpt", "measure", "new_run", "short_text"]
+
+RUN_PREFIX = "map-"
+RUN_LENGTH = 16
+"""The id of a call by `ot.map` begins with that of its run; that of a retry ends in `.` and its number."""
 
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
@@ -29,6 +34,11 @@ _MARGIN = 8_192
 """A secret that the end of a window cuts in two is not known as one, so the end is left out: no secret is longer."""
 
 _CELL, _ITEM, _OBJECT = 12, 8, 64
+
+
+def new_run() -> str:
+    """Make an id for a run of `ot.map`."""
+    return RUN_PREFIX + os.urandom((RUN_LENGTH - len(RUN_PREFIX)) // 2).hex()
 
 
 def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes], size: int) -> tuple[str, bool]:

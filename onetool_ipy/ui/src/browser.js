@@ -1,8 +1,9 @@
-// The tool browser: filters, the list of tools, the page of one tool, the call history and the stored results. It owns
-// the layout and the keyboard, and requests everything it shows over the transport.
+// The tool browser: filters, the list of tools, the page of one tool, the stored results, and the call history beside
+// them. It owns the layout and the keyboard, and requests everything it shows over the transport.
 import { Calls } from './calls.js';
 import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
-import { counted, duration, number, outcomeChip } from './format.js';
+import { counted, number } from './format.js';
+import { HistoryView } from './history.js';
 import { SearchIndex, matchingSpans } from './search.js';
 import { ToolPage } from './toolPage.js';
 import { needsTrust, trustForm } from './trust.js';
@@ -13,7 +14,7 @@ const KEYS = [
   ['↑ ↓', 'choose a tool'],
   ['Enter', 'open it'],
   ['Ctrl-Enter', 'run it'],
-  ['Esc', 'back to the search'],
+  ['Esc', 'back to the search; again: back to the notebook'],
   ['?', 'show these keys']
 ];
 const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']];
@@ -42,6 +43,8 @@ class ToolBrowser {
       onFavourite,
       onDrag
     });
+    this.queries = { tools: '', history: '', results: '' };
+    this.history = new HistoryView(transport, { onEdit: row => this.open(row.tool, row.args), onRerun: row => this.rerun(row) });
     this.build();
     this.subscriptions = [
       transport.on('closed', event => this.onClosed(event.reason)),
@@ -72,7 +75,7 @@ class ToolBrowser {
       h('p.otx-muted', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more')
     );
     const right = h('div.otx-right', null, back, this.intro, show(this.page.element, false));
-    const left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.side, this.calls.element);
+    const left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.history.element, this.side, this.calls.element);
     this.element = h(
       isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser',
       // Keys typed here must not trigger JupyterLab's shortcuts.
@@ -90,8 +93,7 @@ class ToolBrowser {
 
   buildHead() {
     this.search = h('input.otx-input.otx-search', {
-      type: 'search', placeholder: 'Search tools', 'aria-label': 'Search tools', role: 'combobox', 'aria-expanded': 'true',
-      'aria-controls': this.tools.id, 'aria-autocomplete': 'list', spellcheck: 'false', oninput: () => this.onSearchInput()
+      type: 'search', spellcheck: 'false', oninput: () => this.onSearchInput()
     });
     this.source = h('select.otx-input', { 'aria-label': 'Source', onchange: () => this.setFilters({ source: this.source.value }) });
     this.tag = h('select.otx-input', { 'aria-label': 'Tag', onchange: () => this.setFilters({ tag: this.tag.value }) });
@@ -179,7 +181,8 @@ class ToolBrowser {
   }
 
   onSearchInput() {
-    if (this.view !== 'tools') this.selectView('tools');
+    if (this.view === 'history') return this.history.search(this.search.value.trim());
+    if (this.view === 'results') return this.drawResults();
     this.element.classList.remove('otx-page-open');
     return this.refresh();
   }
@@ -250,7 +253,8 @@ class ToolBrowser {
   async onCallFinished() {
     try {
       this.tools.recent = (await this.transport.request('overview')).recent;
-      if (this.view !== 'tools') this.selectView(this.view);
+      if (this.view === 'history') this.history.load();
+      if (this.view === 'results') this.drawResults();
     } catch {
       // The order of the list stays as it was.
     }
@@ -262,56 +266,43 @@ class ToolBrowser {
     if (this.page.tool?.name === call.tool) this.page.showCall(call);
   }
 
+  /** Show one of the views. Each has its own search text. */
   selectView(view) {
+    const isOther = view !== this.view;
+    this.queries[this.view] = this.search.value;
     this.view = view;
+    if (isOther) this.search.value = this.queries[view];
     selectTab(this.views, tab => tab.dataset.kind === view);
-    show(this.tools.element, view === 'tools');
-    show(this.none, view === 'tools' && this.isNone === true);
-    show(this.side, view !== 'tools');
-    if (view === 'history') this.drawSide('history', row => this.historyRow(row), 'No calls yet. Your calls appear here.');
-    if (view === 'results') this.drawSide('results', row => this.resultRow(row), 'No stored results yet. Large results appear here.');
+    const isTools = view === 'tools';
+    this.search.placeholder = `Search ${view}`;
+    const combobox = { role: 'combobox', 'aria-expanded': 'true', 'aria-controls': this.tools.id, 'aria-autocomplete': 'list' };
+    for (const [name, value] of Object.entries(combobox)) isTools ? this.search.setAttribute(name, value) : this.search.removeAttribute(name);
+    if (!isTools) this.search.removeAttribute('aria-activedescendant');
+    this.search.setAttribute('aria-label', `Search ${view}`);
+    this.head.classList.toggle('otx-only-search', !isTools);
+    show(this.tools.element, isTools);
+    show(this.none, isTools && this.isNone === true);
+    show(this.history.element, view === 'history');
+    show(this.side, view === 'results');
+    if (view === 'history') this.history.load();
+    if (view === 'results') this.drawResults();
   }
 
-  async drawSide(kind, draw, emptyText) {
+  async drawResults() {
     try {
-      const { items } = await this.transport.request(kind);
-      if (this.view === kind) fill(this.side, items.length ? items.map(draw) : h('p.otx-muted', null, emptyText));
+      const { items } = await this.transport.request('results');
+      const words = this.search.value.toLowerCase().split(/\s+/);
+      const found = items.filter(row => words.every(word => `${row.tool} ${row.handle} ${row.when}`.toLowerCase().includes(word)));
+      const emptyText = items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.';
+      if (this.view === 'results') fill(this.side, found.length ? found.map(row => this.resultRow(row)) : h('p.otx-muted', null, emptyText));
     } catch (error) {
       fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
     }
   }
 
-  historyRow(row) {
-    const rerun = async () => {
-      show(confirm, false);
-      await this.open(row.tool, row.args, false);
-      await this.page.run();
-    };
-    const ask = () => {
-      show(confirm, true);
-      confirm.querySelector('button').focus();
-    };
-    const cancel = () => {
-      show(confirm, false);
-      rerunButton?.focus();
-    };
-    const button = (text, label, onclick) => h('button.otx-small', { type: 'button', 'aria-label': label, onclick }, text);
-    const rerunButton = row.args ? button('Rerun', `Run ${row.tool} again`, row.readOnly ? rerun : ask) : null;
-    const confirm = show(h(
-      'div.otx-confirm',
-      { role: 'alertdialog', 'aria-label': `Run ${row.tool} again?` },
-      h('span', null, `${row.tool} may change something. Run it again?`),
-      button('Cancel', null, cancel),
-      button('Run again', null, rerun)
-    ), false);
-    return h(
-      'div.otx-history-row',
-      null,
-      h('div.otx-tool-text', null, h('div.otx-tool-name', null, outcomeChip(row.ok ? 'ok' : 'failed'), ` ${row.tool}`), h('div.otx-tool-summary', null, `${row.when} · ${duration(row.ms)} · ${row.summary}`)),
-      row.args ? button('Edit', `Edit the call of ${row.tool}`, () => this.open(row.tool, row.args)) : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
-      rerunButton,
-      confirm
-    );
+  async rerun(row) {
+    await this.open(row.tool, row.args, false);
+    await this.page.run();
   }
 
   resultRow(row) {
@@ -347,8 +338,8 @@ class ToolBrowser {
     const inSearch = event.target === this.search;
     const inOtherField = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && !inSearch;
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) return () => this.page.run();
-    if (event.key === 'Escape') return () => this.escape(inSearch);
-    if (inSearch || this.tools.element.contains(event.target)) {
+    if (event.key === 'Escape') return this.escapeFor(inSearch);
+    if (this.view === 'tools' && (inSearch || this.tools.element.contains(event.target))) {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[event.key];
       if (step) return () => this.step(step);
       if (event.key === 'Enter') return () => this.openChosen();
@@ -370,16 +361,15 @@ class ToolBrowser {
     this.search.setAttribute('aria-activedescendant', this.tools.activeId);
   }
 
-  escape(inSearch) {
-    if (!this.help.hidden) {
-      show(this.help, false);
-      return;
-    }
-    if (inSearch && this.search.value) {
+  /** What Escape does: close the keys, clear the search, go back to it; null if the notebook may have its keys again. */
+  escapeFor(inSearch) {
+    if (!this.help.hidden) return () => this.toggleKeys();
+    if (!inSearch) return () => this.back();
+    if (!this.search.value) return null;
+    return () => {
       this.search.value = '';
       this.onSearchInput();
-    }
-    this.back();
+    };
   }
 
   /** Tell the user while the kernel is busy and requests wait. */

@@ -19,6 +19,11 @@ export function svg(name, props, ...children) {
   return element;
 }
 
+/** A line drawing of 16 by 16, in the colour of the text. */
+export function icon(path) {
+  return svg('svg', { viewBox: '0 0 16 16', width: 14, height: 14, 'aria-hidden': 'true', class: 'otx-drawing' }, svg('path', { d: path }));
+}
+
 /** Replace the children of an element. */
 export function fill(element, ...children) {
   element.replaceChildren();
@@ -69,7 +74,8 @@ export function debounce(wait, fn) {
 
 /**
  * Keep the focus inside `root` when the focused element is removed. Otherwise the next key would reach the notebook,
- * where single letters delete cells. A click elsewhere still moves the focus. Returns the function that stops this.
+ * where single letters delete cells. A click elsewhere still moves the focus, and so does Escape, if nothing inside has
+ * a use for it: then the notebook has its keys again. Returns the function that stops this.
  */
 export function keepFocus(root) {
   let isOutside = true;
@@ -87,6 +93,9 @@ export function keepFocus(root) {
   const onFocusIn = () => {
     isOutside = false;
   };
+  root.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && !event.defaultPrevented) root.closest('.jp-Cell')?.focus();
+  });
   document.addEventListener('pointerdown', onPointerDown, true);
   root.addEventListener('focusin', onFocusIn);
   root.addEventListener('focusout', onFocusOut);

@@ -315,6 +315,30 @@ def test_stored_results_history_and_favourites(side: Side) -> None:
     assert side.ask("favourite", name="time.now", isOn=False) == {"favourites": []}
 
 
+def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> None:
+    for number in range(3):
+        side.run("tools.echo", message=f"number {number}")
+    side.box.ot.map("tools.echo", ["a", "b"])
+    side.run("fs.read_file", path=f"nowhere/{SECRET}")
+
+    whole = side.ask("history")
+    assert [row["tool"] for row in whole["items"]] == ["fs.read_file", "tools.echo", *["tools.echo"] * 3]
+    assert not whole["hasMore"]
+    run = whole["items"][1]
+    assert (run["rows"], run["failures"], run["ok"]) == (2, 0, True)
+    inside = side.ask("history", run=run["run"])
+    assert sorted(row["summary"] for row in inside["items"]) == ['{"message":"a"}', '{"message":"b"}']
+    first = side.ask("history", limit=2)
+    assert first == {"items": whole["items"][:2], "hasMore": True}
+    assert side.ask("history", limit=2, offset=2)["items"] == whole["items"][2:4]
+    [found] = side.ask("history", query="NUMBER 1")["items"]
+    assert found["args"] == {"message": "number 1"}
+    [failed] = side.ask("history", isFailed=True)["items"]
+    assert failed["tool"] == "fs.read_file"
+    assert len(failed["when"]) == len("11:46:28")
+    assert SECRET not in json.dumps(whole)
+
+
 def test_the_variables_of_the_notebook_are_offered(side: Side) -> None:
     side.names |= {"rows": [1], "_hidden": 1, "In": [], "helper": lambda: 1, "json": json, "word": "x"}
     offered = side.ask("variables")["items"]

@@ -24,7 +24,7 @@ async function open(more = {}) {
       if (isOn) stars.push(name);
       return { favourites: [...stars] };
     },
-    history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '{"n": 7}', args: { n: 7 }, readOnly: true }, { tool: 'fs.read_file', ok: false, ms: 1, when: 'then', summary: 'x', args: null }] }),
+    history: () => ({ hasMore: false, items: [{ id: 'c1', tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '{"n": 7}', args: { n: 7 }, readOnly: true }, { id: 'c2', tool: 'fs.read_file', ok: false, ms: 1, when: 'then', summary: 'x', args: null }] }),
     results: () => ({ items: [{ handle: 'h1', tool: 'nb.slow', when: 'now', summary: '3 lines' }] }),
     open: () => ({ ok: true, handle: 'h1', lines: 3, preview: ['a', 'b', 'c'], kinds: ['text'] }),
     ...more
@@ -48,6 +48,9 @@ test('recently used tools come first; a typo finds its tool; an empty list says 
   assert.equal($(browser, '.otx-no-matches').textContent, "No tool matches 'xyzzy'.");
   $(browser, '[data-kind="history"]').click();
   assert.ok($(browser, '.otx-no-matches').hidden);
+  assert.equal(search.value, '', 'the history has a search text of its own');
+  $(browser, '[data-kind="tools"]').click();
+  assert.equal(search.value, 'xyzzy');
   type(search, '');
   await until(() => names(browser).length === TOOLS.length);
   assert.ok($(browser, '.otx-no-matches').hidden);
@@ -245,13 +248,13 @@ test('form, JSON and code show the same arguments', async () => {
 });
 
 test('a call that may change something is rerun only after a confirmation', async () => {
-  const { browser, asked } = await open({ history: () => ({ items: [{ tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '', args: { n: 7 }, readOnly: false }] }) });
+  const { browser, asked } = await open({ history: () => ({ hasMore: false, items: [{ id: 'c1', tool: 'nb.slow', ok: true, ms: 12, when: 'now', summary: '', args: { n: 7 }, readOnly: false }] }) });
   const ran = () => asked.filter(message => message.kind === 'run').length;
   browser.selectView('history');
-  await until(() => $(browser, '[aria-label="Run nb.slow again"]'));
+  await until(() => $(browser, '[aria-label="Rerun nb.slow"]'));
   const sure = $(browser, '.otx-confirm');
   assert.ok(sure.hidden);
-  $(browser, '[aria-label="Run nb.slow again"]').click();
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
   assert.ok(!sure.hidden);
   assert.match(sure.textContent, /may change something/);
   const [cancel, again] = sure.querySelectorAll('button');
@@ -259,7 +262,7 @@ test('a call that may change something is rerun only after a confirmation', asyn
   cancel.click();
   assert.ok(sure.hidden);
   assert.equal(ran(), 0);
-  $(browser, '[aria-label="Run nb.slow again"]').click();
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
   again.click();
   await until(() => ran() === 1);
   browser.close();
@@ -271,8 +274,8 @@ test('a call in the history can be edited and rerun; a masked one cannot', async
   await until(() => browser.element.querySelectorAll('.otx-history-row').length === 2);
   $(browser, '[aria-label="Edit the call of nb.slow"]').click();
   await until(() => $(browser, '.otx-form input')?.value === '7');
-  assert.equal($(browser, '[aria-label="Run fs.read_file again"]'), null);
-  $(browser, '[aria-label="Run nb.slow again"]').click();
+  assert.equal($(browser, '[aria-label="Rerun fs.read_file"]'), null);
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
   await until(() => asked.some(message => message.kind === 'run'));
   browser.close();
 });

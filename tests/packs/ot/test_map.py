@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
+from onetool_ipy.stores.calls.query import CallFilter, RunRow
 from tests.harness.patience import HANG_S
 
 SECRET = "sk-map-0123456789"
@@ -293,6 +294,10 @@ def test_a_row_that_passes_at_last_is_done(box: Toolbox) -> None:
 
     box.adopt(flaky)
     assert box.ot.map("nb.flaky", [4])["flaky"].tolist() == [4]
+    assert [row.ok for row in box.log.history(tool="nb.flaky")] == [True, False]
+    [run] = box.log.lines(CallFilter(tool="nb.flaky"))
+    assert isinstance(run, RunRow)
+    assert (run.rows, run.failures) == (1, 0), "two calls, one row that went well"
 
 
 def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:

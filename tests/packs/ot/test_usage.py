@@ -208,6 +208,8 @@ def test_history_is_newest_first_with_masked_arguments(box: Toolbox) -> None:
     assert rows[0]["code"] == "tool_not_found"
     assert [row["tool"] for row in box.ot.history(failed=True)] == ["no.tool", "fs.read_file"]
     assert len(box.ot.history(tool="tools.echo").df) == 10
+    assert [row["tool"] for row in box.ot.history(search="NOWHERE")] == ["fs.read_file"]
+    assert box.ot.history(search="nowhere echo") == []
 
 
 def test_failures_are_told_and_grouped_by_message(box: Toolbox, tmp_path: Path) -> None:

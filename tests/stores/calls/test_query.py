@@ -10,7 +10,8 @@ import pytest
 
 from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, InvalidPeriod, Savings, savings
+from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, Savings, savings
+from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
 __all__ = ["calls", "clock", "settle"]  # fixtures
@@ -285,3 +286,59 @@ def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, c
     assert month == calls.series()
     assert week[0].start == (START - 31 * HOUR).replace(minute=0, second=0, microsecond=0) + HOUR
     assert (week[0].p50_ms, week[0].p95_ms) == (10.0, 10.0)
+
+
+def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog, settle: Any) -> None:
+    for number, (tool, args, said) in enumerate(
+        [("shop.order", {"street": "Ring 1"}, ""), ("shop.order", {"n": 2}, "no such STREET"), ("geo.code", {}, "")]
+    ):
+        calls.record(f"id{number}", tool, "python", args, not said, 1.0, "execution_error" if said else "", f"\n{said}")
+        settle(calls)
+
+    assert [row.call_id for row in calls.history(text="street")] == ["id1", "id0"]
+    assert [row.call_id for row in calls.history(text="SHOP ring")] == ["id0"]
+    assert [row.call_id for row in calls.history(text="street", ok=False)] == ["id1"]
+    assert calls.history(text="100% _") == [], "no character is a wildcard"
+
+
+def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, clock: Clock, settle: Any) -> None:
+    """A row that was retried counts once, by its last try; calls of `ot` itself can be left out."""
+    run = new_run()
+    failed = {"ok": False, "code": "execution_error", "reason": "\nno such street"}
+
+    def row(name: str, *, is_good: bool) -> None:
+        clock.now += HOUR / 60
+        about = {} if is_good else failed
+        calls.record(f"{run}-{name}", "shop.order", "tool", {"row": name}, **{"ok": True, "ms": 1.0, **about})
+        settle(calls)
+
+    for number in range(5):
+        row(f"{number}", is_good=number != 3)
+    row("5", is_good=False)
+    row("5.1", is_good=True)
+    row("6", is_good=False)
+    row("6.1", is_good=False)
+    note(calls, "ot.map", 1)
+    note(calls, "geo.code", 2)
+    settle(calls)
+
+    lines = calls.lines(CallFilter(hides_ot=True))
+    assert [line.tool for line in lines] == ["geo.code", "shop.order"]
+    assert lines[1] == RunRow(clock.now, run, "shop.order", 7, 2, START + HOUR / 60)
+    [only] = calls.lines(CallFilter(hides_ot=True, ok=False))
+    assert only == lines[1]
+    assert calls.lines(CallFilter(hides_ot=True, text="nothing like it")) == []
+    assert calls.lines(CallFilter(hides_ot=True), offset=1, limit=1) == [lines[1]]
+    inside = calls.lines(CallFilter(run=run), limit=6)
+    assert all(isinstance(line, CallRow) for line in inside)
+    assert [line.ok for line in inside if isinstance(line, CallRow)] == [False] * 4 + [True] * 2
+    assert len(calls.lines(CallFilter(run=run), offset=6)) == 3
+
+
+def test_every_failure_of_a_period_is_grouped_by_its_message(calls: CallLog, settle: Any) -> None:
+    for number in range(2_600):
+        note(calls, number=number, ok=False, code="execution_error", reason=f"\nmessage {number % 2}")
+        if number % 1_300 == 0:
+            settle(calls)
+
+    assert [(group.message, group.calls) for group in calls.failures()] == [("message 0", 1300), ("message 1", 1300)]

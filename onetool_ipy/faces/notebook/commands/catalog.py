@@ -165,7 +165,8 @@ class CatalogCommands(CommandGroup):
         "%tool health                   what is wrong now, and what to do",
         "%tool why [--internals]        the whole story of the last failure",
         "%tool reload                   read configuration and pack files again",
-        "%tool history [N] [--failed]   the newest calls; %tool history rerun [N or id] calls again",
+        "%tool history [N] [WORDS]      the newest calls, or those with WORDS; --failed, --tool NAME",
+        "%tool history rerun [N or id]  call again",
         "%tool stats [day|week|month]   how the tools are used; --tool NAME, --output FILE.html",
         "%tool results [TEXT]           stored results; ot.result(handle=...) pages through one",
         "%tool browse [NAME]            the tool browser: search, forms, results",
@@ -229,9 +230,11 @@ class CatalogCommands(CommandGroup):
         if asked.words[:1] == ["rerun"]:
             return self._rerun(asked.words[1:])
         given = {name[2:]: value for name, value in asked.given.items()}
-        if asked.words:
-            given["limit"] = _count(asked.words[0])
-        return checked(self.box.ot.history(**given))
+        words = asked.words
+        if words and words[0].isdecimal():
+            given["limit"] = _count(words[0])
+            words = words[1:]
+        return checked(self.box.ot.history(search=" ".join(words), **given))
 
     def _rerun(self, words: list[str]) -> Any:
         """Repeat a call, given by its id or by how many calls ago it was (1 is the last)."""

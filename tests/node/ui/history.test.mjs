@@ -1,0 +1,103 @@
+// The call history without a kernel: search, failed calls, pages, runs of ot.map, and lines that stay.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { press, transportOf, type, ui, until } from './page.mjs';
+
+const { createBrowser } = await ui('browser');
+
+const ROWS = 120;
+const call = (id, more = {}) => ({ id, tool: 'shop.order', ok: true, ms: 12, when: '11:46:28', summary: `{"n": "${id}"}`, args: { n: 1 }, readOnly: true, ...more });
+const run = (more = {}) => ({ id: 'map-1', run: 'map-1', tool: 'shop.order', ok: false, rows: 500, failures: 10, ms: 2900, when: '11:40:00', ...more });
+
+/** A browser that shows the history; `answer` gives the replies. */
+async function open(answer) {
+  const { transport, asked } = await transportOf({
+    overview: () => ({ tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [] }),
+    entries: () => ({ items: [], isPartial: false }),
+    history: answer
+  });
+  const browser = createBrowser(transport);
+  document.body.replaceChildren(browser.element);
+  browser.selectView('history');
+  const $ = selector => browser.element.querySelector(selector);
+  const lines = () => [...browser.element.querySelectorAll('.otx-history-row')];
+  const requests = () => asked.filter(message => message.kind === 'history').map(message => message.payload);
+  return { browser, search: $('.otx-search'), $, lines, requests };
+}
+
+test('the search and the filter go to the kernel, and an empty list says why it is empty', async () => {
+  const { browser, search, $, lines, requests } = await open(({ query, isFailed }) => ({ hasMore: false, items: query ? [] : [call('a'), call('b', { ok: false, summary: 'no such street' })].filter(row => !isFailed || !row.ok) }));
+  await until(() => lines().length === 2);
+  assert.equal(search.placeholder, 'Search history');
+  assert.equal(search.getAttribute('role'), null, 'it is no combobox for the hidden list of tools');
+  assert.match(lines()[1].textContent, /11:46:28 · 12 ms · no such street/);
+  assert.equal(lines()[1].querySelector('.otx-outcome').getAttribute('aria-label'), 'failed');
+  const failed = [...browser.element.querySelectorAll('button')].find(button => button.textContent === 'Failed only');
+  failed.click();
+  assert.equal(failed.getAttribute('aria-pressed'), 'true');
+  await until(() => lines().length === 1);
+  type(search, 'nowhere');
+  await until(() => /No failed call matches 'nowhere'\./.test($('.otx-history').textContent));
+  assert.deepEqual(requests().at(-1), { query: 'nowhere', isFailed: true, offset: 0, limit: 50 });
+  assert.equal(browser.view, 'history', 'typing does not leave the history');
+  press(search, 'Escape');
+  await until(() => lines().length === 1);
+  assert.equal(search.value, '');
+  browser.close();
+});
+
+test('a run of ot.map is one line, which unfolds to its calls by the page', async () => {
+  const calls = Array.from({ length: ROWS }, (_, at) => call(`r${at}`, { ok: at >= 10 }));
+  const { browser, $, lines } = await open(({ run: wanted, offset, limit }) => (wanted ? { items: calls.slice(offset, offset + limit), hasMore: offset + limit < ROWS } : { items: [run()], hasMore: false }));
+  await until(() => $('.otx-run-line'));
+  const toggle = $('.otx-run-line');
+  assert.match(toggle.textContent, /ot\.map shop\.order · 500 rows, 10 failed/);
+  assert.equal(toggle.getAttribute('aria-expanded'), 'false');
+  toggle.click();
+  await until(() => lines().length === 50);
+  assert.equal(toggle.getAttribute('aria-expanded'), 'true');
+  assert.deepEqual(lines().slice(0, 11).map(line => line.querySelector('.otx-outcome').textContent), [...'✗'.repeat(10), '✓']);
+  const more = () => [...browser.element.querySelectorAll('.otx-more')].find(button => !button.hidden);
+  more().click();
+  await until(() => lines().length === 100);
+  more().click();
+  await until(() => lines().length === ROWS);
+  assert.equal(more(), undefined);
+  toggle.click();
+  assert.ok(lines()[0].closest('.otx-calls-page').hidden);
+  browser.close();
+});
+
+test('lines that stay keep the focus and what is unfolded when a call has finished', async () => {
+  const items = [run({ failures: 0, rows: 1 }), call('a')];
+  const { browser, $, lines } = await open(({ run: wanted }) => (wanted ? { items: [call('r1')], hasMore: false } : { items: [...items], hasMore: false }));
+  await until(() => $('.otx-run-line'));
+  $('.otx-run-line').click();
+  await until(() => lines().length === 2);
+  const [edit] = lines()[1].querySelectorAll('button');
+  edit.focus();
+  items.unshift(call('new'));
+  items[1] = run({ failures: 1, rows: 2 });
+  await browser.history.load();
+  assert.equal(lines().length, 3);
+  assert.equal(document.activeElement, edit);
+  assert.match($('.otx-run-line').textContent, /2 rows, 1 failed/);
+  assert.equal($('.otx-run-line').getAttribute('aria-expanded'), 'true');
+  browser.close();
+});
+
+test('Escape goes back to the search, and from there to the notebook', async () => {
+  const { browser, search, lines } = await open(() => ({ items: [call('a')], hasMore: false }));
+  const cell = document.createElement('div');
+  cell.className = 'jp-Cell';
+  cell.tabIndex = -1;
+  cell.append(browser.element);
+  document.body.replaceChildren(cell);
+  await until(() => lines().length === 1);
+  lines()[0].querySelector('button').focus();
+  press(document.activeElement, 'Escape');
+  assert.equal(document.activeElement, search);
+  press(search, 'Escape');
+  assert.equal(document.activeElement, cell);
+  browser.close();
+});
