@@ -68,8 +68,9 @@ class Dep(NamedTuple):
 class ToolSpec(Frozen):
     """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
 
-    `run` takes the checked arguments as one dict. `live`, where it is set, gives the spec as its code has it now: it
-    imports a pack file, so only a call may use it. `reread` gives the spec as its text or record has it now and runs
+    `run` takes the checked arguments as one dict. `run_sync`, where an async tool has it, does the same in the thread
+    of a sync caller. `live`, where it is set, gives the spec as its code has it now: it imports a pack file, so only a
+    call may use it. `reread` gives the spec as its text or record has it now and runs
     nothing of it: whatever only looks at a tool uses it, by `as_written()`. `positional` names the arguments that
     Python may give by position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
     `version` marks one version of a tool that is listed under its plain name: it is found by its own name, and not
@@ -87,6 +88,7 @@ class ToolSpec(Frozen):
     description: str
     parameters: Json
     run: Callable[[dict[str, Any]], Any]
+    run_sync: Callable[[dict[str, Any]], Any] | None
     is_async: bool
     converters: Mapping[str, Converter]
     returns: str
@@ -123,6 +125,7 @@ class ToolSpec(Frozen):
         description: str,
         parameters: Json,
         run: Callable[[dict[str, Any]], Any],
+        run_sync: Callable[[dict[str, Any]], Any] | None = None,
         is_async: bool = False,
         converters: Mapping[str, Converter] | None = None,
         returns: str = "",

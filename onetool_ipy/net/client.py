@@ -1,8 +1,9 @@
 """The HTTP client: sends requests by rules, sync or async, from any thread.
 
-All work is done on the toolbox's background loop, so that one deadline, Stop and cancelling end it at any point: in a
-look-up, a handshake, a slow header or a slow body. Connections are shared there, in small pools. With a transport of
-the tests the network is not touched, and the rules still hold.
+One deadline, Stop and cancelling end a request at any point: in a look-up, a handshake, a slow header or a slow body.
+An async caller is served on the toolbox's background loop, a sync caller in its own thread (`blocking`); the coroutines
+here are the same for both, and each side shares a small pool of connections. With a transport of the tests the network
+is not touched, and the rules still hold.
 
 Only idempotent methods are retried. The wait doubles with each attempt and is spread by chance; a Retry-After header
 takes its place. A wait that does not fit into the time left is not begun: the response at hand is returned. A redirect
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import random
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -23,10 +26,11 @@ from typing import Any, TypeVar
 import httpx
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.base.background import Background, Workers, outcome
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
+from onetool_ipy.net.blocking import BlockingTransport, run_blocking, sleep_blocking
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, ResponseStream
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masked, timeout_error, translated
 from onetool_ipy.net.hosts import (
@@ -103,10 +107,13 @@ def _utc_now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-class Retry(Value):
-    """Sleep, chance and clock of retries; tests pass their own."""
+Sleep = Callable[[float], Awaitable[object]]
 
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+class Retry(Value):
+    """Sleep, chance and clock of retries; tests pass their own. Without a `sleep` the caller waits in its own way."""
+
+    sleep: Sleep | None = None
     chance: Callable[[], float] = random.random
     now: Callable[[], datetime.datetime] = _utc_now
 
@@ -295,6 +302,7 @@ class HttpClient:
         self._tls = tls
         self._retry = retry or Retry()
         self._pools: _Pools | None = None
+        self._blocking_pools: _Pools | None = None
 
     def request(
         self,
@@ -309,6 +317,8 @@ class HttpClient:
     ) -> HttpResponse:
         """Send, and return the whole response whatever its status. Raises a CallFailure if there is no response."""
         request = self._request(method, url, headers, params, content, json)
+        if self.transport is None and self._dial is None:
+            return self._blocking(request, rules)
         if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
             limit_s = rules.timeout_s + 1
             reply: HttpResponse = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
@@ -361,8 +371,9 @@ class HttpClient:
     def close(self) -> None:
         """Close idle connections; may be called twice. A later request opens new ones."""
         pools, self._pools = self._pools, None
-        if pools is not None and pools.is_usable():
+        if pools is not None and pools.owner.is_running():
             self._background.run(pools.aclose, 1)
+        self._forget_blocking()
 
     def _request(self, method: str, url: Any, headers: Any, params: Any, content: Any, json: Any) -> httpx.Request:
         try:
@@ -374,13 +385,32 @@ class HttpClient:
     async def _shared(self, request: httpx.Request, rules: Rules, use: Use[_T]) -> _T:
         """Send on the background loop, with its shared connections."""
         loop = asyncio.get_running_loop()
-        if self._pools is None or self._pools.loop is not loop:
-            self._pools = _Pools(loop, self._new_transport)
+        if self._pools is None or self._pools.owner is not loop:
+            self._pools = _Pools(loop, self._new_transport, asyncio.sleep)
         return await self._in_time(request, rules, use, self._pools)
+
+    def _blocking(self, request: httpx.Request, rules: Rules) -> HttpResponse:
+        """Send in this thread, with connections that all threads of this process share."""
+        pools = self._blocking_pools
+        if pools is None or pools.owner != os.getpid():
+            pools = self._blocking_pools = _Pools(os.getpid(), self._new_blocking_transport, sleep_blocking)
+        try:
+            return run_blocking(self._tries(request, rules, _reader(rules), pools))
+        except CallFailure as exc:
+            fault = masked(exc, self.mask)
+        except BaseException:  # an interrupt, between any two lines: what the others share is begun anew
+            self._forget_blocking()
+            raise
+        raise fault
+
+    def _forget_blocking(self) -> None:
+        pools, self._blocking_pools = self._blocking_pools, None
+        if pools is not None and pools.owner == os.getpid():
+            run_blocking(pools.aclose())
 
     async def _alone(self, request: httpx.Request, rules: Rules) -> HttpResponse:
         """Send on a loop and with connections of its own."""
-        pools = _Pools(asyncio.get_running_loop(), self._new_transport)
+        pools = _Pools(asyncio.get_running_loop(), self._new_transport, asyncio.sleep)
         try:
             return await self._in_time(request, rules, _reader(rules), pools)
         finally:
@@ -400,7 +430,7 @@ class HttpClient:
         raise fault
 
     async def _tries(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
-        until = asyncio.get_running_loop().time() + rules.timeout_s
+        until = time.monotonic() + rules.timeout_s
         tries = rules.tries if request.method in IDEMPOTENT else 1
         attempt = 0
         while True:
@@ -414,7 +444,8 @@ class HttpClient:
                 if attempt >= tries or not self._fits(wait_s, until):
                     exc.details = {"attempts": attempt}
                     raise
-            await self._retry.sleep(wait_s)
+            sleep = pools.sleep if self._retry.sleep is None else self._retry.sleep
+            await sleep(wait_s)
 
     async def _follow(
         self,
@@ -430,6 +461,7 @@ class HttpClient:
         hops = 0
         while True:
             origin = require_allowed(request, rules)
+            request.extensions["until"] = until
             response = await self._send(request, rules, pools.get(origin.scheme, rules.may_be_private(origin)), origin)
             try:
                 headers = headers_of(response)
@@ -460,16 +492,27 @@ class HttpClient:
         raise fault
 
     def _fits(self, wait_s: float, until: float) -> bool:
-        return asyncio.get_running_loop().time() + wait_s < until
+        return time.monotonic() + wait_s < until
 
     def _new_transport(self, scheme: str, allow_private: bool) -> Any:
         if self.transport is not None:
             if hasattr(self.transport, "handle_async_request"):
                 return self.transport
             return ThreadedTransport(self.transport, self._in_worker)
+        return PinnedTransport(self._look_up, allow_private=allow_private, tls=self._tls_of(scheme), dial=self._dial)
+
+    def _new_blocking_transport(self, scheme: str, allow_private: bool) -> BlockingTransport:
+        return BlockingTransport(self._look_up_blocking, allow_private=allow_private, tls=self._tls_of(scheme))
+
+    def _tls_of(self, scheme: str) -> ssl.SSLContext | None:
         if scheme == "https" and self._tls is None:
             self._tls = tls_context()
-        return PinnedTransport(self._look_up, allow_private=allow_private, tls=self._tls, dial=self._dial)
+        return self._tls
+
+    def _look_up_blocking(self, host: str, port: int, limit_s: float) -> list[str]:
+        """Look a name up in a worker: the system's resolver cannot be interrupted."""
+        found: list[str] = outcome(self._workers.submit(lambda: list(self._resolve(host, port))).future, limit_s)
+        return found
 
     async def _look_up(self, host: str, port: int) -> list[str]:
         return await self._in_worker(lambda: list(self._resolve(host, port)))
@@ -490,10 +533,11 @@ class _Again(Exception):
 
 
 class _Pools:
-    """The transports of one event loop, by scheme and by whether private addresses are allowed."""
+    """The transports of an event loop or of a process, by scheme and by whether private addresses are allowed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, make: Callable[[str, bool], Any]) -> None:
-        self.loop = loop
+    def __init__(self, owner: Any, make: Callable[[str, bool], Any], sleep: Sleep) -> None:
+        self.owner = owner
+        self.sleep = sleep
         self._make = make
         self._made: dict[tuple[str, bool], Any] = {}
 
@@ -503,13 +547,10 @@ class _Pools:
             self._made[key] = self._make(scheme, allow_private)
         return self._made[key]
 
-    def is_usable(self) -> bool:
-        return bool(self._made) and self.loop.is_running()
-
     async def aclose(self) -> None:
         made, self._made = self._made, {}
         for transport in made.values():
-            if isinstance(transport, PinnedTransport):
+            if isinstance(transport, (PinnedTransport, BlockingTransport)):
                 await transport.aclose()
 
 

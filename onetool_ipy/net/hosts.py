@@ -19,7 +19,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import httpcore
 import httpx
@@ -27,12 +27,16 @@ import httpx
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
 
 __all__ = [
+    "IDLE_S",
+    "MAX_CONNECTIONS",
     "AsyncResolve",
     "Dial",
     "Hosts",
     "Origin",
     "PinnedTransport",
     "Resolve",
+    "connect_pinned",
+    "core_request",
     "is_odd_address",
     "is_private",
     "is_public",
@@ -199,8 +203,10 @@ def origin_of(url: httpx.URL) -> Origin:
     host = url.raw_host.decode("ascii", "replace").lower()
     if not host:
         raise ExecutionFailed("The URL names no host.")
-    spelled = literal_address(host) or host.removesuffix(".")
-    if is_odd_address(host) or (":" not in spelled and not _NAME.fullmatch(spelled)):
+    address = literal_address(host)
+    spelled = address or host.removesuffix(".")
+    is_odd = address is None and _LAST_LABEL.fullmatch(host) is not None
+    if is_odd or (":" not in spelled and not _NAME.fullmatch(spelled)):
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
@@ -242,8 +248,10 @@ AsyncResolve = Callable[[str, int], Awaitable[Iterable[str]]]
 Dial = Callable[[str, int, float | None], Awaitable[httpcore.AsyncNetworkStream]]
 """(address, port, seconds) -> an open stream."""
 
-_MAX_CONNECTIONS = 20
-_IDLE_S = 20.0
+_Stream = TypeVar("_Stream")
+
+MAX_CONNECTIONS = 20
+IDLE_S = 20.0
 _CONNECT_S = 30.0
 
 
@@ -260,30 +268,30 @@ class PinnedTransport(httpx.AsyncBaseTransport):
     ) -> None:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
-            max_connections=_MAX_CONNECTIONS,
-            max_keepalive_connections=_MAX_CONNECTIONS,  # with fewer, httpcore drops each as soon as it is idle
-            keepalive_expiry=_IDLE_S,
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_CONNECTIONS,  # with fewer, httpcore drops each as soon as it is idle
+            keepalive_expiry=IDLE_S,
             network_backend=_Backend(look_up, allow_private, _dial if dial is None else dial),
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        sent = httpcore.Request(
-            method=request.method,
-            url=httpcore.URL(
-                scheme=request.url.raw_scheme,
-                host=request.url.raw_host,
-                port=request.url.port,
-                target=request.url.raw_path,
-            ),
-            headers=request.headers.raw,
-            content=request.stream,
-            extensions=request.extensions,
-        )
-        got = await self._pool.handle_async_request(sent)
+        got = await self._pool.handle_async_request(core_request(request))
         return httpx.Response(got.status, headers=got.headers, stream=_Body(got), extensions=got.extensions)
 
     async def aclose(self) -> None:
         await self._pool.aclose()
+
+
+def core_request(request: httpx.Request) -> httpcore.Request:
+    """The same request for httpcore."""
+    url = request.url
+    return httpcore.Request(
+        method=request.method,
+        url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        headers=request.headers.raw,
+        content=request.stream,
+        extensions=request.extensions,
+    )
 
 
 class _Body(httpx.AsyncByteStream):
@@ -301,7 +309,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    """Looks a host up, checks every address, and dials them one after another."""
+    """Looks a host up and connects to a checked address."""
 
     def __init__(self, look_up: AsyncResolve, allow_private: bool, dial: Dial) -> None:
         self._look_up = look_up
@@ -316,22 +324,38 @@ class _Backend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,  # noqa: ARG002 - the shape that httpcore asks for
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.AsyncNetworkStream:
-        known = literal_address(host)
-        found = [known] if known is not None else await self._look_up(host, port)
-        checked = require_public(host, found, allow_private=self._allow_private)
-        until = time.monotonic() + (_CONNECT_S if timeout is None else timeout)
-        fault: Exception = httpcore.ConnectError("The name has no address.")
-        for tried, address in enumerate(checked):
-            share_s = (until - time.monotonic()) / (len(checked) - tried)
-            try:
-                return await self._dial(address, port, max(share_s, 0.1))
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
-                fault = exc
-        raise fault
+        work = connect_pinned(
+            host, port, timeout, look_up=self._look_up, dial=self._dial, allow_private=self._allow_private
+        )
+        return await work
 
     async def sleep(self, seconds: float) -> None:
         """Wait. Required by httpcore's interface."""
         await httpcore.AnyIOBackend().sleep(seconds)
+
+
+async def connect_pinned(
+    host: str,
+    port: int,
+    timeout: float | None,
+    *,
+    look_up: AsyncResolve,
+    dial: Callable[[str, int, float | None], Awaitable[_Stream]],
+    allow_private: bool,
+) -> _Stream:
+    """Look a host up, check every address, and dial them one after another. Returns the first open stream."""
+    known = literal_address(host)
+    found = [known] if known is not None else await look_up(host, port)
+    checked = require_public(host, found, allow_private=allow_private)
+    until = time.monotonic() + (_CONNECT_S if timeout is None else timeout)
+    fault: Exception = httpcore.ConnectError("The name has no address.")
+    for tried, address in enumerate(checked):
+        share_s = (until - time.monotonic()) / (len(checked) - tried)
+        try:
+            return await dial(address, port, max(share_s, 0.1))
+        except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
+            fault = exc
+    raise fault
 
 
 async def _dial(address: str, port: int, timeout: float | None) -> httpcore.AsyncNetworkStream:

@@ -108,12 +108,14 @@ class BundleTools:
             name=name,
             description=tool.description or tool.display_name or tool.slug,
             parameters=tool.arg_schema,
-            run=partial(self._request if tool.http is not None else self._function, tool, name),
+            run=partial(self._arequest if tool.http is not None else self._function, tool, name),
+            run_sync=partial(self._request, tool, name) if tool.http is not None else None,
             is_async=tool.http is not None,
             tags=tool.tags,
             read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function
             origin="bundle",
             timeout_s=self._limit_s(tool),
+            limits_itself=tool.http is not None,
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
@@ -133,10 +135,18 @@ class BundleTools:
         inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
         return [record, "" if inner is None else inner.fingerprint]
 
-    async def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
+    def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners.of(tool, name)
         try:
-            return await runner.send(args, _note())
+            return runner.send(args, _note())
+        except InvalidOutput as exc:
+            _shorten(exc)
+            raise
+
+    async def _arequest(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
+        runner: Any = self._runners.of(tool, name)
+        try:
+            return await runner.asend(args, _note())
         except InvalidOutput as exc:
             import asyncio
 

@@ -21,6 +21,7 @@ from onetool_ipy.base import errors
 from onetool_ipy.base.background import MAX_ITEMS
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import MAX_DEPTH, CallIds, own_frames
+from onetool_ipy.sources.functions import spec_of
 from tests.core.support import MakeBench, short
 from tests.harness.patience import HANG_S
 
@@ -342,6 +343,19 @@ async def test_async_tools_are_called_from_sync_and_async_code(bench: MakeBench)
     assert table.call("t.slow_add", {"a": 1}).data == 2
     assert (await table.acall("t.slow_add", {"a": 2})).data == 3
     assert (await table.acall("t.add", {"a": 3})).data == 4
+
+
+async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(bench: MakeBench) -> None:
+    async def where() -> str:
+        """Tell the thread."""
+        return threading.current_thread().name
+
+    table = bench()
+    table.add(spec_of(where, pack="t", origin="cell").replace(run_sync=lambda _: threading.current_thread().name))
+
+    assert table.call("t.where").data == threading.current_thread().name
+    assert table.call("t.where", timeout_s=60).data == "onetool-loop"  # a limit that it does not keep itself
+    assert (await table.acall("t.where")).data == "onetool-loop"
 
 
 def test_async_tools_share_one_loop_that_is_not_the_callers(bench: MakeBench) -> None:

@@ -202,6 +202,14 @@ def _hang(conn: _Conn, request: Seen) -> bool:
     return False
 
 
+def _bye(conn: _Conn, request: Seen) -> bool:
+    """Answers, and hangs up without having said so; `begun` is set when it has."""
+    conn.reply(200, b"bye")
+    conn.sock.shutdown(socket.SHUT_RDWR)
+    conn.server.begun.set()
+    return False
+
+
 def _drip(conn: _Conn, request: Seen) -> bool:
     conn.start()
     return conn.drip(iter(lambda: b".", None))
@@ -275,6 +283,7 @@ _ROUTES: dict[str, _Route] = {
     "/redirect": _redirect,
     "/loop": _loop,
     "/hang": _hang,
+    "/bye": _bye,
     "/drip": _drip,
     "/drip-headers": _drip_headers,
     "/lines": _lines,

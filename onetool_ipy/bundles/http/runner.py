@@ -496,14 +496,18 @@ class HttpRunner:
 
     def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """Check the arguments, send, and wait for the value."""
-        return self._drive(self._course(self._checked(args), CallTrace(self._mask), note))
+        return self.send(self._checked(args), note)
 
     async def arun(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """`run` without blocking the event loop."""
-        return await self.send(self._checked(args), note)
+        return await self.asend(self._checked(args), note)
 
-    async def send(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
-        """`arun` with the arguments of a bound call, which are checked already."""
+    def send(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+        """`run` with the arguments of a bound call, which are checked already."""
+        return self._drive(self._course(args, CallTrace(self._mask), note))
+
+    async def asend(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+        """`send` without blocking the event loop."""
         return await self._adrive(self._course(args, CallTrace(self._mask), note))
 
     def preview(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:

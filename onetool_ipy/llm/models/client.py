@@ -7,6 +7,7 @@ nothing of a reply was read. An HTTP status or an error inside a reply becomes o
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -194,7 +195,8 @@ class HttpModelClient:
                     raise self._masked(exc, reader) from None
             except CallFailure as exc:
                 raise self._masked(exc, reader) from None
-            await self._retry.sleep(wait_s)
+            sleep = asyncio.sleep if self._retry.sleep is None else self._retry.sleep
+            await sleep(wait_s)
 
     def _send(self, request: ModelRequest, until: float, deadline_s: float) -> ResponseStream:
         left_s = until - time.monotonic()
