@@ -11,8 +11,9 @@ import re
 import string
 import unicodedata
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 _SEPARATORS = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_PLAIN = bytes(range(256)).lower().translate(bytes.maketrans(string.punctuation.encode(), b" " * 32))
+"""Small letters, and blanks for separators, byte by byte: all that `key_of` does to ASCII but for the blanks."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WEIGHTS = (1.0, 0.9, 0.85, 0.8)
 """What a word counts by where it stands: name, tag, argument, description."""
@@ -60,21 +63,26 @@ def allowed_edits(length: int) -> int:
 
 
 class Vocabulary:
-    """Words by field: names, tags, arguments, descriptions. Each field is one text per entry."""
+    """Words by field: names, tags, arguments, descriptions. Names and descriptions are one text per entry."""
 
     def __init__(
         self,
         names: Sequence[str],
-        tags: Sequence[str],
-        arguments: Sequence[str],
+        tags: Iterable[Iterable[str]],
+        arguments: Iterable[Iterable[str]],
         descriptions: Sequence[str],
     ) -> None:
-        parted = [[_with_humps(text) for text in field] for field in (names, tags, arguments)]
-        self._fields = [_postings(_lines(field)) for field in (*parted, descriptions)]
+        self.said = _lines(descriptions)
+        parted = _postings(_lines([_with_humps(text) for text in names]))
+        self._fields = [parted, _label_postings(tags), _label_postings(arguments), _postings(self.said)]
 
     def in_names(self, word: str) -> list[int]:
         """Entries that have this word in their name."""
         return self._fields[0].get(word, [])
+
+    def in_descriptions(self, word: str) -> list[int]:
+        """Entries that have this word in their description."""
+        return self._fields[3].get(word, [])
 
     def having(self, word: str) -> Iterator[tuple[list[int], float]]:
         """Entries that have this word, field by field, with what it counts there."""
@@ -87,8 +95,9 @@ class Vocabulary:
         lists: list[tuple[float, list[int]]] = []
         budget = _MAX_POSTINGS
         for word, quality in words:
-            for ids, weight in self.having(word):
-                lists.append((quality * weight, ids if len(ids) <= budget else ids[:budget]))
+            for listed, weight in self.having(word):
+                ids = list(dict.fromkeys(listed))
+                lists.append((quality * weight, ids[:budget]))
                 budget -= len(ids)
                 if budget <= 0:
                     break
@@ -166,23 +175,32 @@ def _lines(texts: Sequence[str]) -> list[str]:
     if not whole.isascii() or whole.count("\0") >= len(texts):
         odd = {i: text for i, text in enumerate(texts) if not text.isascii() or "\0" in text}
         whole = "\0".join("" if i in odd else text for i, text in enumerate(texts))
-    lines = whole.lower().translate(_SEPARATORS).split("\0")[: len(texts)]
+    lines = whole.encode("ascii").translate(_PLAIN).decode("ascii").split("\0")[: len(texts)]
     for i, text in odd.items():
-        lines[i] = key_of(text)
+        lines[i] = "\n".join(map(key_of, text.split("\n")))
     return lines
 
 
 def _postings(lines: list[str]) -> _Postings:
-    found: _Postings = {}
-    get = found.get
+    """Entries by word, in order; one that has a word twice is there twice, since looking for that costs a third more."""
+    found: _Postings = defaultdict(list)
     for i, line in enumerate(lines):
         for word in line.split():
-            ids = get(word)
-            if ids is None:
-                found[word] = [i]
-            elif ids[-1] != i:
-                ids.append(i)
+            found[word].append(i)
     return found
+
+
+def _label_postings(labels: Iterable[Iterable[str]]) -> _Postings:
+    """Postings of short texts that many entries share: each of them is cut into words once."""
+    by_label: _Postings = defaultdict(list)
+    for i, texts in enumerate(labels):
+        for text in texts:
+            by_label[text].append(i)
+    found: dict[str, list[list[int]]] = defaultdict(list)
+    for line, ids in zip(_lines([_with_humps(text) for text in by_label]), by_label.values(), strict=True):
+        for word in line.split():
+            found[word].append(ids)
+    return {word: lists[0] if len(lists) == 1 else sorted(chain(*lists)) for word, lists in found.items()}
 
 
 def _with_humps(text: str) -> str:
@@ -253,7 +271,7 @@ class Index:
         given = sorted(entries, key=_name)
         keys = keys_of([entry.name for entry in given])
         order = sorted(range(len(given)), key=keys.__getitem__)
-        order.sort(key=lambda i: len(keys[i]))
+        order.sort(key=list(map(len, keys)).__getitem__)
         self._keys = [keys[i] for i in order]
         self._entries = [given[i] for i in order]
 
@@ -281,7 +299,7 @@ class Index:
         """From best to worst; a tier is only looked at when those before it were not enough."""
         for i in self._exact(text, key):
             yield "exact", i, 100.0 if self._keys[i] == key else 99.0
-        for i in self._said.get(key, ()):
+        for i in self._said(key):
             yield "exact", i, 98.5
         for i in self._starting(key):
             yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
@@ -294,10 +312,10 @@ class Index:
 
     @once
     def _tails(self) -> list[str]:
-        packs = [entry.name.partition(".")[0] if "." in entry.name else "" for entry in self._entries]
-        heads = {pack: f"{key_of(pack)} " for pack in set(packs)}
+        packs = [pack if dot else "" for pack, dot, _ in (entry.name.partition(".") for entry in self._entries)]
+        heads = {pack: f"{key_of(pack)} ".lstrip() for pack in set(packs)}
         pairs = zip(self._keys, packs, strict=True)
-        return [key.removeprefix(heads[pack].lstrip()) if pack else "" for key, pack in pairs]
+        return [key.removeprefix(heads[pack]) if pack else "" for key, pack in pairs]
 
     @once
     def _sorted_keys(self) -> tuple[list[str], list[int]]:
@@ -307,14 +325,11 @@ class Index:
     def _sorted_tails(self) -> tuple[list[str], list[int]]:
         return _sorted(self._tails)
 
-    @once
-    def _said(self) -> dict[str, list[int]]:
-        """Entries by the first line of their description, as lists show it."""
-        found: dict[str, list[int]] = {}
-        lines = [entry.description[:_MAX_QUERY].partition("\n")[0] for entry in self._entries]
-        for i, key in enumerate(keys_of(lines)):
-            found.setdefault(key, []).append(i)
-        return found
+    def _said(self, key: str) -> list[int]:
+        """Entries of which the first line of the description, as lists show it, is what is asked."""
+        lines, words = self._words.said, key.split(" ")
+        rarest = min((self._words.in_descriptions(word) for word in words[:-1] or words), key=len)
+        return [i for i in rarest if lines[i].lstrip().startswith(words[0]) and _first_line(lines[i]) == key]
 
     def _exact(self, text: str, key: str) -> list[int]:
         whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)
@@ -335,8 +350,8 @@ class Index:
         entries = self._entries
         return Vocabulary(
             names=[entry.name for entry in entries],
-            tags=[" ".join(entry.tags) for entry in entries],
-            arguments=[" ".join(entry.arguments) for entry in entries],
+            tags=[entry.tags for entry in entries],
+            arguments=[entry.arguments for entry in entries],
             descriptions=[entry.description[:_MAX_DESCRIPTION] for entry in entries],
         )
 
@@ -373,7 +388,7 @@ class Index:
 
     @once
     def _tails_by_length(self) -> tuple[list[str], list[int]]:
-        ids = sorted(range(len(self._tails)), key=lambda i: len(self._tails[i]))
+        ids = sorted(range(len(self._tails)), key=list(map(len, self._tails)).__getitem__)
         return [self._tails[i] for i in ids], ids
 
     def _near_names(self, key: str) -> Iterator[tuple[int, float]]:
@@ -415,6 +430,10 @@ def _best_first(scores: dict[int, float]) -> list[int]:
     ids = sorted(scores)
     ids.sort(key=scores.__getitem__, reverse=True)
     return ids
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text[:_MAX_QUERY].partition("\n")[0].split())
 
 
 def _sorted(keys: list[str]) -> tuple[list[str], list[int]]:
