@@ -331,6 +331,19 @@ def test_fuzzy_takes_all_words_of_the_query_into_account(results: Results) -> No
     assert found["line_numbers"][:2] == [3, 4]
 
 
+def test_fuzzy_finds_a_line_without_some_words_of_the_query_if_the_others_weigh_enough(results: Results) -> None:
+    """Of five words of one length any one may be missing, in any order, but not two."""
+    words = ["alpha", "gamma", "delta", "sigma", "omega"]
+    without_one = [" ".join(word for word in reversed(words) if word != missing) for missing in words]
+    without_two = [" ".join(words[at : at + 3]) for at in range(3)]
+    handle = results.put("\n".join([*without_two, *without_one, " ".join(words).upper(), "omega " * 9]))
+
+    found = results.query(handle, search=" ".join(words), fuzzy=True)
+
+    assert found["line_numbers"] == [9, 4, 5, 6, 7, 8]
+    assert found["scores"] == [100, 80, 80, 80, 80, 80]
+
+
 @pytest.mark.parametrize("word", ["time", "error", "config", "request", "database", "connection", "authentication"])
 def test_fuzzy_survives_every_single_typo(results: Results, word: str) -> None:
     """Each letter missing, doubled, wrong, or swapped with the next, in words of any length from four up."""
