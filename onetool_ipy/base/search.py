@@ -182,7 +182,7 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 
 def _postings(lines: list[str]) -> _Postings:
-    """Entries by word, in order; one that has a word twice is there twice, since looking for that costs a third more."""
+    """Entries by word, in order; one that has a word twice is there twice: looking for that would cost a third more."""
     found: _Postings = defaultdict(list)
     for i, line in enumerate(lines):
         for word in line.split():
