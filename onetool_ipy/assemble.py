@@ -119,6 +119,7 @@ def _http_client(transport: Any, box: Toolbox) -> HttpClient:
 def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
     """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
     from onetool_ipy.mcp import Servers
+    from onetool_ipy.stores.tasks import TaskStore
     from onetool_ipy.stores.tokens import TokenStore
 
     def changed() -> None:
@@ -131,6 +132,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
         box.background,
         cache=config.paths.state / "cache" / "servers",
         tokens=TokenStore(state_base(surroundings, _home(surroundings)) / "tokens", config.secrets.hide),
+        tasks=TaskStore(config.paths.state / "tasks", box.mask),
         environ=surroundings,
         mask=box.mask,
         wait_s=config.settings.timeouts.mcp_s,

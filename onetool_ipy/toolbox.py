@@ -262,6 +262,13 @@ class Toolbox:
         made = self._call(tool, args, source, check)
         return self.jobs.start(self.parts.executor, made, timeout_s=timeout, notify=notify)
 
+    def resume(self, task: str, *, source: CallSource = "python") -> Job:
+        """Wait in the background for a task that another kernel left at a server, by its id in `servers.tasks()`."""
+        saved = self.servers.task(task)
+        self.make_ready(saved.tool, source)
+        spec = self.registry.require(saved.tool).replace(run=lambda _args: self.servers.resume(saved))
+        return self.start(UncheckedCall(self.new_id(), spec.name, {"task": saved.id}, source, spec))
+
     @property
     def jobs(self) -> Jobs:
         """The calls in the background."""
@@ -520,6 +527,8 @@ class Toolbox:
         """Let go of threads and sources; may be called twice. A call after it is refused."""
         self.is_closed = True
         current.closed(self)
+        if self._servers is not None:
+            self._servers.leave_tasks()
         if self._jobs is not None:
             self._jobs.close()
         while self._subscribers:

@@ -50,11 +50,16 @@ _MAX_LOG_LINE = 2_000
 
 
 class RunningCall:
-    """A call under way: where its questions go, and its limits. `note` says why a question of it was not put."""
+    """A call under way: where its questions go, and its limits. `note` says why a question of it was not put.
+
+    `is_begun` says that the server has begun with it, whatever happens to a later message; `left` where its result can
+    be had if the connection ends.
+    """
 
     def __init__(self, definition: ServerDefinition, limit: asyncio.Timeout) -> None:
         self.scope = current.scope()
-        self.note = ""
+        self.note = self.left = ""
+        self.is_begun = False
         self._context = contextvars.copy_context()
         self._definition = definition
         self._limit = limit

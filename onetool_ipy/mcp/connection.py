@@ -19,6 +19,7 @@ from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ServerListing
 from onetool_ipy.mcp.process import ServerProcess, StderrLog
 from onetool_ipy.mcp.trace import MessageTrace
+from onetool_ipy.stores.tasks import TaskStore
 
 if TYPE_CHECKING:
     from onetool_ipy.mcp.session import Progress, ServerSession
@@ -46,6 +47,7 @@ class Connection:
         *,
         on_list: Callable[[ServerListing], None],
         on_end: Callable[[Connection], None],
+        tasks: TaskStore,
         auth: Any = None,
     ) -> None:
         self.definition = definition
@@ -57,7 +59,7 @@ class Connection:
         self.ready: asyncio.Future[ServerListing] = self.loop.create_future()
         self._environ = environ
         self._stderr, self._trace = stderr, trace
-        self._auth = auth
+        self._tasks, self._auth = tasks, auth
         self._on_list, self._on_end = on_list, on_end
         self._session: ServerSession | None = None
         self._is_open = False
@@ -140,8 +142,14 @@ class Connection:
             self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
         from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
 
-        options: dict[str, Any] = {"log": self._stderr.add_line, "trace": self._trace, "auth": self._auth}
-        session = self._session = ServerSession(self.definition, self.process, **options)
+        session = self._session = ServerSession(
+            self.definition,
+            self.process,
+            log=self._stderr.add_line,
+            trace=self._trace,
+            tasks=self._tasks,
+            auth=self._auth,
+        )
         listing = await session.open(stack, self._changed.set)
         self._on_list(listing)
         return session, listing

@@ -29,6 +29,7 @@ from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import StderrLog
 from onetool_ipy.mcp.trace import MessageTrace
+from onetool_ipy.stores.tasks import TaskStore
 from onetool_ipy.stores.tokens import TokenStore
 
 if TYPE_CHECKING:
@@ -71,12 +72,14 @@ class Server:
         environ: Mapping[str, str],
         cache: ListingCache,
         tokens: TokenStore,
+        tasks: TaskStore,
         on_change: Callable[[], None],
     ) -> None:
         self.definition = definition
         self._environ = environ
         self._cache = cache
         self._tokens = tokens
+        self._tasks = tasks
         self._on_change = on_change
         self.trace = MessageTrace()
         self._stderr: StderrLog | None = None
@@ -377,6 +380,7 @@ class Server:
             self.trace,
             on_list=self._listed,
             on_end=self._ended,
+            tasks=self._tasks,
             auth=self._auth,
         )
         self._connection = connection

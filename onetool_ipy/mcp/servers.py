@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.server import Server, State
     from onetool_ipy.mcp.session import ServerSession
+    from onetool_ipy.stores.tasks import SavedTask, TaskStore
     from onetool_ipy.stores.tokens import TokenStore
 
 __all__ = ["ServerTools", "Servers"]
@@ -68,6 +69,7 @@ class Servers(Mapping[str, "State"]):
         *,
         cache: Path,
         tokens: TokenStore,
+        tasks: TaskStore,
         environ: Mapping[str, str] | None = None,
         mask: Callable[[str], str] = str,
         wait_s: float = 30,
@@ -81,6 +83,7 @@ class Servers(Mapping[str, "State"]):
         self._mask = mask
         self._cache = ListingCache(cache, mask)
         self._tokens = tokens
+        self._tasks = tasks
         self._wait_s = wait_s
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}
@@ -168,6 +171,37 @@ class Servers(Mapping[str, "State"]):
         watch = Watch(name, uri, read=read, follow=follow)
         follow(watch)
         return watch
+
+    def tasks(self) -> list[SavedTask]:
+        """Return the tasks that earlier calls, maybe of other kernels, have left at servers. Asks no server."""
+        known = {name: server.definition.fingerprint(self._mask) for name, server in self._servers.items()}
+        return [task for task in self._tasks.list() if known.get(task.server) == task.definition]
+
+    def task(self, word: str) -> SavedTask:
+        """Return such a task by its id. Raises UsageProblem if there is none."""
+        found = next((task for task in self.tasks() if task.id == word), None)
+        if found is None:
+            raise UsageProblem(f"No job '{values.cut(word, 40)}'.", hint="See: %tool jobs")
+        return found
+
+    def resume(self, task: SavedTask) -> Awaitable[Any]:
+        """Wait for the result of a task, in a call of its tool. Starts its server if needed."""
+        here = current.scope()
+        progress = None if here is None else here.progress
+        return self._sender(task.server)(lambda session: session.resume(task, progress))
+
+    def cancel_task(self, word: str) -> SavedTask:
+        """Cancel a task and forget it. Starts its server if needed."""
+        task = self.task(word)
+        server = self._require(task.server)
+        if not self._run(lambda: server.request(lambda session: session.cancel(task)), server.definition.timeout_s):
+            raise Unavailable(f"The server '{task.server}' did not say that it cancels the task.", hint="Try again.")
+        self._tasks.remove(task)
+        return task
+
+    def leave_tasks(self) -> None:
+        """The kernel ends: tasks of servers at an address go on there, whatever happens to their calls."""
+        self._tasks.close()
 
     def check(self) -> dict[str, State]:
         """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
@@ -430,7 +464,9 @@ class Servers(Mapping[str, "State"]):
 
             for name, definition in wanted.items():
                 if name not in kept:
-                    kept[name] = Server(definition, self._environ, self._cache, self._tokens, self._changed)
+                    kept[name] = Server(
+                        definition, self._environ, self._cache, self._tokens, self._tasks, self._changed
+                    )
         self._servers = {name: kept[name] for name in wanted}
         self._is_prepared = False
         self.unknown = bool(wanted)

@@ -45,8 +45,9 @@ from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
-from onetool_ipy.mcp.tasks import requires_task, run_task
+from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
+from onetool_ipy.stores.tasks import SavedTask, TaskStore
 
 __all__ = ["Progress", "ServerSession", "http_client"]
 
@@ -78,6 +79,7 @@ class ServerSession:
         *,
         log: Callable[[str], None],
         trace: MessageTrace,
+        tasks: TaskStore,
         auth: httpx2.Auth | None = None,
     ) -> None:
         _silence_sdk()
@@ -91,6 +93,7 @@ class ServerSession:
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
         self._tasks: set[str] = set()
+        self._saved_tasks = tasks
         self._watches = Watches()
         self._client: Client
 
@@ -195,16 +198,35 @@ class ServerSession:
 
         async def send(client: Client, call: RunningCall) -> Any:
             if tool in self._tasks:
-                result = await run_task(client, tool, args, call, progress)
+                spec = None if call.scope is None else call.scope.spec
+                run = TaskRun(client, call, progress, self._definition, self._saved_tasks)
+                result = await run.start(tool, args, tool if spec is None else spec.name)
             else:
                 on_progress = _progress_callback(progress, call, self._definition)
                 result = await client.call_tool(tool, args, progress_callback=on_progress)
-            if call.scope is not None and call.scope.meta is not None:
-                said = {"mcp": meta_of(result), "note": call.note}
-                call.scope.meta.update((key, value) for key, value in said.items() if value)
-            return value_of(result, self._output(tool), tool, self._definition.name)
+            return self._value(result, tool, call)
 
         return await self._request_in_call(send)
+
+    async def resume(self, saved: SavedTask, progress: Progress | None) -> Any:
+        """Wait for the result of a task that an earlier call has started, maybe in another kernel."""
+
+        async def send(client: Client, call: RunningCall) -> Any:
+            result = await TaskRun(client, call, progress, self._definition, self._saved_tasks).resume(saved)
+            return self._value(result, saved.wire, call)
+
+        return await self._request_in_call(send)
+
+    async def cancel(self, saved: SavedTask) -> bool:
+        """Cancel such a task; whether the server has heard that."""
+        is_heard: bool = await self.request(lambda client: cancel_task(client, saved.task_id))
+        return is_heard
+
+    def _value(self, result: Any, tool: str, call: RunningCall) -> Any:
+        if call.scope is not None and call.scope.meta is not None:
+            said = {"mcp": meta_of(result), "note": call.note}
+            call.scope.meta.update((key, value) for key, value in said.items() if value)
+        return value_of(result, self._output(tool), tool, self._definition.name)
 
     async def request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
         """Send one request that is not a tool's call."""
@@ -224,7 +246,9 @@ class ServerSession:
                 return await send(self._client, call)
         except MCPError as exc:
             self.is_lost = self.is_lost or interceptor.undelivered > undelivered or interceptor.sent == sent
-            if self.is_lost and self.calls == 1:  # no other call was under way, so this one was not delivered
+            if (
+                self.is_lost and self.calls == 1 and not (call and call.is_begun)
+            ):  # no other call was under way, so this one was not delivered
                 raise NotSent from exc
             raise _noted(failure_of(exc, name), call) from exc
         except ExecutionFailed as exc:
@@ -294,8 +318,10 @@ def _capabilities(able: Any) -> tuple[str, ...]:
 
 
 def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
-    """Return the failure; where the server had asked and nobody answered, its hint says so."""
-    if call is not None and call.note and not failure.hint and call.note not in failure.message:
+    """Return the failure; where the server had asked and nobody answered, or works on, its hint says so."""
+    if call is not None and call.left:
+        failure.hint = call.left
+    elif call is not None and call.note and not failure.hint and call.note not in failure.message:
         failure.hint = call.note
     return failure
 

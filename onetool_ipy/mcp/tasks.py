@@ -1,17 +1,19 @@
 """Tools that run as tasks (revision 2025-11-25): start one, look until it has ended, take its result.
 
-The SDK has the messages but no client for them. Imports the SDK.
+A task of a server at an address outlives this kernel, so it is saved: `resume_task` takes its result later. The SDK has
+the messages but no client for them. Imports the SDK.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -24,17 +26,24 @@ from mcp_types import (
     GetTaskRequest,
     GetTaskRequestParams,
     GetTaskResult,
+    Task,
     TaskMetadata,
 )
 
+from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.mcp.callbacks import RunningCall
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.stores.tasks import SavedTask, TaskStore
 
-__all__ = ["requires_task", "run_task"]
+__all__ = ["TaskRun", "cancel_task", "requires_task"]
+
+Progress = Callable[[float, float | None, str], None]
 
 _TTL_MS = 24 * 3_600 * 1_000
 _POLL_S = (0.05, 10.0)
 _CANCEL_S = 5.0
+_UNFINISHED = ("working", "input_required")
 
 
 def requires_task(tool: Any) -> bool:
@@ -43,36 +52,115 @@ def requires_task(tool: Any) -> bool:
     return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
-async def run_task(
-    client: Client,
-    tool: str,
-    args: dict[str, Any],
-    call: RunningCall,
-    progress: Callable[[float, float | None, str], None] | None,
-) -> CallToolResult:
-    """Call a tool as a task and wait for its result. If the wait is cancelled, so is the task.
+class TaskRun:
+    """One call that waits for a task."""
 
-    The limit of the call counts from the last time that the server told how the task is.
-    """
-    send = client.session.send_request
-    params = CallToolRequestParams(name=tool, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
-    task = (await send(CallToolRequest(params=params), CreateTaskResult)).task
-    task_id, looks = task.task_id, 0
-    try:
-        while task.status == "working":
-            await asyncio.sleep(min(max((task.poll_interval or 500) / 1000, _POLL_S[0]), _POLL_S[1]))
-            task = await send(GetTaskRequest(params=GetTaskRequestParams(task_id=task_id)), GetTaskResult)
+    def __init__(
+        self,
+        client: Client,
+        call: RunningCall,
+        progress: Progress | None,
+        definition: ServerDefinition,
+        store: TaskStore,
+    ) -> None:
+        self._client = client
+        self._send = client.session.send_request
+        self._call = call
+        self._progress = progress
+        self._definition = definition
+        self._store = store
+
+    async def start(self, wire: str, args: dict[str, Any], tool: str) -> CallToolResult:
+        """Call a tool as a task and wait for its result. `wire` is what the server calls the tool."""
+        params = CallToolRequestParams(name=wire, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
+        task = (await self._send(CallToolRequest(params=params), CreateTaskResult)).task
+        self._call.is_begun, self._status = True, task.status
+        if not self._definition.url:  # a process, and what it does, ends with this kernel
+            return await self._finish(task.task_id, _pause(task))
+        server, key = self._definition.name, self._definition.fingerprint(self._store.mask)
+        saved = self._store.add(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
+        return await self._finish_saved(saved, _pause(task))
+
+    async def resume(self, saved: SavedTask) -> CallToolResult:
+        """Wait for the result of a task that an earlier call has started."""
+        self._status = "working"
+        return await self._finish_saved(saved, 0)
+
+    async def _finish(self, task_id: str, pause_s: float) -> CallToolResult:
+        """Wait for the result. If the wait is cancelled, so is the task."""
+        try:
+            return await self._result(task_id, pause_s)
+        except BaseException:
+            if self._status in _UNFINISHED:
+                await cancel_task(self._client, task_id)
+            raise
+
+    async def _finish_saved(self, saved: SavedTask, pause_s: float) -> CallToolResult:
+        """The same, but the task goes on if the connection or the kernel ends."""
+        store, is_kept = self._store, True
+        store.hold(saved)
+        try:
+            result = await self._result(saved.task_id, pause_s)
+            is_kept = False
+            return result
+        except MCPError:
+            is_kept = self._status not in ("failed", "cancelled")
+            raise
+        except _Unknown:
+            is_kept = False
+            raise
+        except BaseException:
+            is_kept = store.is_closed or not await cancel_task(self._client, saved.task_id)
+            raise
+        finally:
+            store.release(saved)
+            if is_kept:
+                self._call.left = f"The task goes on at the server. Get its result with: %tool jobs {saved.id}"
+            else:
+                store.remove(saved)
+
+    async def _result(self, task_id: str, pause_s: float) -> CallToolResult:
+        """Look until the task has ended. The limit of the call counts from the server's last answer."""
+        looks = 0
+        while self._status == "working":
+            await asyncio.sleep(pause_s)
+            task = await self._look(task_id)
+            self._status, pause_s = task.status, _pause(task)
             looks += 1
-            call.extend()
-            if progress is not None:
-                progress(looks, None, printable_line(task.status_message or "")[:200])
+            self._call.extend()
+            if self._progress is not None:
+                self._progress(looks, None, printable_line(task.status_message or "")[:200])
         # A task that needs input asks for it while its result is awaited; one that failed has its error as result.
         payload = GetTaskPayloadRequest(params=GetTaskPayloadRequestParams(task_id=task_id))
-        return await send(payload, CallToolResult)
-    except BaseException:
-        if task.status in ("working", "input_required"):
-            with suppress(Exception):  # the server has ended, or knows no cancelling
-                async with asyncio.timeout(_CANCEL_S):
-                    stop = CancelTaskRequest(params=CancelTaskRequestParams(task_id=task_id))
-                    await asyncio.shield(send(stop, CancelTaskResult))
-        raise
+        return await self._send(payload, CallToolResult)
+
+    async def _look(self, task_id: str) -> Task:
+        try:
+            task = await self._send(GetTaskRequest(params=GetTaskRequestParams(task_id=task_id)), GetTaskResult)
+        except MCPError as exc:
+            if exc.error.code != INVALID_PARAMS:
+                raise
+            raise _Unknown(f"The server '{self._definition.name}' no longer knows the task of this call.") from None
+        self._call.is_begun = True
+        return task
+
+
+class _Unknown(ExecutionFailed):
+    """The server does not know a task."""
+
+
+def _pause(task: Task) -> float:
+    return min(max((task.poll_interval or 500) / 1000, _POLL_S[0]), _POLL_S[1])
+
+
+async def cancel_task(client: Client, task_id: str) -> bool:
+    """Ask the server to end a task; whether it has heard that."""
+    request = CancelTaskRequest(params=CancelTaskRequestParams(task_id=task_id))
+    try:
+        async with asyncio.timeout(_CANCEL_S):
+            await asyncio.shield(client.session.send_request(request, CancelTaskResult))
+    except MCPError as exc:
+        return exc.error.code == INVALID_PARAMS  # it has ended already, or is not known
+    except Exception:  # noqa: BLE001 - the server has ended, or knows no cancelling; the SDK raises many kinds
+        return False
+    return True

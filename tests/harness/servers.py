@@ -31,6 +31,7 @@ __all__ = [
     "hostile",
     "others_python",
     "real",
+    "tasks_over_http",
     "wait_until_gone",
     "write_project",
 ]
@@ -75,11 +76,28 @@ def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> P
 @contextmanager
 def everything_over_http(port: int = 0) -> Iterator[str]:
     """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its address."""
+    port = _free_port(port)
+    with _over_http([_node(), str(_script("everything")), "streamableHttp"], port) as url:
+        yield url
+
+
+@contextmanager
+def tasks_over_http(port: int = 0) -> Iterator[str]:
+    """A server whose tasks outlive the session that began them: see tests/node/tasks_server.mjs."""
+    port = _free_port(port)
+    with _over_http([_node(), str(ROOT / "tests" / "node" / "tasks_server.mjs"), str(port)], port) as url:
+        yield url
+
+
+def _free_port(port: int) -> int:
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", port))
-        port = free.getsockname()[1]
-    command = [_node(), str(_script("everything")), "streamableHttp"]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def _over_http(command: list[str], port: int) -> Iterator[str]:
     process = subprocess.Popen(
         command, env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -161,4 +179,4 @@ def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
         return False
 
     until(lambda: answers() or process.poll() is not None)  # it does not say when it listens
-    assert process.poll() is None, "server-everything did not start over HTTP"
+    assert process.poll() is None, "the server did not start over HTTP"

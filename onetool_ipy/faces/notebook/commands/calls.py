@@ -6,9 +6,11 @@ sends nothing.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import format_call, read_options
@@ -21,6 +23,7 @@ from onetool_ipy.schema.sample import samples
 
 if TYPE_CHECKING:
     from onetool_ipy.stores.cassettes import Cassette
+    from onetool_ipy.stores.tasks import SavedTask
 
 __all__ = ["CallCommands"]
 
@@ -33,7 +36,7 @@ class CallCommands(CommandGroup):
     """The sub-commands that start, record and try calls."""
 
     HELP: ClassVar[tuple[str, ...]] = (
-        "%tool jobs [N]                 calls in the background (%tool NAME --bg); %tool jobs cancel N",
+        "%tool jobs [ID]                calls in the background (%tool NAME --bg); %tool jobs cancel ID",
         "%tool check NAME               try it with arguments made from its schema; --call also one that may write",
         "%tool replay FILE              record what calls give, answer from FILE after; off, --only, --refresh",
     )
@@ -44,11 +47,15 @@ class CallCommands(CommandGroup):
     def _jobs(self, rest: str) -> Any:
         words = read_options(rest, {}).words
         if not words:
-            return Listing([self._job_row(job) for job in self.box.jobs.list()])
+            tasks = [self._task_row(task) for task in self.box.servers.tasks()]
+            return Listing([*tasks, *(self._job_row(job) for job in self.box.jobs.list())])
         if words[0] != "cancel" and len(words) == 1:
-            return self._job(words[0])
+            return self.box.resume(words[0], source="magic") if _names_task(words[0]) else self._job(words[0])
         if words[0] != "cancel" or len(words) != 2:
-            raise UsageProblem("%tool jobs takes nothing, a number, or cancel and a number.", hint="See: %tool jobs")
+            raise UsageProblem("%tool jobs takes nothing, an id, or cancel and an id.", hint="See: %tool jobs")
+        if _names_task(words[1]):
+            task = self.box.servers.cancel_task(words[1])
+            return self.page(self.box.mask(f"Task {task.id} ({task.tool}): cancelled."))
         job = self._job(words[1])
         was_running = job.cancel()
         said = f"Job {job.number} ({job.call.name}): {job.status}."
@@ -70,6 +77,16 @@ class CallCommands(CommandGroup):
             "status": job.status,
             "progress": said,
             "elapsed": seconds(job.elapsed_s, is_over=True),
+        }
+
+    def _task_row(self, task: SavedTask) -> dict[str, Any]:
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
+        return {
+            "id": task.id,
+            "tool": self.box.mask(printable_line(task.tool)[:200]),
+            "status": "at its server",
+            "progress": f"since {began}; get its result: %tool jobs {task.id}",
+            "elapsed": seconds(time.time() - task.started, is_over=True),
         }
 
     def _replay(self, rest: str) -> Page:
@@ -151,6 +168,10 @@ class CallCommands(CommandGroup):
 
 def _row(label: str, spec: ToolSpec, args: dict[str, Any], outcome: str) -> dict[str, str]:
     return {"check": label, "call": format_call(spec.name, args), "outcome": outcome}
+
+
+def _names_task(word: str) -> bool:
+    return word.startswith("t")
 
 
 def _said(cassette: Cassette) -> str:

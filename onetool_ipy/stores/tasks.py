@@ -1,0 +1,103 @@
+"""SavedTask: a task that runs on a server, on disk, so that another kernel can pick its result up.
+
+One small file per task, written when the server has created it and removed when its result was fetched, it was
+cancelled, or the server forgot it. A task is listed until its server's time to live for it is over. The files hold no
+arguments, and only this user may read them: whoever knows a task's id may be able to fetch its result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from onetool_ipy.base.files import StoreError, read_own, write_whole
+
+__all__ = ["SavedTask", "TaskStore"]
+
+_MAX_KEPT_S = 7 * 24 * 3600.0
+_MAX_FILES = 500
+_MAX_BYTES = 20_000
+
+
+class SavedTask(NamedTuple):
+    """A task by our short id. `definition` is the fingerprint of its server, `wire` what the server calls the tool."""
+
+    id: str
+    task_id: str
+    server: str
+    definition: str
+    tool: str
+    wire: str
+    started: float
+    expires: float
+
+
+class TaskStore:
+    """The tasks of a project. After `close`, tasks that are given up here go on at their servers."""
+
+    def __init__(self, folder: Path, mask: Callable[[str], str]) -> None:
+        self.is_closed = False
+        self.mask = mask
+        self._folder = folder
+        self._held: set[str] = set()
+
+    def add(self, task_id: str, ttl_ms: int | None, **about: str) -> SavedTask:
+        """Save a new task. A disk that fails only costs its durability."""
+        digest = hashlib.sha256(f"{about['definition']}\n{task_id}".encode("utf-8", "replace")).hexdigest()
+        now = time.time()
+        kept_s = _MAX_KEPT_S if ttl_ms is None else min(max(ttl_ms, 0) / 1000, _MAX_KEPT_S)
+        task = SavedTask(f"t{digest[:6]}", task_id, started=now, expires=now + kept_s, **about)
+        with suppress(StoreError):
+            write_whole(self._path(task), json.dumps(task._asdict()).encode(), nofollow=True)
+        return task
+
+    def list(self) -> list[SavedTask]:
+        """Return the tasks that nobody in this process waits for, oldest first. Those past their time are removed."""
+        try:
+            names = sorted(entry for entry in os.listdir(self._folder) if entry.endswith(".json"))[:_MAX_FILES]
+        except OSError:
+            return []
+        read = [(name, _read(read_own(self._folder / name, _MAX_BYTES))) for name in names]
+        found = [task for name, task in read if task is not None and name == self._path(task).name]
+        for task in found:
+            if task.expires < time.time():
+                self.remove(task)
+        kept = [task for task in found if task.id not in self._held and task.expires >= time.time()]
+        return sorted(kept, key=lambda task: task.started)
+
+    def hold(self, task: SavedTask) -> None:
+        """Note that a call of this process waits for the task."""
+        self._held.add(task.id)
+
+    def release(self, task: SavedTask) -> None:
+        """Note that nobody here waits for the task any more."""
+        self._held.discard(task.id)
+
+    def remove(self, task: SavedTask) -> None:
+        """Forget a task."""
+        with suppress(OSError):
+            os.unlink(self._path(task))
+
+    def close(self) -> None:
+        """The kernel ends: what is given up from now on goes on at its server."""
+        self.is_closed = True
+
+    def _path(self, task: SavedTask) -> Path:
+        return self._folder / f"{task.id}.json"
+
+
+def _read(data: bytes | None) -> SavedTask | None:
+    try:
+        found = SavedTask(**json.loads(data or b""))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    words, times = found[:6], found[6:]
+    is_valid = all(isinstance(word, str) for word in words) and all(type(when) in (int, float) for when in times)
+    is_ours = is_valid and found.id[:1] == "t" and found.id.isalnum() and found.expires - found.started <= _MAX_KEPT_S
+    return found if is_ours else None
