@@ -86,7 +86,7 @@ class ToolboxServer:
         self._log_levels: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._watched: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         self._listed: tuple[frozenset[str], frozenset[str]] | None = None
-        self._wire: dict[str, str] | None = None
+        self._wire: tuple[dict[str, str], dict[str, str]] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
@@ -379,17 +379,19 @@ class ToolboxServer:
             self._changed()
 
     def _names(self) -> dict[str, str]:
-        known = self._wire
-        if known is None:
-            known = self._wire = names.wire_names(spec.name for spec in self._box.registry.known())
-        return known
+        """Return the wire names of all tools by their canonical names."""
+        return self._both_names()[0]
 
     def _canonical(self, asked: str) -> str:
         """Return the canonical name of a tool; a client may use its wire name or its own name."""
-        for name, wire in self._names().items():
-            if wire == asked:
-                return name
-        return asked
+        return self._both_names()[1].get(asked, asked)
+
+    def _both_names(self) -> tuple[dict[str, str], dict[str, str]]:
+        known = self._wire
+        if known is None:
+            wire = names.wire_names(spec.name for spec in self._box.registry.known())
+            known = self._wire = (wire, {each: name for name, each in wire.items()})
+        return known
 
     def _note_client(self, context: ServerRequestContext[Any]) -> Any:
         """Remember the client of a request, to tell it of changes; return its connection."""
