@@ -15,7 +15,6 @@ from tests.harness.kernel import private_kernel
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import everything_over_http, tasks_over_http, write_project
 
-
 LOAD = "%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nservers = current.toolbox().servers"
 
 
