@@ -6,7 +6,7 @@ request; a host that the user confirmed may be reached for this one document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.importing.openapi import BundleDraft
+    from onetool_ipy.bundles.importing.draft import BundleDraft, OperationChoice
     from onetool_ipy.bundles.model import Bundle, Tool
     from onetool_ipy.net.body import HttpResponse
     from onetool_ipy.net.client import Rules
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Imported",
+    "add_auth",
     "afetch",
     "all_pages",
+    "choice",
     "common_origin",
     "examples",
     "is_url",
@@ -94,9 +96,21 @@ def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     return [host for host in hosts if not is_reached(_place(host))]
 
 
+def choice(
+    tags: Iterable[str] = (), include: Iterable[str] = (), exclude: Iterable[str] = (), *, read_only: bool = False
+) -> OperationChoice:
+    """The operations that options choose; each option may hold several words, separated by commas."""
+    from onetool_ipy.bundles.importing.draft import OperationChoice
+
+    split = [tuple(word.strip() for text in texts for word in text.split(",")) for texts in (tags, include, exclude)]
+    tag_words, in_words, out_words = (tuple(filter(None, words)) for words in split)
+    return OperationChoice(tag_words, in_words, out_words, None, read_only)
+
+
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     """Describe an import in a few lines."""
-    lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools: {made.bundle.display_name}"]
+    part = f" of {draft.offered:,} operations" if draft.offered > len(made.tools) else ""
+    lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools{part}: {made.bundle.display_name}"]
     known = set(box.config.secrets.names())
     missing = [each for each in draft.secrets if each["name"] not in known]
     if missing:

@@ -16,7 +16,7 @@ import pytest
 
 from onetool_ipy.base.errors import Conflict, NotFound
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.bundles.importing.openapi import import_openapi
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.store import BundleStore
 from onetool_ipy.faces.creation import store_draft
 from tests.bundles.aids import ProjectBundles, go, http
@@ -245,7 +245,7 @@ def test_edits_within_a_tick_of_the_clock_are_seen(project_bundles: ProjectBundl
 def test_what_was_written_is_served_as_another_process_reads_it(project_bundles: ProjectBundles) -> None:
     """A record that was just written is not parsed again: it must be the very record that its file makes."""
     packed = ROOT / "tests" / "data" / "openapi" / "readme.json.xz"
-    draft = import_openapi(lzma.decompress(packed.read_bytes()))
+    draft = import_document(lzma.decompress(packed.read_bytes()))
     own = store_draft(project_bundles.box, draft).bundle.bundle_id
     bundle = project_bundles.bundle("more", description="with 'ü' and 2 lines\nof it")
     project_bundles.bundles.put_tool(

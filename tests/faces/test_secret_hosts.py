@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import Conflict
-from onetool_ipy.bundles.importing.openapi import import_openapi
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.secret_hosts import SecretHost, new_sendings, require_known
 from tests.bundles.aids import http
@@ -79,7 +79,7 @@ def _project(project: Project, config: str = "version: 1") -> Any:
 
 
 def _asked(box: Any, document: dict[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
-    draft = import_openapi(document)
+    draft = import_document(document)
     return [tuple(one) for one in new_sendings(box, draft.tools, made_up=None)]  # type: ignore[misc]
 
 

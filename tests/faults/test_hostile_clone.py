@@ -290,7 +290,7 @@ def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[st
     bundle = "0190b5a0-0000-7000-8000-000000000000" if is_write else clone.bundle
     for tool in ("get", "signed", "go"):
         path = route.path.format(bundleID=bundle, toolSlug=tool, version="1").removeprefix("/")
-        if route.operation in ("putBundle", "importOpenapi"):
+        if route.operation in ("putBundle", "importDocument"):
             body = {"slug": "no good"}
         query = {"project": project, "q": "go", "includeDisabled": "true"}
         known = {param.name for param in route.query}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
-from onetool_ipy.bundles.importing.openapi import import_openapi
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.schema.check import MOST, Checker, branch_count
 from tests.harness.surroundings import ROOT
 
@@ -71,7 +71,7 @@ def test_a_python_object_that_holds_itself_ends() -> None:
 
 @pytest.mark.parametrize("document", ["github.json", "readme.json", "galaxy.yaml"])
 def test_schemas_of_real_documents_are_far_from_it(document: str) -> None:
-    draft = import_openapi(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))
+    draft = import_document(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))
 
     found = [branch_count(tool[key]) for tool in draft.tools for key in ("argSchema", "outputSchema") if key in tool]
 

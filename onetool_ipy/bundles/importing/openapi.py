@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote
 
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
-from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.records import Value
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import (
     ImportNotes,
@@ -22,109 +20,81 @@ from onetool_ipy.bundles.importing.document import (
     as_dict,
     as_list,
     as_text,
-    parse_document,
 )
-from onetool_ipy.bundles.importing.labels import UniqueNames, common_prefix, slug, version
+from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
+from onetool_ipy.bundles.importing.labels import common_prefix, slug, version
 from onetool_ipy.bundles.importing.operation import Operation
 from onetool_ipy.bundles.importing.schemas import SchemaTranslator, text_of
 from onetool_ipy.bundles.importing.security import RequiredAuth, SecuritySchemes
 from onetool_ipy.bundles.importing.swagger import to_openapi
-from onetool_ipy.net.hosts import pattern_of
 from onetool_ipy.schema.check import compile_schema
 
-__all__ = ["BundleDraft", "import_openapi"]
+__all__ = ["import_openapi"]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
-_MAX_TOOLS = 20_000
+_MAX_WORDS = 7
 _MAX_OUTPUT = 16_000
 """A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
-class BundleDraft(Value):
-    """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported."""
-
-    bundle: dict[str, Any]
-    tools: list[dict[str, Any]]
-    secrets: list[dict[str, str]]
-    hosts: list[str]
-    notes: list[str]
-
-
-def import_openapi(
-    source: bytes | str | Mapping[str, Any],
-    *,
-    slug: str | None = None,
-    base_url: str | None = None,
-    secrets: Collection[str] = (),
-) -> BundleDraft:
-    """Import a document; raises InvalidRequest if it is not one, or has no usable server.
-
-    `secrets` are the names of existing secrets: an argument of such a name is renamed.
-    """
-    with set_aside():
-        return _import(source, slug, base_url, secrets)
-
-
-def _import(
-    source: bytes | str | Mapping[str, Any], given: str | None, base_url: str | None, known: Collection[str]
-) -> BundleDraft:
-    notes = ImportNotes()
-    api = _read_document(source, notes, base_url)
+def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
+    """Import a document; raises InvalidRequest if it is not one, or has no usable server."""
+    api = _converted(root, notes, request.server or request.base_url)
     info = api.part("info")
     title = printable(as_text(info.get("title")))
-    name = given or slug(title.lower(), "api")
-    maker = _Maker(api, name, base_url, known)
+    name = request.slug or slug(title.lower(), "api")
+    maker = _Maker(api, name, request)
     tools = list(maker.tools(version(str(info.get("version", "")))))
-    if not tools:
-        raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
-    for section in ("webhooks",):
-        if api.part(section):
-            notes.add(f"'{section}' are calls that a server makes, and are left out")
+    maker.offered.require_some(tools, notes)
+    if api.part("webhooks"):
+        notes.add("'webhooks' are calls that a server makes, and are left out")
     about = printable(as_text(info.get("description")) or as_text(info.get("summary")))
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
-    return BundleDraft(bundle, tools, secrets, sorted(maker.hosts), notes.list())
+    kind = "OpenAPI document" if "openapi" in root else "Swagger 2.0 document"
+    return BundleDraft(kind, bundle, tools, secrets, sorted(maker.hosts), notes.list(), maker.offered.count)
 
 
 class _Maker:
     """Makes tools of the operations of one document."""
 
-    def __init__(self, api: OpenApiDocument, name: str, base_url: str | None, known: Collection[str]) -> None:
+    def __init__(self, api: OpenApiDocument, name: str, request: ImportRequest) -> None:
         self._api = api
-        self._known = frozenset(known)
+        self._asked = request
+        self._known = frozenset(request.secrets)
         self._schemas = SchemaTranslator(api)
-        self._base_url = base_url
-        self._slugs = UniqueNames()
         self._prefix = common_prefix([str(path) for path in api.part("paths")])
         self._sound: set[bytes] = set()
+        self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
         self.hosts: set[str] = set()
 
     def tools(self, version: str) -> Iterator[dict[str, Any]]:
-        count = 0
+        for path, method, item, operation, name in list(self._chosen()):
+            tool = self._tool(path, method, item, operation)
+            if tool is not None:
+                yield {"slug": name, "version": version, **tool}
+
+    def _chosen(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any], str]]:
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
-            count += len(item.keys() & set(_METHODS))
-            if count > _MAX_TOOLS:
-                raise InvalidRequest(
-                    f"The document has more than {_MAX_TOOLS:,} operations.", hint="Import a part of it."
-                )
             for method in _METHODS:
                 operation = self._api.follow(item.get(method)) if method in item else {}
                 if operation:
-                    yield from self._tool(str(path), method, item, operation, version)
+                    wanted = _name(operation, method, str(path), self._prefix)
+                    name = self.offered.take(wanted, method.upper(), str(path), _tags(operation))
+                    if name is not None:
+                        yield str(path), method, item, operation, name
             if "trace" in item:
                 self._api.notes.add(f"TRACE {path}: a trace cannot be a tool, and is left out")
 
-    def _tool(
-        self, path: str, method: str, item: dict[str, Any], operation: dict[str, Any], version: str
-    ) -> Iterator[dict[str, Any]]:
+    def _tool(self, path: str, method: str, item: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
         place = f"{method.upper()} {path}"
         server = self._server(operation, item, place)
         if server is None:
-            return
+            return None
         wanted = self.security.of(operation, place)
         reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(wanted))}
         taken = Operation(self._api, self._schemas, method, path, reserved)
@@ -132,8 +102,6 @@ class _Maker:
         request = self._request(taken, server, method, operation, wanted)
         arguments = self._compiled(taken, place)
         tool: dict[str, Any] = {
-            "slug": self._slugs.take(_slug(operation, method, path.removeprefix(self._prefix))),
-            "version": version,
             **_words(operation, place),
             "type": "http",
             "argSchema": arguments,
@@ -142,10 +110,9 @@ class _Maker:
         output = self._output(operation, place)
         if output is not None:
             tool |= {"outputSchema": output, "outputSchemaFrom": "document"}
-        for part in ("callbacks",):
-            if as_dict(operation.get(part)):
-                self._api.notes.add(f"{place}: its {part} are left out")
-        yield tool
+        if as_dict(operation.get("callbacks")):
+            self._api.notes.add(f"{place}: its callbacks are left out")
+        return tool
 
     def _request(
         self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: RequiredAuth
@@ -229,32 +196,13 @@ class _Maker:
             (x for x in (operation.get("servers"), item.get("servers"), self._api.root.get("servers")) if x), None
         )
         servers = [as_dict(server) for server in as_list(listed)] or [{"url": "/"}]
-        url = _filled(servers[0])
-        if not url.lower().startswith(("http://", "https://")):
-            if self._base_url is None:
-                raise InvalidRequest(
-                    f"{place}: the document has only a relative server URL ('{url[:80]}').",
-                    hint="Give the server's URL, such as https://api.example.com.",
-                )
-            url = urljoin(self._base_url, url)
-        host = _host_of(url)
+        url = self._asked.url_of(_filled(servers[0]))
+        host = host_of(url)
         if host is None or any(sign in url for sign in "{}$@?#\\ "):
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
         self.hosts.add(host)
         return url.rstrip("/")
-
-
-def _host_of(url: str) -> str | None:
-    """The host of a server as a pattern of `http.allowed_hosts`, or None if it is not a URL."""
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError:
-        return None
-    if not host or not url.isprintable() or parts.scheme.lower() not in ("http", "https"):
-        return None
-    return pattern_of(parts.scheme.lower(), host, port)
 
 
 def _filled(server: dict[str, Any]) -> str:
@@ -277,27 +225,33 @@ def _header_of(auth: dict[str, Any] | None) -> list[str]:
     return [auth["name"]] if auth is not None and auth.get("in") == "header" else []
 
 
-def _slug(operation: dict[str, Any], method: str, path: str) -> str:
-    return slug(as_text(operation.get("operationId")), "") or slug(f"{method}-{unquote(path)}", method)
+def _name(operation: dict[str, Any], method: str, path: str, prefix: str) -> str:
+    """The name that an operation has by itself: its operationId, its summary, or its method and path."""
+    said = as_text(operation.get("operationId"))
+    said = said.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or said  # FastAPI adds path and method
+    summary = as_text(operation.get("summary"))
+    words = summary if len(summary.split()) <= _MAX_WORDS else ""
+    return slug(said, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
+
+
+def _tags(operation: dict[str, Any]) -> list[str]:
+    tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
+    return list(dict.fromkeys(tag for tag in tags if tag))[:64]
 
 
 def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
     """Display name, description and tags of a tool."""
     summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
     parts = [summary, about if about != summary else "", "Deprecated." if operation.get("deprecated") is True else ""]
-    tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
     return {
         "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[:256],
         "description": "\n\n".join(part for part in parts if part)[:4000] or printable(place),
-        "tags": list(dict.fromkeys(tag for tag in tags if tag))[:64],
+        "tags": _tags(operation),
     }
 
 
-def _read_document(
-    source: bytes | str | Mapping[str, Any], notes: ImportNotes, base_url: str | None = None
-) -> OpenApiDocument:
-    """Read a document in JSON or YAML; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
-    root = source if isinstance(source, Mapping) else parse_document(source, notes)
+def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
+    """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
     said = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
     if swagger is not None and said is None:
@@ -308,7 +262,9 @@ def _read_document(
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
-        raise InvalidRequest("This is not an OpenAPI 3 document: it has neither 'openapi: 3.x' nor 'swagger: 2.0'.")
+        raise InvalidRequest(
+            "This is not an OpenAPI 3 document, a Swagger 2.0 document, a Postman collection or a HAR file."
+        )
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base import values
@@ -45,6 +45,9 @@ from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.pack_template import pack_template
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.importing.draft import BundleDraft
 
 __all__ = ["add_ask", "add_bundles", "add_mcp", "add_project", "add_tools", "add_trust"]
 
@@ -178,32 +181,52 @@ def _invoke(options: argparse.Namespace) -> int:
 
 
 def add_bundles(commands: Any) -> None:
-    imported = commands.add_parser("import", help="make tools of what others wrote")
-    imported.set_defaults(help_of=imported)
-    kinds = imported.add_subparsers(title="commands", metavar="COMMAND")
-    openapi = kinds.add_parser("openapi", help="make a bundle of an OpenAPI 3 or Swagger 2.0 document")
-    openapi.add_argument("source", metavar="FILE_OR_URL")
-    openapi.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
-    openapi.add_argument("--server", metavar="URL", help="the server to call, where the document names none")
-    openapi.add_argument("--allow-host", action="store_true", help="let HTTP tools reach the hosts that are named")
-    openapi.add_argument(
-        "--secret-host",
-        metavar="NAME=HOST",
-        action="append",
-        default=[],
-        help="send a secret that is used with another host to this one, too",
+    about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document, a Postman collection or a HAR file"
+    imported = commands.add_parser("import", help=about)
+    imported.add_argument(
+        "source", metavar="FILE_OR_URL", nargs="+", help="a file or an address; openapi may stand before"
     )
-    openapi.set_defaults(run=_import)
+    imported.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
+    imported.add_argument("--server", metavar="URL", help="the server to call, instead of the document's")
+    imported.add_argument("--auth", metavar="KIND:SECRET", help="for tools without auth, such as bearer:API_TOKEN")
+    imported.add_argument("--dry", action="store_true", help="only list what would be imported")
+    imported.add_argument("--read-only", action="store_true", help="only operations that read: GET and HEAD")
+    imported.add_argument("--allow-host", action="store_true", help="let HTTP tools reach the hosts that are named")
+    for option, metavar, what in _IMPORT_LISTS:
+        imported.add_argument(option, metavar=metavar, action="append", default=[], help=what)
+    imported.set_defaults(run=_import)
+
+
+_IMPORT_LISTS = (
+    ("--tag", "TAG", "only operations with this tag; again for more"),
+    ("--include", "PATTERN", "only operations whose name or path it matches, such as 'get-*' or '/users/*'"),
+    ("--exclude", "PATTERN", "leave out operations whose name or path it matches"),
+    ("--secret-host", "NAME=HOST", "send a secret that is used with another host to this one, too"),
+)
+
+
+def _drafted(box: Toolbox, options: argparse.Namespace) -> BundleDraft:
+    from onetool_ipy.bundles.importing.draft import ImportRequest
+    from onetool_ipy.bundles.importing.formats import import_document
+
+    words = options.source[1:] if options.source[0] == "openapi" and len(options.source) > 1 else options.source
+    if len(words) != 1:
+        raise UsageProblem("import needs one file or address.", hint="onetool-ipy import openapi.json")
+    also = creation.own_host(words[0]) if options.allow_host else ()
+    data, base_url = creation.read_source(box, words[0], also=also)
+    chosen = creation.choice(options.tag, options.include, options.exclude, read_only=options.read_only)
+    known = box.config.secrets.names()
+    return import_document(data, ImportRequest(options.bundle, base_url, options.server, known, chosen))
 
 
 def _import(options: argparse.Namespace) -> int:
-    from onetool_ipy.bundles.importing.openapi import import_openapi
-
     with open_toolbox(options.config) as box:
-        also = creation.own_host(options.source) if options.allow_host else ()
-        data, base_url = creation.read_source(box, options.source, also=also)
-        known = box.config.secrets.names()
-        draft = import_openapi(data, slug=options.bundle, base_url=options.server or base_url, secrets=known)
+        draft = _drafted(box, options)
+        if options.dry:
+            show_json(box, draft.rows())
+            return OK
+        if options.auth:
+            creation.add_auth(draft, options.auth)
         left = unconfirmed(new_sendings(box, draft.tools, made_up=None), options.secret_host)
         for one in left:
             reply = ask_at_terminal(f"{one.said} Send it there? [y/N] \n") or ""

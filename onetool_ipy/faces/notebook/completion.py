@@ -52,7 +52,10 @@ _VERBS = {
     "jobs": ("cancel",),
     "serve": ("status", "stop", "--port", "--allow"),
     "replay": ("off", "--only", "--refresh"),
-    "import": ("openapi",),
+    "import": (
+        *("--bundle", "--server", "--auth", "--tag", "--include", "--exclude", "--read-only", "--dry"),
+        *("--allow-host", "--secret-host"),
+    ),
     "new": ("http",),
     "install": ("--lazy", "--always", "--remove"),
 }

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from onetool_ipy.bundles.model import Bundle, Slug, Tool, ToolBody, WireModel
 
 __all__ = [
     "BundlePage",
+    "ChosenOperations",
     "DraftTool",
     "ErrorBody",
     "ErrorDetail",
     "ImportBody",
+    "ImportPreview",
     "ImportedTools",
     "InvokeBody",
     "Invoked",
+    "OfferedOperation",
+    "PreviewBody",
     "Refusal",
     "TestBody",
     "Tested",
@@ -63,10 +67,32 @@ class NewBundle(WireModel):
     display_name: Annotated[str, Field(max_length=256)] = ""
 
 
-class ImportBody(WireModel):
-    """The body of POST /onetool/tools/import: an OpenAPI document or its address, and the bundle to create."""
+class ChosenOperations(WireModel):
+    """Which operations of a document become tools; patterns match a name, a path or `GET /path`."""
 
-    openapi: Json | str
+    tags: list[str] = Field(default_factory=list)
+    include: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    names: list[str] | None = None
+    read_only: bool = False
+
+
+class PreviewBody(WireModel):
+    """The body of POST /onetool/tools/import/preview: a document of another format or its address."""
+
+    document: Json | str = Field(
+        validation_alias=AliasChoices("document", "openapi"),
+        description="OpenAPI 3, Swagger 2.0, a Postman collection or a HAR file, or its address; also as `openapi`.",
+    )
+    server: Annotated[
+        str, Field(max_length=2000, description="The server to call, where the document names none or another.")
+    ] = ""
+    choose: ChosenOperations = Field(default_factory=ChosenOperations)
+
+
+class ImportBody(PreviewBody):
+    """The body of POST /onetool/tools/import: a document or its address, and the bundle to create."""
+
     bundle: NewBundle
     confirm_secrets: Confirmed = Field(default_factory=list)
 
@@ -112,6 +138,27 @@ class ImportedTools(WireModel):
     secrets: list[Json] = Field(default_factory=list)
     hosts: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+
+
+class OfferedOperation(WireModel):
+    """An operation that can be imported, by the name that its tool would have."""
+
+    name: str
+    method: str
+    url: str
+    tags: list[str]
+    description: str
+
+
+class ImportPreview(WireModel):
+    """What an import would make of a document."""
+
+    kind: str
+    bundle: Json
+    operations: list[OfferedOperation]
+    secrets: list[Json]
+    hosts: list[str]
+    notes: list[str]
 
 
 class ErrorDetail(WireModel):

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
-from onetool_ipy.bundles.importing.openapi import import_openapi as read_openapi
+from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
+from onetool_ipy.bundles.importing.formats import import_document as read_document
 from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody, read
 from onetool_ipy.bundles.problems import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
@@ -20,8 +21,10 @@ from onetool_ipy.faces.rest.bodies import (
     BundlePage,
     ImportBody,
     ImportedTools,
+    ImportPreview,
     InvokeBody,
     Invoked,
+    PreviewBody,
     TestBody,
     Tested,
     ToolPage,
@@ -279,30 +282,44 @@ async def test_tool(request: RestRequest) -> RestResponse:
 
 @route(
     "POST",
+    f"{PREFIX}/tools/import/preview",
+    {200: ImportPreview},
+    body=PreviewBody,
+    failures=(502, 504),
+    example={"document": _OPENAPI_IMPORT["openapi"]},
+)
+async def preview_import(request: RestRequest) -> RestResponse:
+    """Say what an import of a document would make. Nothing is stored."""
+    body = read(PreviewBody, request.body)
+    source, base_url = await _fetched(request, body)
+
+    def look() -> RestResponse:
+        draft = _draft(request, body, source, ImportRequest(None, base_url))
+        found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
+        return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
+
+    response: RestResponse = await request.work(look)
+    return response
+
+
+@route(
+    "POST",
     f"{PREFIX}/tools/import",
     {201: ImportedTools},
     body=ImportBody,
     failures=(409, 502, 504),
     example=_OPENAPI_IMPORT,
 )
-async def import_openapi(request: RestRequest) -> RestResponse:
-    """Make a bundle of an OpenAPI 3 document.
+async def import_document(request: RestRequest) -> RestResponse:
+    """Make a bundle of an OpenAPI or Swagger document, a Postman collection or a HAR file.
 
     The document is in the body, or is fetched from its address by the rules of `http`.
     """
     body = read(ImportBody, request.body)
-    source: bytes | str | dict[str, Any] = body.openapi
-    base_url = None
-    if isinstance(source, str) and creation.is_url(source):
-        request.box.gate.require()
-        source, base_url = await creation.afetch(request.box, source)
+    source, base_url = await _fetched(request, body)
 
     def store() -> RestResponse:
-        try:
-            known = request.box.config.secrets.names()
-            draft = read_openapi(source, slug=body.bundle.slug, base_url=base_url, secrets=known)
-        except InvalidRequest as exc:
-            raise beneath(exc, "/openapi") from exc
+        draft = _draft(request, body, source, ImportRequest(body.bundle.slug, base_url))
         require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
         made = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
@@ -355,11 +372,40 @@ ROUTES: tuple[Route, ...] = (
     list_tools,
     search_tools,
     test_tool,
-    import_openapi,
+    preview_import,
+    import_document,
     get_trust,
     set_trust,
     get_description,
 )
+
+
+async def _fetched(request: RestRequest, body: PreviewBody) -> tuple[bytes | str | dict[str, Any], str | None]:
+    """The document of an import, and the address that it was fetched from."""
+    if not isinstance(body.document, str) or not creation.is_url(body.document):
+        return body.document, None
+    request.box.gate.require()
+    return await creation.afetch(request.box, body.document)
+
+
+def _draft(
+    request: RestRequest, body: PreviewBody, source: bytes | str | dict[str, Any], asked: ImportRequest
+) -> BundleDraft:
+    chosen = body.choose
+    choice = OperationChoice(
+        tags=tuple(chosen.tags),
+        include=tuple(chosen.include),
+        exclude=tuple(chosen.exclude),
+        names=None if chosen.names is None else tuple(chosen.names),
+        read_only=chosen.read_only,
+    )
+    known = request.box.config.secrets.names()
+    try:
+        return read_document(source, asked.replace(server=body.server or None, secrets=known, choice=choice))
+    except MissingServer as exc:
+        raise beneath(exc, "/server") from exc
+    except InvalidRequest as exc:
+        raise beneath(exc, "/openapi" if "openapi" in request.body else "/document") from exc
 
 
 def _require_shown(box: Toolbox, body: TrustBody) -> None:

@@ -13,7 +13,8 @@ import pytest
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.template import placeholders_in
-from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
+from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.schema.check import Checker
 from tests.bundles.importing.test_openapi_real_documents import text_of
@@ -29,7 +30,7 @@ def document(**parts: Any) -> dict[str, Any]:
 
 
 def one(operation: dict[str, Any], *, path: str = "/pets", method: str = "get", **parts: Any) -> BundleDraft:
-    draft = import_openapi(document(paths={path: {method: operation}}, **parts))
+    draft = import_document(document(paths={path: {method: operation}}, **parts))
     for tool in draft.tools:
         read(ToolBody, tool, own=(tool["slug"], tool["version"]))
         HttpDefinition.model_validate(tool["http"])
@@ -343,8 +344,9 @@ def test_keys_that_are_wanted_together_are_all_sent() -> None:
     ],
 )
 def test_the_server_is_the_first_one_with_its_defaults(server: dict[str, Any], base_url: str | None, url: str) -> None:
-    draft = import_openapi(
-        document(servers=[server, {"url": "https://other.test"}], paths={"/pets": {"get": {"x": 1}}}), base_url=base_url
+    draft = import_document(
+        document(servers=[server, {"url": "https://other.test"}], paths={"/pets": {"get": {"x": 1}}}),
+        ImportRequest(base_url=base_url),
     )
 
     assert request_of(draft)["urlTemplate"] == url
@@ -352,17 +354,17 @@ def test_the_server_is_the_first_one_with_its_defaults(server: dict[str, Any], b
 
 def test_a_server_that_is_no_place_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="has only a relative server URL"):
-        import_openapi(document(servers=[{"url": "/v1"}], paths={"/a": {"get": {"x": 1}}}))
+        import_document(document(servers=[{"url": "/v1"}], paths={"/a": {"get": {"x": 1}}}))
     for url in ("https://{x}.a.test/", "https://u:p@a.test/", "https://a.test/?x=1"):
         with pytest.raises(InvalidRequest, match="no operation that can be a tool"):
-            import_openapi(document(servers=[{"url": url}], paths={"/a": {"get": {"x": 1}}}))
+            import_document(document(servers=[{"url": url}], paths={"/a": {"get": {"x": 1}}}))
 
 
 def test_names_come_from_operation_ids_and_are_all_different() -> None:
     ids = ["a/b_c", "a.b.c", "A-b-c", "über grün", "x" * 90, "x" * 90, "___", None, "pets.list()"]
     paths = {f"/p{i}": {"get": {"operationId": name, "x": 1}} for i, name in enumerate(ids)}
 
-    slugs = [tool["slug"] for tool in import_openapi(document(paths=paths)).tools]
+    slugs = [tool["slug"] for tool in import_document(document(paths=paths)).tools]
 
     assert slugs == [
         "a-b-c", "a-b-c-2", "A-b-c", "über-grün", "x" * 64, "x" * 62 + "-2", "get-p6", "get-p7", "pets-list",
@@ -376,7 +378,7 @@ def test_shared_parameters_and_referred_paths_are_taken() -> None:
     }
     whole = document(paths={"/x/{id}": {"$ref": "#/components/pathItems/X"}}, components={"pathItems": {"X": item}})
 
-    tool = import_openapi(whole).tools[0]
+    tool = import_document(whole).tools[0]
 
     assert tool["argSchema"]["required"] == ["id", "v"]
 
@@ -413,7 +415,7 @@ def test_output_schemas_are_taken_where_they_are_sane() -> None:
 )
 def test_what_is_no_document_is_refused(source: Any, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
-        import_openapi(source)
+        import_document(source)
 
 
 def test_odd_parts_cost_only_themselves() -> None:
@@ -438,7 +440,7 @@ def test_odd_parts_cost_only_themselves() -> None:
         },
     }
 
-    draft = import_openapi(document(paths=paths))
+    draft = import_document(document(paths=paths))
 
     assert [tool["slug"] for tool in draft.tools] == ["good", "get-odd"]
     assert draft.tools[1]["argSchema"]["properties"] == {"ok": {}}
@@ -458,7 +460,7 @@ paths:
       - {in: query, name: on, schema: {type: string, enum: [yes, no, 2020-01-01]}}
 """
 
-    draft = import_openapi(text)
+    draft = import_document(text)
 
     assert draft.tools[0]["argSchema"]["properties"] == {"on": {"type": "string", "enum": ["yes", "no", "2020-01-01"]}}
 
@@ -468,7 +470,7 @@ def test_a_yaml_of_aliases_without_end_is_refused() -> None:
     lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
 
     with pytest.raises(InvalidRequest):
-        import_openapi("openapi: 3.0.0\n" + "\n".join(lines))
+        import_document("openapi: 3.0.0\n" + "\n".join(lines))
 
 
 def test_a_schema_without_end_in_depth_is_cut() -> None:
@@ -482,7 +484,7 @@ def test_a_schema_without_end_in_depth_is_cut() -> None:
 
 
 def test_styles_of_a_real_document_are_imported_with_notes() -> None:
-    draft = import_openapi(text_of("parameters-style.json"))
+    draft = import_document(text_of("parameters-style.json"))
 
     assert len(draft.tools) == 25
     assert any("cookie parameter" in note for note in draft.notes)
@@ -516,7 +518,7 @@ def test_a_damaged_document_costs_a_note_or_is_refused() -> None:
         for holder, key in chance.sample(places, 25):
             holder[key] = chance.choice(odd)
         try:
-            draft = import_openapi(damaged)
+            draft = import_document(damaged)
         except InvalidRequest:
             continue
         for tool in draft.tools:
@@ -541,7 +543,7 @@ def test_what_stands_behind_a_hash_tells_operations_apart_and_is_not_sent() -> N
         "/files/{id}?fields=x#remove": {"put": {"parameters": [number]}},
     }
 
-    draft = import_openapi(document(paths=paths))
+    draft = import_document(document(paths=paths))
 
     assert [tool["http"]["request"]["urlTemplate"] for tool in draft.tools] == [
         *("https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}", "https://a.test/v1/files/${id}?fields=x"),
@@ -558,8 +560,9 @@ def test_an_argument_named_as_a_secret_is_renamed_and_that_is_said() -> None:
     paths = {"/pets": {"post": {"parameters": listed, "requestBody": body}}}
     schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
 
-    draft = import_openapi(
-        document(paths=paths, components=schemes, security=[{"key": []}]), slug="store", secrets=["MY_KEY", "BODY_KEY"]
+    draft = import_document(
+        document(paths=paths, components=schemes, security=[{"key": []}]),
+        ImportRequest(slug="store", secrets=["MY_KEY", "BODY_KEY"]),
     )
 
     request = request_of(draft)
@@ -573,7 +576,7 @@ def test_words_of_a_document_hold_no_control_characters() -> None:
     evil = "\x1b]0;x\x07a\u202eb\x9b2J"
     operation = {"summary": evil, "description": evil, "tags": [evil], "parameters": [{"name": evil, "in": "cookie"}]}
 
-    draft = import_openapi(document(info={"title": evil, "description": evil}, paths={f"/{evil}": {"get": operation}}))
+    draft = import_document(document(info={"title": evil, "description": evil}, paths={f"/{evil}": {"get": operation}}))
 
     tool = draft.tools[0]
     shown = [draft.bundle["displayName"], draft.bundle["description"], tool["displayName"], tool["description"]]
@@ -591,14 +594,14 @@ def test_words_of_a_document_hold_no_control_characters() -> None:
 )
 def test_a_server_that_could_be_read_in_two_ways_makes_no_tool(url: str) -> None:
     with pytest.raises(InvalidRequest, match="no operation"):
-        import_openapi(document(paths={"/x": {"get": {}}}, servers=[{"url": url}]))
+        import_document(document(paths={"/x": {"get": {}}}, servers=[{"url": url}]))
 
 
 def test_a_document_of_a_million_operations_is_refused_at_once() -> None:
-    paths = {f"/{number}": {"get": {}, "put": {}, "post": {}} for number in range(7_000)}
+    paths = {f"/{number}": {key: {"x": 1} for key in ("get", "put", "post")} for number in range(7_000)}
 
     with pytest.raises(InvalidRequest, match="more than 20,000 operations"):
-        import_openapi(document(paths=paths))
+        import_document(document(paths=paths))
 
 
 def test_thousands_of_equal_names_and_of_references_that_grow_cost_little() -> None:
@@ -610,7 +613,7 @@ def test_thousands_of_equal_names_and_of_references_that_grow_cost_little() -> N
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/L59"}}}}
     began = time.process_time()
 
-    draft = import_openapi(document(paths=many))
+    draft = import_document(document(paths=many))
     bomb = one({"requestBody": body}, method="post", components={"schemas": grown})
 
     assert len({tool["slug"] for tool in draft.tools}) == 5_000
@@ -647,7 +650,7 @@ def test_no_word_of_a_document_is_a_template(parts: dict[str, Any]) -> None:
     components = {"securitySchemes": {"k": scheme}} if scheme else {}
 
     try:
-        draft = import_openapi(
+        draft = import_document(
             document(**whole, components=components, paths={parts.get("path", "/x"): {"post": operation}})
         )
     except InvalidRequest:
@@ -673,10 +676,10 @@ def test_names_made_of_paths_leave_out_what_all_paths_share() -> None:
         for path in ("/lab/api/listings/%40jupyterlab/list", "/lab/api/settings/{name}", "/lab/api/themes")
     }
 
-    tools = import_openapi(document(paths=paths)).tools
+    tools = import_document(document(paths=paths)).tools
 
     assert [tool["slug"] for tool in tools] == ["get-listings-jupyterlab-list", "get-settings-name", "get-themes"]
     assert all("/lab/api/" in tool["http"]["request"]["urlTemplate"] for tool in tools)
 
-    (alone,) = import_openapi(document(paths={"/lab/api/themes": paths["/lab/api/themes"]})).tools
+    (alone,) = import_document(document(paths={"/lab/api/themes": paths["/lab/api/themes"]})).tools
     assert alone["slug"] == "get-lab-api-themes"

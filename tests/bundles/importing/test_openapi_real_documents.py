@@ -18,7 +18,8 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
-from onetool_ipy.bundles.importing.openapi import BundleDraft, import_openapi
+from onetool_ipy.bundles.importing.draft import BundleDraft
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
@@ -75,7 +76,7 @@ def text_of(name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def drafts() -> dict[str, BundleDraft]:
-    return {name: import_openapi(text_of(name)) for name in OPERATIONS}
+    return {name: import_document(text_of(name)) for name in OPERATIONS}
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def test_a_document_of_1223_operations_is_imported_in_two_seconds() -> None:
     text = text_of("github.json")
     began = time.process_time()
 
-    import_openapi(text)
+    import_document(text)
 
     assert time.process_time() - began < 20
 

@@ -14,7 +14,8 @@ import yaml
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.bundles.importing.openapi import import_openapi
+from onetool_ipy.bundles.importing.draft import ImportRequest
+from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.faces import creation
 from tests.core.support import Project
 from tests.net.loopback import Loopback, Seen
@@ -163,7 +164,7 @@ def make(project: Project, server: Loopback) -> Make:
         values = "TALK_KEY: key-of-the-talk\nAPI_WHO_USERNAME: ada\nAPI_WHO_PASSWORD: lovelace\n"
         project.write("secrets.yaml", values + "API_KEY: key-of-the-talk\n", mode=0o600)
         box = project.open(f'version: 1\nhttp: {{allowed_hosts: ["{host}"]}}')
-        draft = import_openapi(text.replace("HOST", host), slug="api")
+        draft = import_document(text.replace("HOST", host), ImportRequest(slug="api"))
         assert draft.hosts == [host]
         creation.store_draft(box, draft)
         return box
@@ -266,7 +267,7 @@ def test_basic_auth_response_schemas_and_words(make: Make, server: Loopback) -> 
 
 @pytest.mark.parametrize("text", [TALK, ENGINE])
 def test_every_operation_is_a_tool_and_what_is_lost_is_said(text: str) -> None:
-    draft = import_openapi(text.replace("HOST", "a.test"))
+    draft = import_document(text.replace("HOST", "a.test"))
     paths = yaml.safe_load(text)["paths"].values()
 
     assert len(draft.tools) == sum(len(item.keys() & {"get", "put", "post"}) for item in paths)
@@ -287,7 +288,7 @@ def test_every_operation_is_a_tool_and_what_is_lost_is_said(text: str) -> None:
 def test_the_server_is_made_of_host_base_path_and_scheme(parts: dict[str, Any], base_url: str, url: str) -> None:
     document = {"swagger": 2.0, "info": {"title": "T"}, "paths": {"/x": {"get": {"responses": {}}}}, **parts}
 
-    draft = import_openapi(document, base_url=base_url)
+    draft = import_document(document, ImportRequest(base_url=base_url))
 
     assert draft.tools[0]["http"]["request"]["urlTemplate"] == url
 
@@ -305,7 +306,7 @@ def test_the_server_is_made_of_host_base_path_and_scheme(parts: dict[str, Any], 
 )
 def test_what_leads_nowhere_is_refused(parts: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
-        import_openapi({"info": {"title": "T"}, **parts})
+        import_document({"info": {"title": "T"}, **parts})
 
 
 ODD: tuple[Any, ...] = (
@@ -336,7 +337,7 @@ def test_whatever_stands_in_one_place_costs_a_note_or_is_refused(text: str) -> N
             holder = holder[key]
         holder[path[-1]] = odd
         try:
-            made += len(import_openapi(damaged, base_url="https://b.test/").tools)
+            made += len(import_document(damaged, ImportRequest(base_url="https://b.test/")).tools)
         except InvalidRequest:
             continue
 

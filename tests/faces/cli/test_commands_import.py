@@ -1,4 +1,4 @@
-"""`onetool-ipy import openapi`: JSON on stdout, words on stderr, the configuration only after a yes."""
+"""`onetool-ipy import`: JSON on stdout, words on stderr, the configuration only after a yes."""
 
 from __future__ import annotations
 
@@ -61,6 +61,31 @@ def test_a_file_becomes_a_bundle(project: Path, capsys: pytest.CaptureFixture[st
     assert main(["tools", "info", "pets.listPets"]) == 0
 
 
+def test_operations_are_looked_at_and_chosen(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {
+        "get": {"operationId": "listOrders", "tags": ["orders"]},
+        "post": {"operationId": "addOrder", "tags": ["orders"]},
+    }
+    document = {**DOCUMENT, "paths": {**DOCUMENT["paths"], "/orders": listed}, "servers": [{"url": "/v1"}]}
+    (project / "shop.json").write_text(json.dumps(document), encoding="utf-8")
+
+    assert main(["import", "shop.json"]) == 1
+    assert "--server https://api.example.com" in capsys.readouterr().err
+    common = ["import", "shop.json", "--server", "https://shop.example.com", "--auth", "bearer:SHOP_TOKEN"]
+    assert main([*common, "--dry"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["method"]) for row in rows] == [
+        ("listPets", "GET"),
+        ("listOrders", "GET"),
+        ("addOrder", "POST"),
+    ]
+    assert main([*common, "--tag", "orders", "--exclude", "add*", "--exclude", "x"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["tools"] == ["pet-shop.listOrders"]
+    assert "has 1 tools of 3 operations" in err
+    assert "SHOP_TOKEN" in err
+
+
 def test_allow_host_is_the_yes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "openapi", "pets.json", "--allow-host"]) == 0
 
@@ -85,8 +110,8 @@ def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, caps
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["import"], 2, "openapi"),
-        (["import", "openapi"], 2, "FILE_OR_URL"),
+        (["import"], 2, "FILE_OR_URL"),
+        (["import", "openapi"], 1, "There is no file 'openapi'"),
         (["import", "openapi", "nothing.json"], 1, "There is no file"),
         (["import", "openapi", "."], 1, "There is no file"),
         (["import", "openapi", "broken.json"], 1, "neither JSON nor YAML"),

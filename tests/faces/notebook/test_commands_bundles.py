@@ -306,6 +306,12 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     file = tmp_path / "api.json"
     file.write_text(json.dumps(api.document()), encoding="utf-8")
     assert "has 1 tools" in loaded.execute(f"%tool import openapi {file} --bundle from-file").text
+    dry = loaded.execute(f"%tool import {file} --bundle dry --dry --read-only").result_text
+    assert "getUser" in dry
+    assert "GET" in dry
+    none = loaded.execute(f"%tool import {file} --bundle dry --exclude 'get*'", allow_errors=True)
+    assert "None of the 1 operations is chosen." in none.text
+    assert "No bundle 'dry'" in loaded.execute("%tool bundle show dry", allow_errors=True).text
     again = loaded.execute(f"%tool import openapi {file} --bundle from-file", allow_errors=True)
     assert "from-file" in again.text
 
@@ -339,8 +345,9 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%tool bundle on tim", "Did you mean 'time'"),
         ("%tool bundle on time.nwo", "has no tool 'nwo'"),
         ("%tool bundle show time.now@9", "has no tool 'now@9'"),
-        ("%tool import", "openapi"),
-        ("%tool import swagger x", "openapi"),
+        ("%tool import", "needs one file or address"),
+        ("%tool import a.json b.json", "needs one file or address"),
+        ("%tool import a.json --tags x", "Did you mean '--tag'"),
         ("%tool import openapi nothing-here.json", "There is no file"),
         ("%tool import openapi .onetool", "There is no file"),
         ("%tool import openapi .onetool/onetool.yaml", "not an OpenAPI 3 document"),

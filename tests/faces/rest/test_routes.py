@@ -324,6 +324,7 @@ def test_the_contract_names_these_routes_and_trust_has_its_own() -> None:
         ("GET", "/onetool/tools/tools/search"),
         ("POST", "/onetool/tools/test"),
         ("POST", "/onetool/tools/import"),
+        ("POST", "/onetool/tools/import/preview"),
         *((verb, "/onetool/trust") for verb in ("GET", "POST")),
         ("GET", "/onetool/openapi.json"),
     }

@@ -26,6 +26,33 @@ def test_a_document_becomes_a_bundle_that_can_be_called(api: Api) -> None:
     assert api.invoke(place, {"id": 4}).json() == {"ok": True, "value": {"id": 4, "name": "Ada"}}
 
 
+def test_a_preview_shows_the_operations_and_an_import_takes_the_chosen(api: Api) -> None:
+    whole = document(f"http://{api.upstream.host}") | {"servers": [{"url": "/"}]}
+
+    nowhere = api.call("POST", "tools/import/preview", json={"document": whole})
+    server = f"http://{api.upstream.host}"
+    preview = api.call("POST", "tools/import/preview", json={"document": whole, "server": server})
+
+    assert nowhere.status_code == 400
+    (detail,) = nowhere.json()["error"]["details"]
+    assert detail["pointer"] == "/server"
+    assert preview.status_code == 200
+    told = preview.json()
+    assert told["kind"] == "OpenAPI document"
+    assert told["hosts"] == [api.upstream.host]
+    assert len(told["operations"]) == 2
+    first = told["operations"][0]
+    assert first["url"].startswith(server)
+    body = {"document": whole, "server": server, "choose": {"names": [first["name"]]}, "bundle": {"slug": "one"}}
+    made = api.call("POST", "tools/import", json=body)
+    assert made.status_code == 201
+    assert [tool["slug"] for tool in made.json()["tools"]] == [first["name"]]
+    none = api.call("POST", "tools/import", json={**body, "choose": {"tags": ["x"]}, "bundle": {"slug": "two"}})
+    assert none.status_code == 400
+    assert none.json()["error"]["details"][0]["pointer"] == "/document"
+    assert "two" not in [each["slug"] for each in api.call("GET", "tools/bundles").json()["items"]]
+
+
 def test_a_document_is_fetched_from_an_allowed_host_only(api: Api) -> None:
     fetched = _import(api, f"http://{api.upstream.host}/openapi.json")
     elsewhere = _import(api, "https://example.com/openapi.json", "other")

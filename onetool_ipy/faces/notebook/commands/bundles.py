@@ -1,4 +1,4 @@
-"""`%tool new http`, `%tool bundle` and `%tool import openapi`: HTTP tools and their bundles.
+"""`%tool new http`, `%tool bundle` and `%tool import`: HTTP tools and their bundles.
 
 Base URL and auth of a bundle hold for all its tools: `bundle set` sets them, the first `new` of an API with a token
 too. `new` takes a pasted curl command, or options that read like one; `bundles.importing` reads it. `Consent` edits the
@@ -32,6 +32,7 @@ from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.curl import CurlDraft
+    from onetool_ipy.bundles.importing.draft import BundleDraft
     from onetool_ipy.bundles.model import Bundle, Tool
 
 __all__ = ["BundleCommands", "Consent", "NewHttpCommand"]
@@ -358,6 +359,10 @@ def _double(word: str) -> str:
 
 
 _VERBS = "list, show, set, on, off, delete"
+_IMPORT_OPTIONS: Mapping[str, OptionKind] = {
+    **dict.fromkeys(("--bundle", "--server", "--secret-host", "--auth", "--tag", "--include", "--exclude"), "text"),
+    **dict.fromkeys(("--allow-host", "--read-only", "--dry"), "switch"),
+}
 
 
 class BundleCommands(CommandGroup):
@@ -367,8 +372,9 @@ class BundleCommands(CommandGroup):
         "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
         "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
         "%tool bundle set NAME          --base-url URL, --auth bearer:SECRET (none): for all its tools",
-        "%tool import openapi SOURCE    make a bundle of an OpenAPI file or address; --bundle SLUG, --allow-host",
-        "%tool import openapi SOURCE --server URL --auth bearer:SECRET   where its tools send to, and as whom",
+        "%tool import FILE_OR_URL       a bundle of an OpenAPI, Swagger, Postman or HAR file; --bundle, --allow-host",
+        "%tool import FILE_OR_URL --dry   see its operations; choose: --tag, --include 'get-*', --exclude, --read-only",
+        "%tool import FILE_OR_URL --server URL --auth bearer:SECRET   where its tools send to, and as whom",
     )
 
     def __init__(self, context: CommandContext) -> None:
@@ -485,21 +491,18 @@ class BundleCommands(CommandGroup):
         bundles.delete_bundle(bundle.bundle_id)
         return self.page(f"The bundle {bundle.slug} is deleted, with {counted(len(held), 'tool')}.")
 
-    def _import(self, rest: str) -> Page:
-        from onetool_ipy.bundles.importing.openapi import import_openapi
-
-        texts: dict[str, OptionKind] = dict.fromkeys(("--bundle", "--server", "--secret-host", "--auth"), "text")
-        asked = read_options(rest, {**texts, "--allow-host": "switch"})
-        if asked.words[:1] != ["openapi"] or len(asked.words) != 2:
+    def _import(self, rest: str) -> Any:
+        asked = read_options(rest, _IMPORT_OPTIONS)
+        words = asked.words[1:] if asked.words[:1] == ["openapi"] and len(asked.words) > 1 else asked.words
+        if len(words) != 1:
             raise UsageProblem(
-                "%tool import needs 'openapi' and a file or an address.",
-                hint="For example: %tool import openapi https://api.example.com/openapi.json --allow-host",
+                "%tool import needs one file or address.",
+                hint="For example: %tool import https://api.example.com/openapi.json --allow-host",
             )
-        source, is_allowed = asked.words[1], "--allow-host" in asked.given
-        data, base_url = creation.read_source(self.box, source, also=creation.own_host(source) if is_allowed else ())
-        server = asked.given.get("--server", base_url)
-        known = self.box.config.secrets.names()
-        draft = import_openapi(data, slug=asked.given.get("--bundle"), base_url=server, secrets=known)
+        is_allowed = "--allow-host" in asked.given
+        draft = self._drafted(words[0], asked.given, is_allowed=is_allowed)
+        if "--dry" in asked.given:
+            return Listing({**row, "tags": ", ".join(row["tags"])} for row in draft.rows())
         if "--auth" in asked.given:
             creation.add_auth(draft, asked.given["--auth"])
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
@@ -507,6 +510,19 @@ class BundleCommands(CommandGroup):
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
         self._consent.offer_name(made.bundle.slug)
         return self.page(*creation.told(made, draft, self.box), *said, *creation.examples(made))
+
+    def _drafted(self, source: str, given: Mapping[str, Any], *, is_allowed: bool) -> BundleDraft:
+        from onetool_ipy.bundles.importing.draft import ImportRequest
+        from onetool_ipy.bundles.importing.formats import import_document
+
+        also = creation.own_host(source) if is_allowed else ()
+        data, base_url = creation.read_source(self.box, source, also=also)
+        words = [[given[name]] if name in given else [] for name in ("--tag", "--include", "--exclude")]
+        chosen = creation.choice(*words, read_only="--read-only" in given)
+        known = self.box.config.secrets.names()
+        return import_document(
+            data, ImportRequest(given.get("--bundle"), base_url, given.get("--server"), known, chosen)
+        )
 
     def _meant(self, name: str) -> tuple[Bundle, list[Tool] | None]:
         """The bundle of a name, and the versions of its tool if the name has one."""

@@ -1,0 +1,174 @@
+"""What an import is asked for and what it makes: the choice of operations, the server, the draft of a bundle. Pure.
+
+`OfferedOperations` names every operation of a document before it chooses, so that a tool has the same name whatever
+else is imported with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.records import Value
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.bundles.importing.document import ImportNotes
+from onetool_ipy.bundles.importing.labels import UniqueNames
+from onetool_ipy.net.hosts import pattern_of
+
+__all__ = [
+    "BundleDraft",
+    "ImportRequest",
+    "MissingServer",
+    "OfferedOperations",
+    "OperationChoice",
+    "host_of",
+]
+
+_READING = ("GET", "HEAD")
+_MAX_TOOLS = 20_000
+_MAX_NAMED = 8
+
+
+class MissingServer(InvalidRequest):
+    """The document does not say where its server is."""
+
+
+class OperationChoice(Value):
+    """Which operations become tools. Patterns match a name, a path or `GET /path`; `names` are exact names."""
+
+    tags: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
+    read_only: bool = False
+
+    def takes(self, name: str, method: str, path: str, tags: Collection[str]) -> bool:
+        """Whether an operation is chosen."""
+        if self.read_only and method not in _READING:
+            return False
+        if self.names is not None and name not in self.names:
+            return False
+        if self.tags and not {tag.casefold() for tag in self.tags} & {tag.casefold() for tag in tags}:
+            return False
+        forms = [text.casefold() for text in (name, path, f"{method} {path}")]
+
+        def is_meant(patterns: Collection[str]) -> bool:
+            return any(fnmatchcase(form, pattern.casefold()) for pattern in patterns for form in forms)
+
+        return (not self.include or is_meant(self.include)) and not is_meant(self.exclude)
+
+
+class ImportRequest(Value):
+    """How to import a document: the bundle's name, where it came from, the server to call, and what to take of it.
+
+    `secrets` are the names of existing secrets: an argument of such a name is renamed.
+    """
+
+    slug: str | None = None
+    base_url: str | None = None
+    server: str | None = None
+    secrets: Collection[str] = ()
+    choice: OperationChoice = OperationChoice()
+
+    def url_of(self, said: str) -> str:
+        """The server to call where the document says `said`, which may be relative. Raises MissingServer."""
+        if self.server is not None:
+            own = self.server if "://" in self.server else f"https://{self.server}"
+            if host_of(own) is None or any(sign in own for sign in "{}$@?#\\ "):
+                raise MissingServer(f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com.")
+            is_relative = "://" not in said and urlsplit(own).path in ("", "/")
+            return urljoin(own, said) if is_relative else own
+        if said.lower().startswith(("http://", "https://")):
+            return said
+        if self.base_url is None:
+            raise MissingServer(
+                f"The document has only a relative server URL ('{said[:80]}').",
+                hint="Name its server: --server https://api.example.com",
+            )
+        return urljoin(self.base_url, said)
+
+
+class BundleDraft(Value):
+    """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported.
+
+    `kind` is the document's format in words; `offered` is how many operations it has.
+    """
+
+    kind: str
+    bundle: dict[str, Any]
+    tools: list[dict[str, Any]]
+    secrets: list[dict[str, str]]
+    hosts: list[str]
+    notes: list[str]
+    offered: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What would be imported, one row for each tool."""
+        return [_row(tool) for tool in self.tools]
+
+
+class OfferedOperations:
+    """The operations of one document: each is named, counted, and chosen or not."""
+
+    def __init__(self, choice: OperationChoice) -> None:
+        self._choice = choice
+        self._names = UniqueNames()
+        self._tags: dict[str, None] = {}
+        self._taken = 0
+        self.count = 0
+
+    def take(self, wanted: str, method: str, path: str, tags: Collection[str]) -> str | None:
+        """Return the name of an operation, `wanted` or the nearest free one; None if it is not chosen."""
+        self.count += 1
+        name = self._names.take(wanted)
+        self._tags.update(dict.fromkeys(tags))
+        if not self._choice.takes(name, method, path, tags):
+            return None
+        self._taken += 1
+        if self._taken > _MAX_TOOLS:
+            raise InvalidRequest(
+                f"The document has more than {_MAX_TOOLS:,} operations.", hint="Choose some with --tag or --include."
+            )
+        return name
+
+    def require_some(self, tools: Collection[Any], notes: ImportNotes) -> None:
+        """Raise InvalidRequest if nothing was taken, and say why."""
+        if tools:
+            return
+        if not self.count or self._taken:
+            raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
+        known = sorted(self._tags)
+        wrong = [tag for tag in self._choice.tags if tag.casefold() not in {each.casefold() for each in known}]
+        more = f" and {len(known) - _MAX_NAMED} more" if len(known) > _MAX_NAMED else ""
+        listed = f"Its tags: {', '.join(known[:_MAX_NAMED])}{more}. " if known else "It has no tags. "
+        said = f"No tag '{wrong[0][:60]}'. {did_you_mean(wrong[0], known)}" if wrong else ""
+        raise InvalidRequest(
+            (said or f"None of the {self.count:,} operations is chosen.").strip(),
+            hint=f"{listed}See all operations with --dry.",
+        )
+
+
+def host_of(url: str) -> str | None:
+    """The host of a server as a pattern of `http.allowed_hosts`, or None if it is not a URL."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return None
+    if not host or not url.isprintable() or parts.scheme.lower() not in ("http", "https"):
+        return None
+    return pattern_of(parts.scheme.lower(), host, port)
+
+
+def _row(tool: dict[str, Any]) -> dict[str, Any]:
+    request = tool["http"]["request"]
+    return {
+        "name": tool["slug"],
+        "method": request["method"],
+        "url": request["urlTemplate"],
+        "tags": tool["tags"],
+        "description": tool["displayName"],
+    }

@@ -1,0 +1,23 @@
+"""A document of any known format -> the draft of a bundle. Pure; nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onetool_ipy.base.garbage import set_aside
+from onetool_ipy.bundles.importing.document import ImportNotes, parse_document
+from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
+from onetool_ipy.bundles.importing.openapi import import_openapi
+
+__all__ = ["import_document"]
+
+_PLAIN = ImportRequest()
+
+
+def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN) -> BundleDraft:
+    """Import a document; raises InvalidRequest if it is none that we know, or has no usable server."""
+    with set_aside():
+        notes = ImportNotes()
+        root = source if isinstance(source, Mapping) else parse_document(source, notes)
+        return import_openapi(root, notes, request)
