@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE
+from tests.e2e.steps import Steps, check
 from tests.harness.lab import Lab, Notebook
 from tests.harness.surroundings import ROOT
 
@@ -84,7 +85,7 @@ def _ordered(notebook: Notebook) -> list[str]:
 
 def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     notebook, question = _open(lab)
-    clicks = 0
+    person = Steps(notebook.page)
     expect(question).to_contain_text("The model wants to run 3 tools that may change something")
     expect(question.locator("li")).to_have_count(3)
     expect(question.locator("li").nth(1)).to_contain_text("\\u202e")
@@ -95,12 +96,11 @@ def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     expect(notebook.output(1).locator(".jp-Stdin-input")).to_have_count(0)
 
     for name in ("Run shop.order", "Skip the rest"):
-        question.get_by_role("button", name=name).first.click()
-        clicks += 1
+        person.click(question.get_by_role("button", name=name).first)
 
     expect(notebook.output(1)).to_contain_text("That is all.")
     assert _ordered(notebook) == ["pen"]
-    assert clicks <= 3  # one for each call, as in jupyter-ai
+    check("approve one of three calls", person)
     expect(question).to_have_count(0)
     expect(notebook.output(1)).to_contain_text("You allowed shop.order once and skipped shop.order, ")
     assert notebook.page.evaluate("() => window.hacked === undefined")
