@@ -97,9 +97,8 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
     """Totals, one step per hour or day, and the tools of a period."""
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
-    log = box.log
-    used = log.usage(period=period, tool=tool or None)
-    saved = savings(*log.by_models(period=period, tool=tool or None), box.config.settings.stats)
+    seen = box.log.overview(period=period, tool=tool or None)
+    used, saved = seen.usage, savings(*seen.by_models, box.config.settings.stats)
     rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
     form = "%m-%d %H:%M" if period in _HOURS else "%Y-%m-%d"
     totals = [
@@ -117,9 +116,9 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
             "calls": group.calls,
             "last_called": local_time(group.last_called),
         }
-        for group in log.failures(period=period, tool=tool or None)[:50]
+        for group in seen.failures[:50]
     ]
-    spans = {span.start.strftime(form): span for span in log.series(period=period, tool=tool or None)}
+    spans = {span.start.strftime(form): span for span in seen.series}
     series = [_step(label, spans.get(label)) for label in _labels(period, form, spans, box.now())]
     rows = [
         {
@@ -132,7 +131,7 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         }
         for row in used.tools[:200]
     ]
-    known = sorted(log.counts())
+    known = sorted(box.log.counts())
     shown = {"period": period, "tool": tool, "totals": totals, "series": series}
     return {**shown, "tools": rows, "failures": failures, "known": known}
 

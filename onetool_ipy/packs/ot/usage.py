@@ -125,9 +125,9 @@ class UsageTools:
 
         log, settings = self._box.log, self._box.config.settings
         chosen: Any = period
-        used = log.usage(period=chosen, tool=tool or None)
+        seen = log.overview(period=chosen, tool=tool or None)
         assert period in get_args(Period)
-        saved = savings(*log.by_models(period=chosen, tool=tool or None), settings.stats)
+        used, saved = seen.usage, savings(*seen.by_models, settings.stats)
         rows = [{**_cells(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,
@@ -139,16 +139,13 @@ class UsageTools:
             tools=rows,
             failures=[
                 {**_cells(group), "last_called": group.last_called.isoformat(timespec="seconds")}
-                for group in log.failures(period=chosen, tool=tool or None)[:_MAX_GROUPS]
+                for group in seen.failures[:_MAX_GROUPS]
             ],
         )
         record.formula = saved.formula
         if tool:
             record["tool"] = tool
-        record.series = [
-            {**_cells(span), "start": _label(span.start, period)}
-            for span in log.series(period=chosen, tool=tool or None)
-        ]
+        record.series = [{**_cells(span), "start": _label(span.start, period)} for span in seen.series]
         if output:
             record["html_report"] = str(self._write(output, record))
         return record

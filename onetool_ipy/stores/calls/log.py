@@ -20,7 +20,7 @@ from onetool_ipy.core.tool import BoundCall, Problem, Record
 from onetool_ipy.stores.calls import query, snapshot
 from onetool_ipy.stores.calls.database import KEEP, Keep
 from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, FailureGroup, Period, RunRow, UsagePeriod, UsageSpan
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
@@ -121,22 +121,12 @@ class CallLog:
         moment = self._require_period(period, now)
         return self._ask(lambda found: query.usage_of(found, period=period, tool=tool, now=moment))
 
-    def by_models(self, *, period: Period = "all", tool: str | None = None) -> tuple[int, int]:
-        """Count the calls of a period by models and MCP clients, and the characters they were given."""
-        moment = self._require_period(period, None)
-        return self._ask(lambda found: query.by_models(found, period=period, tool=tool, now=moment))
-
-    def failures(self, *, period: Period = "all", tool: str | None = None) -> tuple[FailureGroup, ...]:
-        """Give the failed calls of a period by tool and message, the most frequent first."""
-        moment = self._require_period(period, None)
-        return self._ask(lambda found: query.failures_of(found, period=period, tool=tool, now=moment))
-
-    def series(
+    def overview(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
-    ) -> tuple[UsageSpan, ...]:
-        """Give the calls over time, for plots. Raises InvalidPeriod, StatsDisabled."""
+    ) -> UsageOverview:
+        """Give all there is to say of a period, as of one moment. Raises InvalidPeriod, StatsDisabled."""
         moment = self._require_period(period, now)
-        return self._ask(lambda found: query.series_of(found, period=period, tool=tool, now=moment))
+        return self._ask(lambda found: query.overview_of(found, period=period, tool=tool, now=moment))
 
     def history(
         self,

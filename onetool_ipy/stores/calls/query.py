@@ -38,17 +38,16 @@ __all__ = [
     "RunRow",
     "Savings",
     "ToolUsage",
+    "UsageOverview",
     "UsagePeriod",
     "UsageSpan",
-    "by_models",
     "counts_of",
     "failures_first",
-    "failures_of",
     "frame_of",
     "history_of",
     "lines_of",
+    "overview_of",
     "savings",
-    "series_of",
     "since",
     "usage_of",
 ]
@@ -136,6 +135,18 @@ class UsageSpan(Value):
     failures: int
     p50_ms: float
     p95_ms: float
+
+
+class UsageOverview(Value):
+    """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
+
+    `failures` has the failed calls by tool and message, the most frequent first; `series` the calls over time.
+    """
+
+    usage: UsagePeriod
+    by_models: tuple[int, int]
+    failures: tuple[FailureGroup, ...]
+    series: tuple[UsageSpan, ...]
 
 
 class CallFilter(Value):
@@ -232,7 +243,17 @@ def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: date
     )
 
 
-def series_of(
+def overview_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> UsageOverview:
+    """Give all there is to say of a period. Raises InvalidPeriod."""
+    return UsageOverview(
+        usage_of(found, period=period, tool=tool, now=now),
+        _by_models(found, period=period, tool=tool, now=now),
+        _failures_of(found, period=period, tool=tool, now=now),
+        _series_of(found, period=period, tool=tool, now=now),
+    )
+
+
+def _series_of(
     found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> tuple[UsageSpan, ...]:
     """Give the calls over time: by the hour for a day or a week, else by the day; spans without calls are left out."""
@@ -244,7 +265,7 @@ def series_of(
     return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
 
 
-def by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> tuple[int, int]:
+def _by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> tuple[int, int]:
     """Count the calls by models and MCP clients, and the characters of their output."""
     edge = since(period, now)
     first = _MIN if edge is None else edge
@@ -259,7 +280,7 @@ def by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: dat
     return calls + len(tail), chars + sum(tail)
 
 
-def failures_of(
+def _failures_of(
     found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
 ) -> tuple[FailureGroup, ...]:
     """Group the failed calls of a period by tool and message: the 1,000 most frequent messages of the log's rows."""

@@ -31,7 +31,7 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert usage.tools[0].success_rate == 85.71
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
-    assert calls.by_models() == (0, 0)
+    assert calls.overview().by_models == (0, 0)
     assert savings(0, 0, StatsSettings()) == Savings(context_saved=0, time_saved_ms=0, formula="")
 
 
@@ -50,10 +50,10 @@ def test_savings_are_those_of_calls_by_models_and_never_negative(calls: CallLog,
     clock.now += 2 * DAY
     note(calls, "web.find", source="model", size=10_000_000)
 
-    assert calls.by_models(tool="geo.code") == (2, 2000)
-    assert calls.by_models(period="day") == (1, 10_000_000)
+    assert calls.overview(tool="geo.code").by_models == (2, 2000)
+    assert calls.overview(period="day").by_models == (1, 10_000_000)
     settle(calls)
-    assert calls.by_models() == (3, 10_002_000)
+    assert calls.overview().by_models == (3, 10_002_000)
     found = savings(2, 2000, StatsSettings())
     assert (found.context_saved, found.time_saved_ms) == (2 * 30_000 - 500, 8_000)
     assert found.formula.startswith("2 calls by models and MCP clients, each taken for 30,000 tokens")
@@ -80,7 +80,7 @@ def test_a_period_is_exact_to_the_microsecond(
     assert usage.total_calls == 6
     assert usage.since == edge
     assert usage.output_chars == 6
-    assert sum(span.calls for span in calls.series(period=period)) == 6
+    assert sum(span.calls for span in calls.overview(period=period).series) == 6
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")
@@ -114,7 +114,7 @@ def test_a_tool_filters_everything(calls: CallLog, settle: Any) -> None:
 
         assert (usage.total_calls, usage.failures, usage.output_chars) == (3, 1, 30)
         assert [row.tool for row in usage.tools] == ["brave.search"]
-        assert sum(span.calls for span in calls.series(tool="brave.search", period=period)) == 3
+        assert sum(span.calls for span in calls.overview(tool="brave.search", period=period).series) == 3
     assert calls.usage(tool="nobody.knows").total_calls == 0
 
 
@@ -278,12 +278,12 @@ def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, c
         settle(calls)
     clock.now = START
 
-    week = calls.series(period="week")
-    month = calls.series(period="month")
+    week = calls.overview(period="week").series
+    month = calls.overview(period="month").series
 
     assert [(span.calls, span.failures) for span in week] == [(3, 0), (2, 0), (1, 1)]
     assert [span.calls for span in month] == [3, 3]
-    assert month == calls.series()
+    assert month == calls.overview().series
     assert week[0].start == (START - 31 * HOUR).replace(minute=0, second=0, microsecond=0) + HOUR
     assert (week[0].p50_ms, week[0].p95_ms) == (10.0, 10.0)
 
