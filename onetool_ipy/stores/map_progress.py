@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orjson import dumps, loads
+from orjson import OPT_SORT_KEYS, dumps
 
 from onetool_ipy.base.files import OpenFile, StoreError, append, open_to_append
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
@@ -31,7 +31,7 @@ MAX_AGE_S = 7 * 24 * 3600.0
 _FORMAT = 1
 _FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _KEYS_PER_DROP = 10_000
-_write_sorted = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_ROW_HEAD = re.compile(rb'\{"k":"([0-9a-f-]+)","t":([0-9]+\.?[0-9]*),')
 
 
 class FinishedRow(NamedTuple):
@@ -77,18 +77,21 @@ class MapProgress:
 
     def refresh(self) -> None:
         """Read what was appended since the last time. A disk error is stored as `fault`."""
+        oldest, offset = self._now() - MAX_AGE_S, self._size_read
         try:
             with open(self.path, "rb") as file:
-                file.seek(self._size_read)
+                file.seek(offset)
                 for line in file:
                     if not line.endswith(b"\n"):
                         break  # it is still being written
-                    self._read_line(self._size_read, line)
-                    self._size_read += len(line)
+                    if line != b"\n":  # each record begins with one
+                        self._read_line(line, offset, oldest)
+                    offset += len(line)
         except FileNotFoundError:
-            self._size_read, self._offsets = 0, {}
+            offset, self._offsets = 0, {}
         except OSError as exc:
             self.fault = StoreError.of(self.path, exc, doing="read")
+        self._size_read = offset
 
     def values(self, keys: Iterable[str]) -> Iterator[FinishedRow | None]:
         """Yield the value of each row; None if it is not finished or cannot be read."""
@@ -147,12 +150,11 @@ class MapProgress:
             return ""
         return str(_parse(head[1] if len(head) > 1 else b"").get("stamp", ""))
 
-    def _read_line(self, offset: int, line: bytes) -> None:
-        if line.startswith(b'{"k":"'):
-            head = _parse(line[: line.find(b',"ms":')] + b"}", loads)
-            at = head.get("t")
-            if isinstance(at, (int, float)) and at > self._now() - MAX_AGE_S:
-                self._offsets[str(head.get("k"))] = offset
+    def _read_line(self, line: bytes, offset: int, oldest: float) -> None:
+        if (row := _ROW_HEAD.match(line)) is not None:
+            key, at = row.groups()
+            if float(at) > oldest:
+                self._offsets[key.decode()] = offset
         elif line.startswith(b'{"drop"'):
             dropped = _parse(line).get("drop")
             for key in dropped if isinstance(dropped, list) else ():
@@ -183,19 +185,26 @@ def row_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
     keys = []
     for args in rows:
         try:
-            text = _write_sorted(encode(args))
+            written = _sorted_json(encode(args))
         except NotEncodable:
             keys.append("")
             continue
-        key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        key = hashlib.blake2b(written, digest_size=12).hexdigest()
         count = counts[key] = counts.get(key, 0) + 1
         keys.append(key if count == 1 else f"{key}-{count}")
     return keys
 
 
-def _parse(line: bytes, read: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+def _sorted_json(data: Any) -> bytes:
     try:
-        found = read(line)
+        return dumps(data, option=OPT_SORT_KEYS)
+    except TypeError:  # an integer of more than 64 bits
+        return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
     except ValueError:  # cut off by a full disk, or damaged: that row is called again
         return {}
     return found if isinstance(found, dict) else {}

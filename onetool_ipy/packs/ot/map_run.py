@@ -29,7 +29,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.fingerprint import code_hash
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.render.views import local_time
 from onetool_ipy.sdk.batch import Outcome, require_engine, run_items, runs_in_threads
 from onetool_ipy.sdk.tools import progress
@@ -92,7 +92,14 @@ class MapRun:
         self._is_local = runs_in_threads(engine)
         self._pace = None if per_minute is None else _Pace(per_minute)
         is_paced_elsewhere = per_minute is not None and not self._is_local
-        self._task = _RowTask(spec.name, 0 if is_paced_elsewhere else retries, timeout_s, new_run())
+        outer = current.scope()
+        self._task = _RowTask(
+            spec.name,
+            0 if is_paced_elsewhere else retries,
+            timeout_s,
+            new_run(),
+            None if outer is None else outer.asked_by,
+        )
         self._keys = row_keys(rows)
         self._results: list[RowResult | None] = [None] * len(rows)
         plain_name = "".join(c if c.isascii() and c.isalnum() else "_" for c in spec.name)[:60]
@@ -257,6 +264,7 @@ class _RowTask(NamedTuple):
     retries: int
     timeout_s: float | None
     run: str
+    asked_by: CallSource | None
 
 
 class _CallHere:
@@ -266,11 +274,13 @@ class _CallHere:
         self._box = box
         self._task = task
         self._stored = stored
+        outer = current.scope() or current.Scope(box)
+        self._scope = current.Scope(  # of all rows; a row's progress is not the run's
+            *(box, outer.call, outer.spec, outer.depth), asked_by=outer.asked_by, ask=outer.ask, client=outer.client
+        )
 
     def __call__(self, item: Item) -> RowResult:
-        outer = current.scope()
-        call, spec, depth = (None, None, 0) if outer is None else (outer.call, outer.spec, outer.depth)
-        token = current.enter(current.Scope(self._box, call, spec, depth))  # a row's progress is not the run's
+        token = current.enter(self._scope)
         try:
             return _call_row(self._box, self._task, self._stored, item)
         finally:
@@ -295,7 +305,7 @@ class _CallElsewhere:
             ("progress", self._path), lambda: MapProgress(self._path, mask=box.mask, now=lambda: box.now().timestamp())
         )
         is_shared = stored.has_stamp(self._stamp)
-        token = current.enter(current.Scope(box))
+        token = current.enter(current.Scope(box, asked_by=self._task.asked_by))
         try:
             if is_shared and item[0]:  # a row is run again if its worker died
                 stored.refresh()

@@ -18,6 +18,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
+from onetool_ipy.core import current
 from onetool_ipy.stores.calls.query import CallFilter, RunRow
 from tests.harness.patience import HANG_S
 
@@ -401,6 +402,22 @@ def test_a_model_cannot_reach_other_tools_through_it(box: Toolbox, calls: list[A
         assert result.error is not None
         assert result.error.reason == "not_allowed"
     assert calls == []
+
+
+def test_rows_know_who_asked_for_the_run(box: Toolbox) -> None:
+    def who(n: int) -> str:
+        """Tell who asked."""
+        here = current.scope()
+        return f"{None if here is None else here.asked_by}"
+
+    def many() -> list[str]:
+        """Map it."""
+        return list(box.ot.map("nb.who", [1, 2])["who"])
+
+    box.adopt(who)
+    box.adopt(many)
+
+    assert box.call("nb.many", source="magic").data == ["magic", "magic"]
 
 
 def test_rows_are_recorded_and_played_back(box: Toolbox, calls: list[Any], tmp_path: Path) -> None:
