@@ -382,7 +382,8 @@ class Toolbox:
             found.append(self._problem)
         found += self.servers.clashes(known.known_packs())
         found += self.log.problems()
-        return [Problem(self.mask(p.where), self.mask(p.message), self.mask(p.hint) or _MEND) for p in found]
+        mask = self.mask
+        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in found]
 
     def subscribe(
         self, *, changed: Callable[[], None] | None = None, closing: Callable[[], None] | None = None

@@ -1,7 +1,8 @@
 /** The JupyterLab plugin of onetool_ipy: the Tools panel, its commands, the command palette, the status bar, settings. */
 
 import { ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
+import { Clipboard, ICommandPalette, InputDialog, Notification } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { Token } from '@lumino/coreutils';
@@ -39,7 +40,7 @@ function activate(
   if (!tracker) {
     return; // a page without notebooks, such as Voila's
   }
-  const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings);
+  const panel = new ToolsPanel(tracker, app.serviceManager.serverSettings, (path, line) => void openFile(app, path, line));
   app.shell.add(panel, 'left', { rank: 900 });
   addCommands(app, panel);
   addQuestionOutputs(tracker, notebook => panel.connectionOf(notebook));
@@ -150,6 +151,24 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
       isEnabled: () => panel.notebook?.content.activeCell?.model.type === 'code',
       execute: () => saveCell(panel, what)
     });
+  }
+}
+
+/** Open a file of the kernel at a line. A file that the server does not offer cannot be opened: its path is copied. */
+async function openFile(app: JupyterFrontEnd, path: string, line: number | null): Promise<void> {
+  const root = `${PageConfig.getOption('serverRoot').replace(/^~|\/$/g, '')}/`;
+  const at = path.indexOf(root);
+  try {
+    if (at < 0) {
+      throw new Error('outside the folder of the server');
+    }
+    const opened = await app.commands.execute('docmanager:open', { path: path.slice(at + root.length), factory: 'Editor' });
+    await opened.context.ready;
+    opened.content.editor.setCursorPosition({ line: (line ?? 1) - 1, column: 0 });
+    opened.content.editor.focus();
+  } catch {
+    Clipboard.copyToSystem(path);
+    Notification.info(`The path is copied: this JupyterLab cannot open ${path.split('/').pop()}, which is in a hidden folder or elsewhere.`, { autoClose: 2 * TOAST_MS });
   }
 }
 

@@ -13,7 +13,7 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { createQuestion, type IAnswer, type IQuestion, type ITrust, Transport } from './ui/index.js';
+import { createQuestion, type IAnswer, type IProblem, type IQuestion, type ITrust, Transport } from './ui/index.js';
 
 const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
@@ -21,12 +21,6 @@ const INFO_TIMEOUT_MS = 1500;
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
 export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
-
-export interface IProblem {
-  where: string;
-  message: string;
-  hint: string;
-}
 
 /** What the kernel reports about its tools. */
 export interface IKernelReport {

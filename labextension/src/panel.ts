@@ -13,7 +13,7 @@ import { Widget } from '@lumino/widgets';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, fill, h, reconcile, selectTab, show } from './ui/index.js';
+import { addTabKeys, createProblems, fill, h, type IProblems, reconcile, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -44,9 +44,17 @@ const STATE_TEXTS: Record<string, string> = {
 export class ToolsPanel extends Widget {
   constructor(
     tracker: INotebookTracker,
-    private readonly server: ServerConnection.ISettings
+    private readonly server: ServerConnection.ISettings,
+    onOpenFile: (path: string, line: number | null) => void
   ) {
     super();
+    this._problems = createProblems({
+      request: (kind, payload) => this.connection!.transport!.request(kind, payload),
+      onRefresh: () => void this.connection?.refresh(),
+      onTrust: () => void this._askTrust(),
+      onServer: (name, action) => void this._actOnServer(name, action),
+      onOpen: onOpenFile
+    });
     this.id = PANEL_ID;
     this.addClass('onetool-Panel');
     this.title.caption = 'Tools';
@@ -62,6 +70,7 @@ export class ToolsPanel extends Widget {
       this._tabs.append(tab);
       this._boxes[view] = box;
     }
+    this._boxes.problems.append(this._problems.element);
     const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
     window.addEventListener('pagehide', () => this._closeAll());
@@ -236,25 +245,18 @@ export class ToolsPanel extends Widget {
     const report = this.connection?.report ?? null;
     const count = report?.problems.length ?? 0;
     fill(this._tabs.querySelector('[data-view="problems"]')!, count ? `Problems (${count})` : 'Problems');
-    const drawn = JSON.stringify([report?.problems, report?.servers]);
-    if (drawn === this._drawnProblems) {
-      return;
-    }
-    this._drawnProblems = drawn;
-    const refresh = h('button.otx-small', { type: 'button', onclick: () => void this.connection?.refresh() }, 'Refresh');
-    const hadFocus = this._boxes.problems.contains(document.activeElement);
-    fill(
-      this._boxes.problems,
-      !report ? h('p.otx-muted', null, 'Problems with the tools appear here once onetool_ipy is loaded in a kernel.') : null,
-      report && !count ? h('p.otx-muted', null, 'No problems found.') : null,
-      (report?.problems ?? []).map(problem =>
-        h('div.otx-failure.onetool-Problem', null, h('strong', null, problem.where), h('div', null, problem.message), problem.hint ? h('div.onetool-Problem-hint', null, problem.hint) : null)
-      ),
-      report ? refresh : null
-    );
-    if (hadFocus) {
-      refresh.focus();
-    }
+    this._problems.draw(report?.problems ?? null);
+  }
+
+  private async _actOnServer(name: string, action: string): Promise<void> {
+    this.selectView('servers');
+    await this._current?.servers?.act(name, action);
+    await this.connection?.refresh();
+  }
+
+  private async _askTrust(): Promise<void> {
+    this.selectView('tools');
+    await this._current?.browser?.askTrustAgain();
   }
 
   /** Show the servers screen, and load it again when the kernel reports other states. */
@@ -287,6 +289,7 @@ export class ToolsPanel extends Widget {
   }
 
   private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
+  private readonly _problems: IProblems;
   private readonly _tabs: HTMLElement;
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;
@@ -295,7 +298,6 @@ export class ToolsPanel extends Widget {
   private _view: View = 'tools';
   private _serverVersion: string | null = null;
   private _drawnServers = '';
-  private _drawnProblems = '';
   private _drawnQuestions = new Map<string, HTMLElement>();
 }
 

@@ -46,11 +46,12 @@ CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "
 
 
 class Problem(NamedTuple):
-    """Something that is wrong and stops nothing else; listed by `ot.health()`."""
+    """Something that is wrong and stops nothing else; listed by `ot.health()`. `server` is the MCP server's name."""
 
     where: str
     message: str
     hint: str = ""
+    server: str = ""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" + (f" {self.hint}" if self.hint else "")

@@ -209,11 +209,13 @@ class Server:
         found = []
         if self.was_tried and self.reason and self.state not in _NO_PROBLEM and not self._is_stopped:
             hint = self._hint or self._advice
-            found.append(Problem(self.definition.where, f"The server '{self.name}': {self.reason}", hint))
+            found.append(self._problem(self.reason, hint))
         faults = () if self.listing is None else self.listing.faults
         hint = "Update the server, or tell its authors."
-        found += [Problem(self.definition.where, f"The server '{self.name}': {fault}", hint) for fault in faults]
-        return found
+        return found + [self._problem(fault, hint) for fault in faults]
+
+    def _problem(self, said: str, hint: str) -> Problem:
+        return Problem(self.definition.where, f"The server '{self.name}': {said}", hint, self.name)
 
     def may_be_tried(self) -> bool:
         """Whether a health check may start it: not if it died, was stopped, or just took long to fail."""

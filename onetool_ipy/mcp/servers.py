@@ -378,7 +378,7 @@ class Servers(Mapping[str, "State"]):
             if others and server.definition.enabled:
                 said = f"The server '{server.name}' has the name of a {others[0].origin} pack; both have tools there."
                 hint = "Give the server another name to keep them apart."
-                found.append(Problem(server.definition.where, said, hint))
+                found.append(Problem(server.definition.where, said, hint, server.name))
         return found
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ export interface IBrowser {
   element: HTMLElement;
   open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
   load(): Promise<void>;
+  askTrustAgain(): Promise<void>;
   close(): void;
 }
 
@@ -58,10 +59,32 @@ export function createViewer(request: Transport['request']): IViewer;
 export interface IServers {
   element: HTMLElement;
   load(): Promise<void>;
+  act(name: string, action: string): Promise<void>;
   close(): void;
 }
 
 export function createServers(transport: Transport): IServers;
+
+/** A problem; its action does what the hint says. */
+export interface IProblem {
+  where: string;
+  message: string;
+  hint: string;
+  action: { kind: string; label: string } | null;
+}
+
+export interface IProblems {
+  element: HTMLElement;
+  draw(problems: IProblem[] | null): void;
+}
+
+export function createProblems(options: {
+  request: Transport['request'];
+  onRefresh: () => void;
+  onTrust: () => void;
+  onServer: (name: string, action: string) => void;
+  onOpen: (path: string, line: number | null) => void;
+}): IProblems;
 
 /** A question of the kernel. Its text comes from models and servers. */
 export interface IQuestion {

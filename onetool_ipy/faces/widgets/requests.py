@@ -30,6 +30,7 @@ from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
+from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
@@ -237,6 +238,7 @@ class ScreenRequests:
             "addServer": lambda p: self._servers.add(
                 _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
             ),
+            "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
             "history": self._history,
             "results": self._results,
             "usage": lambda p: usage_shown(self._box, p),
@@ -518,7 +520,7 @@ def report(box: Toolbox) -> Json:
         "trust": trust_state(box),
         "tools": len(specs),
         "fingerprint": blake2b(listed.encode()).hexdigest()[:16],
-        "problems": [{"where": p.where, "message": p.message, "hint": p.hint} for p in box.problems()],
+        "problems": problems_shown(box),
         "servers": servers,
     }
 

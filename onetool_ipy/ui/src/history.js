@@ -87,7 +87,7 @@ class CallLines {
   }
 
   line(item) {
-    return item.run ? new RunLine(item, this.request, this.actions) : { element: callLine(item, this.actions) };
+    return item.run ? new RunLine(item, this.request, this.actions) : { element: callLine(item, this.actions, this.run !== null) };
   }
 }
 
@@ -97,10 +97,9 @@ class RunLine {
     this.calls = new CallLines(request, actions, () => 'No calls.', run.run);
     show(this.calls.element, false);
     this.mark = h('span.otx-outcome');
-    this.name = h('span.otx-tool-name', null, `ot.map ${run.tool}`);
-    this.facts = h('span.otx-run-facts');
-    this.when = h('span.otx-tool-summary');
-    this.toggle = h('button.otx-expand.otx-run-line', { type: 'button', onclick: () => this.unfold() }, this.mark, this.name, this.facts, this.when);
+    this.head = h('div.otx-history-head');
+    this.facts = h('div.otx-tool-summary');
+    this.toggle = h('button.otx-expand.otx-run-line', { type: 'button', onclick: () => this.unfold() }, this.mark, h('div.otx-tool-text', null, this.head, this.facts));
     this.element = h('div.otx-history-run', { role: 'listitem' }, this.toggle, this.calls.element);
     this.toggle.setAttribute('aria-expanded', 'false');
     this.redraw(run);
@@ -109,8 +108,8 @@ class RunLine {
   redraw(run) {
     const { rows, failures } = run;
     drawOutcome(this.mark, failures === 0);
-    fill(this.facts, ` · ${counted(rows, 'row')}`, failures ? h('span.otx-error', null, `, ${number(failures)} failed`) : null);
-    fill(this.when, `${run.when} · ${duration(run.ms)}`);
+    fill(this.head, headOf(`ot.map ${run.tool}`, run));
+    fill(this.facts, counted(rows, 'row'), failures ? h('span.otx-error', null, `, ${number(failures)} failed`) : null, ` · ${duration(run.ms)}`);
     if (!this.calls.element.hidden) this.calls.load(0, Math.max(PAGE_SIZE, this.calls.rows.size));
   }
 
@@ -122,7 +121,8 @@ class RunLine {
   }
 }
 
-function callLine(row, { onEdit, onRerun }) {
+/** A call. Within a run the name and the time, which all lines have, are left out. */
+function callLine(row, { onEdit, onRerun }, isInRun) {
   const button = (path, title, label, onclick) => h('button.otx-icon', { type: 'button', title, 'aria-label': label, onclick }, icon(path));
   const rerun = row.args ? button(RERUN, 'Rerun', `Rerun ${row.tool}`, () => (row.readOnly ? run() : ask())) : null;
   const run = () => {
@@ -148,11 +148,15 @@ function callLine(row, { onEdit, onRerun }) {
     'div.otx-history-row',
     { role: 'listitem' },
     drawOutcome(h('span.otx-outcome'), row.ok),
-    h('div.otx-tool-text', null, h('div.otx-tool-name', null, row.tool), h('div.otx-tool-summary', { title: row.summary }, `${row.when} · ${duration(row.ms)} · ${row.summary}`)),
+    h('div.otx-tool-text', null, isInRun ? null : h('div.otx-history-head', null, headOf(row.tool, row)), h('div.otx-tool-summary', { title: row.summary }, row.summary)),
     row.args ? button(EDIT, 'Edit', `Edit the call of ${row.tool}`, () => onEdit(row)) : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
     rerun,
     confirm
   );
+}
+
+function headOf(name, { when, ms }) {
+  return [h('span.otx-tool-name', null, name), h('span.otx-muted', { title: duration(ms) }, when)];
 }
 
 function drawOutcome(element, isOk) {

@@ -7,7 +7,7 @@ const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wron
 const STARTS = 'It starts with its first call.';
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
-/** Returns `{element, load(), close()}`. */
+/** Returns `{element, load(), act(name, action), close()}`; `act` does what a button of that server does. */
 export function createServers(transport) {
   const list = h('div.otx-servers', { role: 'list', 'aria-label': 'MCP servers' });
   const status = h('p.otx-muted', { role: 'status' });
@@ -36,7 +36,12 @@ export function createServers(transport) {
 
   const refresh = h('button.otx-small', { type: 'button', onclick: load }, 'Refresh');
   const element = h('div.otx-servers-screen', null, addForm(transport, load, say), status, list, refresh);
-  return { element, load, close: () => { isClosed = true; } };
+  async function act(name, action) {
+    await load();
+    await rows.get(name)?.act(name, action);
+  }
+
+  return { element, load, act, close: () => { isClosed = true; } };
 }
 
 function addForm(transport, load, say) {

@@ -30,7 +30,7 @@ test('the search and the filter go to the kernel, and an empty list says why it 
   await until(() => lines().length === 2);
   assert.equal(search.placeholder, 'Search history');
   assert.equal(search.getAttribute('role'), null, 'it is no combobox for the hidden list of tools');
-  assert.match(lines()[1].textContent, /11:46:28 · 12 ms · no such street/);
+  assert.match(lines()[1].textContent, /shop\.order11:46:28no such street/);
   assert.equal(lines()[1].querySelector('.otx-outcome').getAttribute('aria-label'), 'failed');
   const failed = [...browser.element.querySelectorAll('button')].find(button => button.textContent === 'Failed only');
   failed.click();
@@ -51,7 +51,7 @@ test('a run of ot.map is one line, which unfolds to its calls by the page', asyn
   const { browser, $, lines } = await open(({ run: wanted, offset, limit }) => (wanted ? { items: calls.slice(offset, offset + limit), hasMore: offset + limit < ROWS } : { items: [run()], hasMore: false }));
   await until(() => $('.otx-run-line'));
   const toggle = $('.otx-run-line');
-  assert.match(toggle.textContent, /ot\.map shop\.order · 500 rows, 10 failed/);
+  assert.match(toggle.textContent, /ot\.map shop\.order.*500 rows, 10 failed · 2\.9 s/);
   assert.equal(toggle.getAttribute('aria-expanded'), 'false');
   toggle.click();
   await until(() => lines().length === 50);

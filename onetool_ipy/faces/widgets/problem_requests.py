@@ -1,0 +1,78 @@
+"""What the problems screen asks for: the problems with what can be done about each, and the lines of a file around one.
+
+Only files that a problem names are read, never a secrets file: what is wrong there may be a secret that no mask knows.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import TRUST_IT, UsageProblem
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.result import Json
+from onetool_ipy.core.tool import Problem
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["lines_around", "problems_shown"]
+
+_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,7}))?", re.DOTALL)
+_COMMAND = re.compile(r"Run: (.+)")
+_MAX_FILE = 1 << 20
+_AROUND = 3
+_SECRETS = "secrets.yaml"
+
+
+def problems_shown(box: Toolbox) -> list[Json]:
+    """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
+    return [
+        {"where": each.where, "message": each.message, "hint": each.hint, "action": _action(box, each)}
+        for each in box.problems()
+    ]
+
+
+def lines_around(box: Toolbox, where: str) -> Json:
+    """The lines of the file that a present problem names, around its line: `{first, line, lines}`."""
+    if where not in {each.where for each in box.problems()}:
+        raise UsageProblem("This problem is gone.", hint="Refresh the list.")
+    path, line = _place_of(box, where) or (None, None)
+    if path is None or line is None or path.name == _SECRETS or path.stat().st_size > _MAX_FILE:
+        return {"first": 1, "line": 0, "lines": []}
+    text = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    first = max(1, line - _AROUND)
+    shown = text[first - 1 : line + _AROUND]
+    return {"first": first, "line": line, "lines": [printable_line(box.mask(values.cut(each, 300))) for each in shown]}
+
+
+def _action(box: Toolbox, problem: Problem) -> Json | None:
+    if problem.hint == TRUST_IT:
+        return {"kind": "trust", "label": "Trust"}
+    if problem.server and problem.server in box.servers:
+        state = dict(box.servers.items())[problem.server]
+        if state == "signed out":
+            return {"kind": "server", "label": "Sign in", "server": problem.server, "action": "signIn"}
+        if state == "untrusted":
+            return {"kind": "trust", "label": "Trust"}
+        if state != "connected":
+            return {"kind": "server", "label": "Restart", "server": problem.server, "action": "restart"}
+    if command := _COMMAND.fullmatch(problem.hint):
+        return {"kind": "copy", "label": "Copy", "text": command[1]}
+    if place := _place_of(box, problem.where):
+        return {"kind": "open", "label": "Open", "path": str(place[0]), "line": place[1]}
+    return None
+
+
+def _place_of(box: Toolbox, where: str) -> tuple[Path, int | None] | None:
+    """The file and the line in `where`; None if it names no plain file."""
+    found = _PLACE.fullmatch(where)
+    try:
+        path = box.config.paths.project / Path(found["path"]).expanduser() if found else None
+        if found is None or path is None or not path.is_file():
+            return None
+    except (OSError, ValueError, RuntimeError):  # such as a NUL, or an unknown user's home
+        return None
+    return path, int(found["line"]) if found["line"] else None

@@ -1,0 +1,75 @@
+"""The problems screen over real toolboxes: what can be done about a problem, and which lines of a file are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
+
+SECRET = "s3cr3t-in-problems"
+Project = Callable[..., Toolbox]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    def make(config: str = "version: 1\n", *, mode: int = 0o600, **pack_files: str) -> Toolbox:
+        folder = tmp_path / ".onetool"
+        (folder / "tools").mkdir(parents=True)
+        (folder / "onetool.yaml").write_text(config)
+        (folder / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
+        (folder / "secrets.yaml").chmod(mode)
+        for name, text in pack_files.items():
+            (folder / "tools" / f"{name}.py").write_text(text)
+        return open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")})
+
+    return make
+
+
+def only(box: Toolbox, word: str) -> dict[str, Any]:
+    [found] = [each for each in problems_shown(box) if word in each["message"]]
+    return found
+
+
+def test_a_problem_in_a_file_opens_it_at_its_line_and_shows_masked_lines(project: Project, tmp_path: Path) -> None:
+    source = f'pack = "geo"\n# {SECRET}\n__all__ = ["bare"]\ndef bare(x: int) -> int:\n    return x\n'
+    with project(geo=source) as box:
+        found = only(box, "docstring")
+        path = str(tmp_path / ".onetool" / "tools" / "geo.py")
+        assert found["action"] == {"kind": "open", "label": "Open", "path": path, "line": 4}
+        shown = lines_around(box, found["where"])
+        assert (shown["first"], shown["line"]) == (1, 4)
+        assert shown["lines"][3] == "def bare(x: int) -> int:"
+        assert SECRET not in str(shown)
+        with pytest.raises(UsageProblem):
+            lines_around(box, f"{tmp_path / '.onetool' / 'onetool.yaml'}:1")
+
+
+def test_a_secrets_file_is_not_shown_and_its_command_is_copied(project: Project) -> None:
+    with project(mode=0o644) as box:
+        found = only(box, "0600")
+        assert found["action"]["kind"] == "copy"
+        assert found["action"]["text"].startswith("chmod 600 ")
+        assert lines_around(box, found["where"])["lines"] == []
+
+
+def test_a_server_that_failed_is_restarted(project: Project) -> None:
+    with project("version: 1\nservers: {gone: {command: /nowhere/at-all}}\n") as box:
+        with pytest.raises(Unavailable):
+            box.servers.start("gone")
+        found = only(box, "'gone'")
+        assert found["action"] == {"kind": "server", "label": "Restart", "server": "gone", "action": "restart"}
+
+
+def test_a_project_that_is_not_trusted_is_asked_about(project: Project, tmp_path: Path) -> None:
+    project(geo='pack = "geo"\ndef f(): "F."\n').close()
+    with open_leniently(
+        env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path.parent)}, cwd=tmp_path
+    ) as box:
+        assert only(box, "not trusted")["action"] == {"kind": "trust", "label": "Trust"}
