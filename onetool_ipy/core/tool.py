@@ -6,9 +6,11 @@ They are NamedTuples and plain classes: a frozen dataclass takes ten times as lo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.core.fingerprint import fingerprint
@@ -43,6 +45,8 @@ PROJECT_ORIGINS: frozenset[Origin] = frozenset(("file", "config", "bundle", "mcp
 
 CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "mcp", "cli", "tool"]
 """Who asked for a call; `tool` is another tool. Calls by a person have no time limit of their own."""
+
+_MAX_META_SHOWN = 1_000
 
 
 class Problem(NamedTuple):
@@ -82,7 +86,8 @@ class ToolSpec(Frozen):
     found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
     with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
     `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions. `hints` are what its
-    server says of it: "destructive", "idempotent", "open world"; `icons` are pictures as `data:` addresses.
+    server says of it: "destructive", "idempotent", "open world"; `icons` are pictures as `data:` addresses, `meta` is
+    what else it says (`_meta`).
     """
 
     name: str
@@ -118,6 +123,7 @@ class ToolSpec(Frozen):
     title: str
     hints: Mapping[str, bool]
     icons: tuple[str, ...]
+    meta: Mapping[str, Any]
 
     def __init__(
         self,
@@ -155,6 +161,7 @@ class ToolSpec(Frozen):
         title: str = "",
         hints: Mapping[str, bool] | None = None,
         icons: Sequence[str] = (),
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         fields = dict(locals())
         del fields["self"]
@@ -166,6 +173,7 @@ class ToolSpec(Frozen):
             deps=tuple(deps),
             hints=hints or {},
             icons=tuple(icons),
+            meta=meta or {},
         )
 
     def replace(self, **changes: Any) -> ToolSpec:
@@ -181,6 +189,11 @@ class ToolSpec(Frozen):
     def badges(self) -> tuple[str, ...]:
         """The marks of the tool, for people: read-only, destructive, idempotent, open world."""
         return (*(("read-only",) if self.read_only else ()), *(hint for hint, is_so in self.hints.items() if is_so))
+
+    @property
+    def meta_text(self) -> str:
+        """What else the server says of the tool, as JSON for people; empty if it says nothing."""
+        return values.cut(json.dumps(self.meta, ensure_ascii=False), _MAX_META_SHOWN) if self.meta else ""
 
     @property
     def pack(self) -> str:

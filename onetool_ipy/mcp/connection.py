@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,7 +64,8 @@ class Connection:
         self._on_list, self._on_end = on_list, on_end
         self._session: ServerSession | None = None
         self._is_open = False
-        self._changed = asyncio.Event()
+        self._changed, self._listed = asyncio.Event(), asyncio.Event()
+        self._stale_at = math.inf
         self._stop = asyncio.Event()
         self._owner = self.loop.create_task(self._own(), context=contextvars.Context())
 
@@ -74,6 +76,19 @@ class Connection:
         if self._stop.is_set() or self._owner.done():
             return False
         return self.process is None or self.process.is_alive()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the listing has passed the time for which the server said that it counts."""
+        return self.loop.time() >= self._stale_at and self.is_usable()
+
+    async def list_again(self) -> None:
+        """List again, as after a change, and wait for that or for the end of the connection."""
+        self._listed.clear()
+        self._changed.set()
+        listed = self.loop.create_task(self._listed.wait())
+        await asyncio.wait({listed, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        listed.cancel()
 
     async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
         """Call a tool once. Raises NotSent if the call certainly did not reach the server."""
@@ -151,8 +166,13 @@ class Connection:
             auth=self._auth,
         )
         listing = await session.open(stack, self._changed.set)
-        self._on_list(listing)
+        self._note_list(session, listing)
         return session, listing
+
+    def _note_list(self, session: ServerSession, listing: ServerListing) -> None:
+        self._stale_at = self.loop.time() + session.fresh_s
+        self._on_list(listing)
+        self._listed.set()
 
     async def _follow(self, session: ServerSession) -> None:
         """List again after each change, until the process ends or `stop` is called."""
@@ -167,7 +187,7 @@ class Connection:
                     break
                 await self._wait_quiet(stop)
                 async with asyncio.timeout(self.definition.timeout_s):
-                    self._on_list(await session.list_tools())
+                    self._note_list(session, await session.list_tools())
         finally:
             ended.cancel()
             stop.cancel()

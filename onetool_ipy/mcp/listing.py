@@ -39,6 +39,7 @@ _HINTS = {"destructive": "destructiveHint", "idempotent": "idempotentHint", "ope
 _WARNINGS = ("destructive", "open world")
 _MAX_ICONS = 4
 _MAX_ICON = 40_000
+_MAX_META = 4_000
 _ICON = re.compile(r"data:image/(?:png|jpeg|webp|gif|svg\+xml);base64,[A-Za-z0-9+/=]+")
 _MAX_FILE = 32 * 1024 * 1024
 _FORMAT = 2
@@ -117,11 +118,12 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         title=tool.get("title", ""),
         hints=_hints(hints, is_trusted=definition.trusted),
         icons=tool.get("icons", ()),
+        meta=tool.get("_meta", {}),
         timeout_s=definition.timeout_s,
         limits_itself=True,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
-        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _without_icons(tool)],
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _identity(tool)],
     )
 
 
@@ -134,8 +136,8 @@ def _hints(found: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
     return told if is_trusted else {name: True for name in _WARNINGS if told.get(name)}
 
 
-def _without_icons(tool: Json) -> Json:
-    return {key: value for key, value in tool.items() if key != "icons"}
+def _identity(tool: Json) -> Json:
+    return {key: value for key, value in tool.items() if key not in ("icons", "_meta")}
 
 
 def _checked(tool: Any, header_fault: HeaderFault) -> Json:
@@ -167,6 +169,9 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     icons = _icons(tool.get("icons"))
     if icons:
         kept["icons"] = icons
+    meta = tool.get("_meta")
+    if isinstance(meta, dict) and meta and len(json.dumps(meta)) <= _MAX_META:
+        kept["_meta"] = meta
     return kept
 
 
@@ -287,5 +292,6 @@ def _is_checked(tool: Any) -> bool:
     return (
         isinstance(tool, dict)
         and all(isinstance(tool.get(key), str) for key in ("name", "description"))
-        and isinstance(tool.get("inputSchema"), dict)
+        and all(isinstance(tool.get(key, {}), dict) for key in ("inputSchema", "_meta"))
+        and "inputSchema" in tool
     )

@@ -217,6 +217,18 @@ class Server:
     def _problem(self, said: str, hint: str) -> Problem:
         return Problem(self.definition.where, f"The server '{self.name}': {said}", hint, self.name)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether it runs, and its listing has passed the time for which it counts."""
+        connection = self._own_connection()
+        return connection is not None and connection.is_stale
+
+    async def list_again(self) -> None:
+        """List what it offers again. Starts nothing."""
+        connection = self._connection_here()
+        if connection is not None and connection.is_stale:
+            await connection.list_again()
+
     def may_be_tried(self) -> bool:
         """Whether a health check may start it: not if it died, was stopped, or just took long to fail."""
         if not self.definition.enabled or self._is_stopped or (self.was_tried and self._was_connected):

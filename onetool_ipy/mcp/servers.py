@@ -311,11 +311,18 @@ class Servers(Mapping[str, "State"]):
         self._set({**self._added, **fresh}.values())
 
     def prepare(self, *, wait: bool = True) -> None:
-        """Before a listing: start the servers whose tools are not known yet, and wait for them.
+        """Before a listing: start the servers whose tools are not known yet, ask those whose list is stale, and wait.
 
         Without `wait` the listing comes first; `on_change` reports the tools that are found later.
         """
-        if self._is_prepared or self._background.is_here() or self._is_closed:
+        if self._background.is_here() or self._is_closed:
+            return
+        stale = [server for server in self._servers.values() if server.is_stale]
+        if stale and wait:
+            self._all(stale, lambda server: server.list_again())
+        elif stale:
+            self._background.submit(lambda: _together(stale, lambda server: server.list_again(), self._wait_s))
+        if self._is_prepared:
             return
         self._is_prepared = True
         unknown = [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]

@@ -14,6 +14,7 @@ import asyncio
 import contextvars
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -22,6 +23,7 @@ import anyio
 import httpx2
 from mcp import Client
 from mcp.client import InputRequiredRoundsExceededError
+from mcp.client.caching import CacheConfig, CacheEntry, CacheKey, InMemoryResponseCacheStore
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -61,6 +63,9 @@ _LAST_HANDSHAKE = "2025-11-25"
 _CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts"))
 _LISTED = {"tools/list": "tools", **{method: key for _, method, key in LISTS.values()}}
 _OFFERS_S = 5.0
+_LEAST_FRESH_S = 1.0
+_MAX_FRESH_RESOURCES = 100
+_MAX_FRESH_SIZE = 200_000
 _HTTP_S = 30.0
 _HTTP_READ_S = 300.0
 _SESSION_HEADER = "mcp-session-id"
@@ -70,7 +75,10 @@ _CLOSED, _TIMED_OUT = -32000, -32001
 
 
 class ServerSession:
-    """A session of the SDK's client. `is_lost` says that the server no longer takes requests of this session."""
+    """A session of the SDK's client. `is_lost` says that the server no longer takes requests of this session.
+
+    `fresh_s` says for how long the last listing counts, if the server has said so (`ttlMs`).
+    """
 
     def __init__(
         self,
@@ -85,6 +93,7 @@ class ServerSession:
         _silence_sdk()
         self.calls = 0
         self.is_lost = False
+        self.fresh_s = math.inf
         self._definition = definition
         self._process = process
         self._auth = auth
@@ -116,7 +125,7 @@ class ServerSession:
             mode="legacy" if self._definition.type == "sse" or self._definition.protocol == "legacy" else "auto",
             message_handler=on_message,
             client_info=Implementation(name="onetool-ipy", version=__version__),
-            cache=None,
+            cache=CacheConfig(store=_FreshResources(), partition=self._definition.name, target_id="session"),
             **self._callbacks.options,
         )
         self._client = await stack.enter_async_context(client)
@@ -132,6 +141,7 @@ class ServerSession:
     async def list_tools(self) -> ServerListing:
         """Ask for all pages of the list."""
         client, interceptor = self._client, self._interceptor
+        self.fresh_s = math.inf
         interceptor.lists.clear()  # the SDK lists, too, before it repeats a call whose headers were wrong
         if client.server_capabilities.tools is not None:
             await self._pages(client.list_tools, "tools")
@@ -158,6 +168,8 @@ class ServerSession:
         for _ in range(_MAX_PAGES):
             page = await list_page(cursor=cursor)
             cursor = page.next_cursor
+            if page.ttl_ms > 0 and self._client.protocol_version > _LAST_HANDSHAKE:
+                self.fresh_s = min(self.fresh_s, max(page.ttl_ms / 1000, _LEAST_FRESH_S))
             if not cursor or cursor in seen or len(self._interceptor.lists.get(key, ())) > MAX_TOOLS:
                 break
             seen.add(cursor)
@@ -349,6 +361,19 @@ def _silence_sdk() -> None:
 
 def _is_not_of_mcp(record: logging.LogRecord) -> bool:
     return "mcp" not in record.pathname.replace("\\", "/").split("/")
+
+
+class _FreshResources(InMemoryResponseCacheStore):
+    """The resources that were read and count as fresh (`ttlMs`), small ones only. Nothing else is kept by the SDK."""
+
+    def __init__(self) -> None:
+        super().__init__(max_entries=_MAX_FRESH_RESOURCES)
+
+    async def set(self, key: CacheKey, entry: CacheEntry) -> None:
+        contents = getattr(entry.value, "contents", ())
+        size = sum(len(getattr(part, "text", None) or getattr(part, "blob", "")) for part in contents)
+        if key.method == "resources/read" and size <= _MAX_FRESH_SIZE:
+            await super().set(key, entry)
 
 
 class _MessageInterceptor:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onetool_ipy import open_toolbox
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.mcp import read_server
 from onetool_ipy.mcp.listing import ListingCache, ServerListing, read_tools, to_specs
+from tests.harness.patience import until
+from tests.harness.servers import write_project
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -62,6 +66,34 @@ def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
     assert (spec.title, spec.icons) == ("Order things", (PIXEL,))
     assert spec_of({"name": "x", "annotations": {"title": "Older"}}).title == "Older"
     assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 50_000}]}).icons == ()
+
+
+def test_meta_is_kept_shown_and_bounded() -> None:
+    spec = spec_of({"name": "x", "_meta": {"shop.example/color": "green"}})
+
+    assert dict(spec.meta) == {"shop.example/color": "green"}
+    assert spec.meta_text == '{"shop.example/color": "green"}'
+    assert len(spec_of({"name": "x", "_meta": {"long": "x" * 3_000}}).meta_text) <= 1_000
+    for odd in ({"long": "x" * 5_000}, {}, [1], "x", None):
+        assert spec_of({"name": "x", "_meta": odd}).meta == {}
+
+
+def test_meta_does_not_make_it_another_tool() -> None:
+    one, other = (spec_of({"name": "x", **more}) for more in ({}, {"_meta": {"at": 5}}))
+
+    assert one.fingerprint == other.fingerprint
+
+
+def test_list_that_no_longer_counts_is_asked_for_again(tmp_path: Path) -> None:
+    """The server says that its list counts for a millisecond, and tells of no change."""
+    fresh = {"type": "stdio", "command": sys.executable, "args": [str(Path(__file__).with_name("fresh_server.py"))]}
+    write_project(tmp_path, {"fresh": fresh})
+
+    with open_toolbox(tmp_path) as box:
+        assert "fresh.tool0" in [tool["name"] for tool in box.ot.tools(pattern="fresh.", info="min")]
+        assert until(lambda: "fresh.tool1" in str(box.ot.tools(pattern="fresh.", info="min")))
+        shown = box.ot.help(query="fresh.tool1", info="full")
+        assert 'Meta: {"shop.example/color": "green"}' in shown
 
 
 def test_icons_do_not_make_it_another_tool() -> None:

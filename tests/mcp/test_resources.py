@@ -22,6 +22,8 @@ from tests.harness.surroundings import ROOT
 Open = Callable[..., Toolbox]
 MODERN = {"type": "stdio", "command": sys.executable, "args": [str(ROOT / "tests" / "mcp" / "modern_server.py")]}
 
+FRESH = {"type": "stdio", "command": sys.executable, "args": [str(ROOT / "tests" / "mcp" / "fresh_server.py")]}
+
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -380,3 +382,21 @@ def test_what_cannot_be_followed_is_said(real_box: Toolbox) -> None:
 
     with pytest.raises(Unavailable, match="does not say when a resource changes"):
         filesystem.watch("x:y")
+
+
+def test_resource_is_not_read_again_as_long_as_it_counts_as_fresh(opened: Open) -> None:
+    box = opened({"fresh": FRESH})
+    fresh: Any = box.pack("fresh")
+
+    assert fresh.read("count://reads") == "read 1 times"
+    assert fresh.read("count://reads") == "read 1 times"
+    assert fresh.read("count://large").strip() == "read 2 times"
+    assert fresh.read("count://large").strip() == "read 3 times"  # too large to be kept
+    assert fresh.read("count://reads") == "read 1 times"
+    watch = fresh.watch("count://reads")
+    fresh.change()
+    assert watch.wait(HANG_S)
+    assert watch.value == "read 4 times"
+    assert fresh.read("count://reads") == "read 4 times"
+    box.servers.restart("fresh")
+    assert fresh.read("count://reads") == "read 1 times"

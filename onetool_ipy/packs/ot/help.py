@@ -173,6 +173,7 @@ def _tool_page(spec: ToolSpec, info: str) -> str:
             "Title": spec.title,
             "Read-only": "yes" if spec.read_only else "no",
             "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.hints.items()),
+            "Meta": spec.meta_text,
             "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
             "Defined in": spec.where,
         }

@@ -113,6 +113,7 @@ class Pages:
         origin = f"MCP server {spec.server}" if spec.server else spec.origin
         facts = [origin, *spec.badges, *spec.tags]
         lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
+        lines += [f"Meta: {spec.meta_text}"] if spec.meta else []
         return page(self._box, lines)
 
 
