@@ -59,12 +59,13 @@ Kind = Callable[[Any], Any]
 Get = Callable[[str], str | None]
 """Returns the value of a `${NAME}`, or None."""
 
-_SERVER_COMMON = ("enabled", "trusted", "sampling", "timeout_s", "idle_s")
+_SERVER_COMMON = ("enabled", "trusted", "sampling", "log_level", "timeout_s", "idle_s")
 SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
     "stdio": ("type", "command", "args", "env", "cwd", "inherit", "protocol", *_SERVER_COMMON),
     "http": ("type", "url", "headers", "auth", "protocol", *_SERVER_COMMON),
     "sse": ("type", "url", "headers", *_SERVER_COMMON),
 }
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 PROTOCOLS = ("auto", "legacy", "2026-07-28")
 AUTH_KEYS = (
     *("grant", "client_id", "client_secret", "private_key", "signing_algorithm"),
@@ -442,6 +443,7 @@ def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -
     out["enabled"] = form.get("enabled", _boolean, default=True)
     out["trusted"] = form.get("trusted", _boolean, default=False)
     out["sampling"] = form.get("sampling", _boolean, default=False)
+    out["log_level"] = form.get("log_level", _choice(*LOG_LEVELS), default="info")
     if "protocol" in SERVER_KEYS[kind]:
         out["protocol"] = form.get("protocol", _choice(*PROTOCOLS), default="auto")
     for limit in ("timeout_s", "idle_s"):

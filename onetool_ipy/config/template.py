@@ -96,7 +96,7 @@ version: 1
 # `env`. `trusted: true` accepts the server's own read-only marks; `timeout_s` limits a call (default timeouts.mcp_s),
 # `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine. `protocol` is auto,
 # legacy (servers before 2026) or 2026-07-28; `type: sse` is the older HTTP with two addresses. With `sampling: true`
-# the server may ask for a reply of your model; you are asked each time.
+# the server may ask for a reply of your model; you are asked each time. `log_level` is the least that it logs here.
 # servers:
 #   github:
 #     type: stdio
@@ -108,6 +108,7 @@ version: 1
 #     enabled: true
 #     trusted: false
 #     sampling: false
+#     log_level: info
 #     timeout_s: 30
 #     idle_s: 10
 #     protocol: auto

@@ -45,7 +45,6 @@ _MAX_SAMPLES = 5
 _MAX_SAMPLE_TEXT = 50_000
 _MAX_SAMPLE_TOKENS = 4_096
 _MAX_SAMPLE_MESSAGES = 50
-_LOG_LEVEL = "info"
 _MAX_LOG_LINE = 2_000
 
 
@@ -144,7 +143,7 @@ class ServerCallbacks:
             "elicitation_callback": self._elicit,
             "list_roots_callback": self._roots,
             "logging_callback": self._logged,
-            "log_level": _LOG_LEVEL,
+            "log_level": self._definition.log_level,
         }
         return {**found, "sampling_callback": self._sample} if self._definition.sampling else found
 

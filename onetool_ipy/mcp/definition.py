@@ -45,7 +45,8 @@ class ServerDefinition(NamedTuple):
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
     `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that it is told
-    of when it asks; with `sampling` it may ask for a reply of the user's model.
+    of when it asks; with `sampling` it may ask for a reply of the user's model. `log_level` is
+    the least important log message that it is to send.
 
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """
@@ -67,6 +68,7 @@ class ServerDefinition(NamedTuple):
     idle_s: float | None = None
     protocol: str = "auto"
     sampling: bool = False
+    log_level: str = "info"
     roots: tuple[str, ...] = ()
     is_allowed: bool = True
 
@@ -120,5 +122,6 @@ def read_server(
         idle_s=data.get("idle_s"),
         protocol=data.get("protocol") or "auto",
         sampling=data.get("sampling", False),
+        log_level=data.get("log_level") or "info",
         roots=tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots),
     )

@@ -33,6 +33,8 @@ from mcp_types import (
     EmptyResult,
     Implementation,
     PingRequest,
+    SetLevelRequest,
+    SetLevelRequestParams,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
@@ -99,6 +101,7 @@ class ServerSession:
         self._auth = auth
         self._interceptor = _MessageInterceptor(trace)
         self._callbacks = ServerCallbacks(definition, log)
+        self._log = log
         self._outputs: dict[str, OutputSchema] = {}
         self._schemas: dict[str, Any] = {}
         self._tasks: set[str] = set()
@@ -134,9 +137,22 @@ class ServerSession:
             hint = "Set 'protocol: auto' for this server."
             raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {wanted}.", hint=hint)
         stack.callback(self._watches.end)
+        await self._set_log_level()
         listing = await self.list_tools()
         await self._subscribe(stack, on_change)
         return listing
+
+    async def _set_log_level(self) -> None:
+        """Say which log messages we want. From 2026-07-28 on each request says it, which the SDK does."""
+        client, level = self._client, self._definition.log_level
+        if client.server_capabilities.logging is None or client.protocol_version > _LAST_HANDSHAKE:
+            return
+        request = SetLevelRequest(params=SetLevelRequestParams.model_validate({"level": level}))
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await client.session.send_request(request, EmptyResult)
+        except (MCPError, TimeoutError, ValidationError):
+            self._log(f"[client] It does not take the log level '{level}'.")
 
     async def list_tools(self) -> ServerListing:
         """Ask for all pages of the list."""

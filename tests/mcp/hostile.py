@@ -18,6 +18,7 @@ hostile.py [FLAG ...]
   --flood-at-once  answer the handshake with a line without an end
   --offers         have resources, templates and prompts too, good ones and wrong ones; see OFFERS
   --mute-offers    say that there are resources and prompts, and answer no request about them
+  --no-levels      say that there are log messages, and refuse to be told from which level on
   --attack=JSON    put this text into descriptions, refusals, results and stderr
 """
 
@@ -116,6 +117,8 @@ def handshake(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def capabilities() -> dict[str, Any]:
+    if "--no-levels" in FLAGS:
+        return {"logging": {}}
     if not {"--offers", "--mute-offers"} & FLAGS.keys():
         return {}
     return {"resources": {"subscribe": True, "listChanged": True}, "prompts": {}, "completions": {}}

@@ -19,7 +19,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.mcp import read_server
 from onetool_ipy.mcp.callbacks import ServerCallbacks
 from tests.harness.models import ModelDouble
-from tests.harness.servers import real, write_project
+from tests.harness.servers import hostile, real, write_project
 
 Open = Callable[..., Toolbox]
 ASKING = Path(__file__).with_name("asking_server.py")
@@ -211,6 +211,23 @@ def test_log_messages_stand_in_the_log_of_the_server(shop: Toolbox) -> None:
     (line,) = [line for line in shop.servers.logs("shop").splitlines() if line.startswith("[warning]")]
     assert line.startswith(r"[warning] shop: two\nlines \x1b[31mxxx")
     assert len(line) < 2_100
+
+
+@pytest.mark.parametrize(("key", "level"), [({}, "info"), ({"log_level": "error"}, "error")])
+def test_older_server_is_told_the_log_level(opened: Open, key: dict[str, str], level: str) -> None:
+    box = opened({"every": real("everything", **key)})
+
+    assert box.servers.start("every") == "connected"
+    asked, answered = [row for row in box.servers.trace("every") if row["method"] == "logging/setLevel"]
+    assert (asked["way"], asked["message"]) == ("to the server", f'{{"level": "{level}"}}')
+    assert (answered["way"], answered["message"]) == ("from the server", "{}")
+
+
+def test_server_that_takes_no_log_level_is_used_all_the_same(opened: Open) -> None:
+    box = opened({"srv": hostile("--no-levels")})
+
+    assert box.call("srv.echo", {"text": "x"}).unwrap() == "x"
+    assert "[client] It does not take the log level 'info'." in box.servers.logs("srv")
 
 
 def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None:
