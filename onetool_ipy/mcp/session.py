@@ -387,7 +387,7 @@ class _FreshResources(InMemoryResponseCacheStore):
 
     async def set(self, key: CacheKey, entry: CacheEntry) -> None:
         contents = getattr(entry.value, "contents", ())
-        size = sum(len(getattr(part, "text", None) or getattr(part, "blob", "")) for part in contents)
+        size = sum(len(str(getattr(part, "text", "") or getattr(part, "blob", ""))) for part in contents)
         if key.method == "resources/read" and size <= _MAX_FRESH_SIZE:
             await super().set(key, entry)
 
