@@ -9,6 +9,7 @@ from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.bundles.importing.document import ImportNotes, parse_document
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
 from onetool_ipy.bundles.importing.openapi import import_openapi
+from onetool_ipy.bundles.importing.postman import import_postman, is_postman
 
 __all__ = ["import_document"]
 
@@ -20,4 +21,6 @@ def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequ
     with set_aside():
         notes = ImportNotes()
         root = source if isinstance(source, Mapping) else parse_document(source, notes)
+        if is_postman(root):
+            return import_postman(root, notes, request)
         return import_openapi(root, notes, request)

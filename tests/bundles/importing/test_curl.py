@@ -16,7 +16,8 @@ from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import compile_http
-from onetool_ipy.bundles.importing.curl import import_curl, is_secret
+from onetool_ipy.bundles.importing.curl import import_curl
+from onetool_ipy.bundles.importing.sample import is_secret
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts

@@ -31,8 +31,8 @@ from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.importing.curl import CurlDraft
     from onetool_ipy.bundles.importing.draft import BundleDraft
+    from onetool_ipy.bundles.importing.sample import SampleDraft
     from onetool_ipy.bundles.model import Bundle, Tool
 
 __all__ = ["BundleCommands", "Consent", "NewHttpCommand"]
@@ -319,7 +319,7 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
     return {key: value for key, value in fresh.items() if value != []}
 
 
-def _told(bundle: Bundle, tool: Tool, draft: CurlDraft, *, is_new: bool) -> list[str]:
+def _told(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool) -> list[str]:
     from onetool_ipy.bundles.model import completed
 
     assert tool.http is not None

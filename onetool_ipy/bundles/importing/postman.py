@@ -1,0 +1,419 @@
+"""A Postman collection (v2.0, v2.1) -> the draft of a bundle and its tools. Pure; what is not imported is noted.
+
+Folders become tags. A variable is an argument with the collection's value as its default; a variable of a credential is
+the name of a secret, and no credential is kept. Scripts are never run. `sample` makes the tools.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.bundles.http.definition import HEADER_NAME
+from onetool_ipy.bundles.importing import labels
+from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
+from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OfferedOperations
+from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, is_secret, mark
+
+__all__ = ["import_postman", "is_postman"]
+
+_VARIABLE = re.compile(r"\{\{([^{}]{1,100})\}\}")
+_AUTHORITY = re.compile(r"(?:https?://)[^/?#]*", re.IGNORECASE)
+_MIMES = {"json": "application/json", "xml": "application/xml", "html": "text/html", "text": "text/plain"}
+_MAX_DEPTH = 30
+_MAX_HOPS = 5
+
+
+def is_postman(root: Mapping[str, Any]) -> bool:
+    """Whether a document is a collection, or another file of Postman, which `import_postman` refuses."""
+    own = as_dict(root.get("collection")) or root
+    is_collection = isinstance(own.get("item"), list) and isinstance(own.get("info"), Mapping)
+    return is_collection or "_postman_variable_scope" in root or ("requests" in root and "order" in root)
+
+
+def import_postman(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
+    """Import a collection; raises InvalidRequest if it has nothing that can be a tool."""
+    if "_postman_variable_scope" in root:
+        raise InvalidRequest("This is a Postman environment, not a collection.", hint="Export the collection.")
+    if "requests" in root:
+        raise InvalidRequest("This is a Postman collection of version 1.", hint="Export it as Collection v2.1.")
+    whole = as_dict(root.get("collection")) or as_dict(root)
+    info = as_dict(whole.get("info"))
+    title = printable_line(as_text(info.get("name")))
+    name = request.slug or labels.slug(title.lower(), "api")
+    reader = _Collection(whole, name, notes, request)
+    tools = list(reader.tools())
+    if not tools and reader.unknown:
+        raise MissingServer(
+            f"The collection does not say what {{{{{reader.unknown[0]}}}}} is.",
+            hint="Name its server: --server https://api.example.com",
+        )
+    reader.offered.require_some(tools, notes)
+    bundle = {"slug": name, "displayName": (title or name)[:256], "isEnabled": True}
+    bundle["description"] = printable(_words(info.get("description")))[:2000]
+    secrets = [{"name": each, "description": "A credential of the collection."} for each in sorted(reader.secrets)]
+    kind = "Postman collection"
+    return BundleDraft(kind, bundle, tools, secrets, sorted(reader.hosts), notes.list(), reader.offered.count)
+
+
+class _Variable(NamedTuple):
+    value: str
+    is_secret: bool
+
+
+class _Item(NamedTuple):
+    """A request with what its folders say."""
+
+    name: str
+    folders: tuple[str, ...]
+    request: dict[str, Any]
+    auth: Any
+    variables: dict[str, _Variable]
+
+    @property
+    def label(self) -> str:
+        """The name that its tool would have; empty if Postman made the name of the URL."""
+        return "" if re.match(r"\w+://|/|\{\{", self.name) else labels.slug(self.name.lower(), "")
+
+
+class _Collection:
+    def __init__(self, root: dict[str, Any], name: str, notes: ImportNotes, asked: ImportRequest) -> None:
+        self._root = root
+        self._name = name
+        self._notes = notes
+        self._asked = asked
+        self._secrets = SecretNames()
+        self.offered = OfferedOperations(asked.choice)
+        self.secrets: set[str] = set()
+        self.hosts: set[str] = set()
+        self.unknown: list[str] = []
+
+    def tools(self) -> Iterator[dict[str, Any]]:
+        items = list(self._items())
+        often = Counter(item.label for item in items)
+        paths = [_path_of(item) for item in items]
+        prefix = labels.common_prefix([path for path in paths if path.startswith("/")])
+        chosen = []
+        for item, path in zip(items, paths, strict=True):
+            method = _method_of(item)
+            wanted = item.label
+            if often[wanted] > 1 and item.folders:
+                wanted = labels.slug(f"{item.folders[-1]}-{wanted}".lower(), wanted)
+            wanted = wanted or labels.slug(f"{method.lower()}-{path.removeprefix(prefix)}", method.lower())
+            name = self.offered.take(wanted, method, path, item.folders)
+            if name is not None:
+                chosen.append((item, name))
+        for item, name in chosen:
+            draft = self._tool(item, name)
+            if draft is not None:
+                self.secrets.update(draft.secrets, draft.missing)
+                self.hosts.update(draft.hosts)
+                yield draft.tool
+
+    def _items(self) -> Iterator[_Item]:
+        """The requests of all folders, in order."""
+        waiting: list[tuple[Any, tuple[str, ...], Any, dict[str, _Variable]]] = [(self._root, (), None, {})]
+        while waiting:
+            node, folders, auth, variables = waiting.pop()
+            own = as_dict(node)
+            if as_list(own.get("event")):
+                self._notes.add("scripts of the collection are not run")
+            auth = own["auth"] if isinstance(own.get("auth"), Mapping) else auth
+            name = printable_line(as_text(own.get("name")))[:256]
+            request = own.get("request")
+            if isinstance(request, (str, Mapping)):
+                whole = {"url": request} if isinstance(request, str) else as_dict(request)
+                own_auth = whole["auth"] if isinstance(whole.get("auth"), Mapping) else auth
+                yield _Item(name, folders, whole, own_auth, variables)
+            elif len(folders) > _MAX_DEPTH:
+                self._notes.add(f"folders in more than {_MAX_DEPTH} levels are left out")
+            else:
+                inside = folders if own is self._root or not name else (*folders, name.replace(",", " ")[:64])
+                known = {**variables, **_variables(own.get("variable"))}
+                waiting += [(each, inside, auth, known) for each in reversed(as_list(own.get("item")))]
+
+    def _tool(self, item: _Item, name: str) -> SampleDraft | None:
+        place = f"'{item.name or name}'"
+        try:
+            sample = _Sampler(item, self._name, self._asked).sample()
+            draft = draft_tool(
+                sample, slug=name, prefix=self._name, secrets=self._secrets, reserved=self._asked.secrets
+            )
+        except _UnknownServer as exc:
+            self.unknown.append(exc.name)
+            self._notes.add(f"{place}: {exc.message} The tool is left out")
+            return None
+        except MissingServer:
+            raise
+        except InvalidRequest as exc:
+            self._notes.add(f"{place} is left out: {exc.message}")
+            return None
+        for note in draft.notes:
+            self._notes.add(f"{place}: {note}")
+        draft.tool["displayName"] = item.name or name
+        about = printable(_words(item.request.get("description")))[:4000]
+        draft.tool["description"] = about or draft.tool["description"]
+        draft.tool["tags"] = list(item.folders)
+        return draft
+
+
+class _UnknownServer(InvalidRequest):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{{{{{name}}}}} has no value.")
+        self.name = name
+
+
+class _Sampler:
+    """Reads one request of a collection as a sample, with marks for its variables."""
+
+    def __init__(self, item: _Item, prefix: str, asked: ImportRequest) -> None:
+        self._item = item
+        self._prefix = prefix
+        self._asked = asked
+        self._sample = SampleRequest(method=_method_of(item))
+
+    def sample(self) -> SampleRequest:
+        self._url(self._item.request.get("url"))
+        self._auth(as_dict(self._item.auth))
+        for key, value in _pairs(self._item.request.get("header")):
+            self._header(key, value)
+        self._body(as_dict(self._item.request.get("body")))
+        return self._sample
+
+    def _fill(self, text: str, *, is_credential: bool = False) -> str:
+        """A text with each `{{variable}}` as a mark."""
+
+        def write(match: re.Match[str]) -> str:
+            name = match[1].strip()
+            known = self._item.variables.get(name, _Variable("", is_secret=False))
+            if is_credential or known.is_secret or is_secret(name):
+                secret = labels.secret(self._prefix, name)
+                self._sample.hidden.add(secret)
+                return mark(secret)
+            word = _word(name)
+            self._sample.variables[word] = self._value(name) or None
+            return mark(word)
+
+        return _VARIABLE.sub(write, re.sub("[\ue000\ue001]", "?", text))
+
+    def _value(self, name: str, hops: int = _MAX_HOPS) -> str:
+        """The value of a variable with the variables in it; empty if one has none."""
+        known = self._item.variables.get(name)
+        if known is None or known.is_secret or is_secret(name) or not hops:
+            return ""
+        inner = _VARIABLE.findall(known.value)
+        values = {each: self._value(each.strip(), hops - 1) for each in inner}
+        return "" if "" in values.values() else _VARIABLE.sub(lambda match: values[match[1]], known.value)
+
+    def _url(self, url: Any) -> None:
+        parts = as_dict(url)
+        raw = url if isinstance(url, str) else as_text(parts.get("raw")) or _joined(parts)
+        raw = raw.strip()
+        head, _, query = raw.partition("#")[0].partition("?")
+        server, path = self._server(head)
+        variables = {_key(each): each for each in _dicts(parts.get("variable"))}
+        segments = [self._segment(segment, variables) for segment in path.split("/")]
+        self._sample.urls = [server + "/".join(segments)]
+        if "query" not in parts:
+            parts = {"query": [{"key": key, "value": value} for key, value in parse_qsl(query, keep_blank_values=True)]}
+        sent = []
+        for each in _dicts(parts.get("query")):
+            key = as_text(each.get("key"))
+            self._sample.about[key] = _words(each.get("description"))
+            if each.get("disabled") is True:
+                self._sample.optional.append(key)
+            elif key:
+                sent.append((key, self._fill(_text(each.get("value")), is_credential=is_secret(key))))
+        self._sample.query = [urlencode(sent)] if sent else []
+
+    def _server(self, head: str) -> tuple[str, str]:
+        """The scheme and host of a URL, and its path. A variable in them must have a value."""
+        leading = _VARIABLE.match(head)
+        found = _AUTHORITY.match(head)
+        if leading is not None and self._asked.server is None:
+            value = self._value(leading[1].strip())
+            if not value:
+                raise _UnknownServer(leading[1].strip())
+            head = value.rstrip("/") + head[leading.end() :]
+            found = _AUTHORITY.match(head)
+        if self._asked.server is not None:
+            end = leading.end() if leading else found.end() if found else len(head.partition("/")[0])
+            return self._asked.url_of("https://replaced.test").rstrip("/"), head[end:]
+        if found is None:
+            head = f"http://{head}"
+            found = _AUTHORITY.match(head)
+        assert found is not None
+        for name in _VARIABLE.findall(found[0]):
+            if not self._value(name.strip()):
+                raise _UnknownServer(name.strip())
+        return _VARIABLE.sub(lambda match: self._value(match[1].strip()), found[0]), head[found.end() :]
+
+    def _segment(self, segment: str, variables: dict[str, dict[str, Any]]) -> str:
+        if not segment.startswith(":") or len(segment) < 2:
+            return self._fill(segment)
+        known = variables.get(segment[1:], {})
+        word = _word(segment[1:])
+        value = _text(known.get("value"))
+        self._sample.variables[word] = value if value and not _VARIABLE.search(value) else None
+        self._sample.about[word] = _words(known.get("description"))
+        return mark(word)
+
+    def _header(self, key: str, value: str) -> None:
+        if not HEADER_NAME.fullmatch(key):
+            self._sample.notes.append(f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out")
+        else:
+            self._sample.headers.append(f"{key}: {self._fill(printable_line(value), is_credential=is_secret(key))}")
+
+    def _auth(self, auth: dict[str, Any]) -> None:
+        kind = as_text(auth.get("type"))
+        given = auth.get(kind)
+        said = {as_text(each.get("key")): each.get("value") for each in _dicts(given)} or as_dict(given)
+        fields = {key: self._fill(_text(value), is_credential=True) for key, value in said.items()}
+        self._sample.auth = _auth_of(kind, fields, _text(as_dict(said).get("accessTokenUrl")))
+        if self._sample.auth is None and kind not in ("", "noauth"):
+            self._sample.notes.append(f"auth of the kind '{kind[:20]}' is not taken over")
+
+    def _body(self, body: dict[str, Any]) -> None:
+        mode = as_text(body.get("mode"))
+        if body.get("disabled") is True or not mode:
+            return
+        if mode == "raw":
+            language = as_text(as_dict(as_dict(body.get("options")).get("raw")).get("language"))
+            self._raw(_text(body.get("raw")), _MIMES.get(language, ""))
+        elif mode == "graphql":
+            self._raw(_graphql(as_dict(body.get("graphql"))), _MIMES["json"])
+        elif mode == "urlencoded":
+            fields = [(k, self._fill(text, is_credential=is_secret(k))) for k, text in _pairs(body.get(mode))]
+            self._sample.data = [("data-raw", urlencode(fields))] if fields else []
+        elif mode == "formdata":
+            for each in _dicts(body.get(mode)):
+                if each.get("disabled") is not True and (key := as_text(each.get("key"))):
+                    is_file = each.get("type") == "file"
+                    text = "@file" if is_file else self._fill(_text(each.get("value")), is_credential=is_secret(key))
+                    self._sample.form.append(("form" if is_file else "form-string", f"{key}={text}"))
+        elif mode == "file":
+            self._sample.data = [("data-binary", "@file")]
+        else:
+            self._sample.notes.append(f"a body of the kind '{mode[:20]}' is not taken over")
+
+    def _raw(self, text: str, mime: str) -> None:
+        if not text.strip():
+            return
+        self._sample.data = [("data-raw", self._fill(text))]
+        if mime and not any(line.lower().startswith("content-type:") for line in self._sample.headers):
+            self._sample.headers.append(f"Content-Type: {mime}")
+
+
+def _auth_of(kind: str, fields: dict[str, str], token_url: str) -> dict[str, str] | None:
+    """The auth in our terms, with the credentials as they are; None if there is none that we know."""
+
+    def field(name: str) -> str:
+        return fields.get(name, "")
+
+    if kind == "bearer":
+        return {"type": "bearer", "value": field("token")}
+    if kind == "basic":
+        return {"type": "basic", "username": field("username"), "password": field("password")}
+    if kind == "apikey" and HEADER_NAME.fullmatch(field("key")):
+        place = "query" if field("in") == "query" else "header"
+        return {"type": "apiKey", "in": place, "name": field("key"), "value": field("value")}
+    if kind == "oauth2" and field("grant_type") == "client_credentials" and _is_url(token_url):
+        scope = {"scope": field("scope")} if field("scope") else {}
+        own = {"clientId": field("clientId"), "clientSecret": field("clientSecret")}
+        return {"type": "oauth2", "tokenUrl": token_url, **own, **scope}
+    return {"type": "bearer", "value": field("accessToken")} if kind == "oauth2" else None
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("https://", "http://")) and "{" not in text
+
+
+def _graphql(body: dict[str, Any]) -> str:
+    given = body.get("variables")
+    try:
+        variables = json.loads(given) if isinstance(given, str) and given.strip() else given
+    except ValueError:
+        variables = None
+    whole = {"query": _text(body.get("query")), "variables": as_dict(variables)}
+    if name := as_text(body.get("operationName")):
+        whole["operationName"] = name
+    return json.dumps(whole, ensure_ascii=False)
+
+
+def _variables(node: Any) -> dict[str, _Variable]:
+    found = {}
+    for each in _dicts(node):
+        key = _key(each)
+        if key and each.get("disabled") is not True:
+            found[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
+    return found
+
+
+def _key(node: dict[str, Any]) -> str:
+    """The name of a variable; older collections call it its id."""
+    return as_text(node.get("key")) or as_text(node.get("id"))
+
+
+def _pairs(node: Any) -> list[tuple[str, str]]:
+    """The enabled pairs of a list, or of a text with one pair in each line."""
+    if isinstance(node, str):
+        lines = (line.partition(":") for line in node.splitlines())
+        return [(key.strip(), value.strip()) for key, colon, value in lines if colon]
+    return [
+        (as_text(each.get("key")), _text(each.get("value")))
+        for each in _dicts(node)
+        if each.get("disabled") is not True and as_text(each.get("key"))
+    ]
+
+
+def _dicts(node: Any) -> list[dict[str, Any]]:
+    return [each for each in as_list(node) if isinstance(each, dict)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None or isinstance(value, (dict, list)) else json.dumps(value)
+
+
+def _words(node: Any) -> str:
+    """A description: a text, or an object with one."""
+    return as_text(node) or as_text(as_dict(node).get("content"))
+
+
+def _word(name: str) -> str:
+    """The name of a variable as a mark can hold it."""
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "value"
+    return f"_{word}" if word[0].isdigit() else word
+
+
+def _joined(parts: dict[str, Any]) -> str:
+    def join(key: str, sign: str) -> str:
+        given = parts.get(key)
+        if isinstance(given, list):
+            return sign.join(_text(part.get("value") if isinstance(part, dict) else part) for part in given)
+        return _text(given)
+
+    scheme, port = as_text(parts.get("protocol")), _text(parts.get("port"))
+    host = join("host", ".") + (f":{port}" if port else "")
+    return f"{scheme}://{host}/{join('path', '/')}" if scheme else f"{host}/{join('path', '/')}"
+
+
+def _method_of(item: _Item) -> str:
+    return (as_text(item.request.get("method")) or "GET").upper()
+
+
+def _path_of(item: _Item) -> str:
+    """The path of a request for people: without server and query."""
+    url = item.request.get("url")
+    raw = url if isinstance(url, str) else as_text(as_dict(url).get("raw")) or _joined(as_dict(url))
+    head = raw.strip().partition("#")[0].partition("?")[0]
+    found = _VARIABLE.match(head) or _AUTHORITY.match(head)
+    path = head[found.end() :] if found else "/" + head.partition("/")[2]
+    return printable_line(_VARIABLE.sub(r"{\1}", path))[:500] or "/"

@@ -1,0 +1,625 @@
+"""One request as somebody sent it -> the draft of one tool. Pure; nothing is expanded or sent.
+
+Whatever may change from call to call becomes an argument with the sent value as its default. A credential becomes the
+name of a secret; its value is returned apart, never in the record. `{id}` or `<id>` in the URL is a required argument.
+A variable stays in its word as a mark, since the caller supplies its value: it is a secret in a header or credential,
+else an argument.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.records import Value
+from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
+from onetool_ipy.bundles.importing import labels
+from onetool_ipy.bundles.importing.labels import UniqueNames
+from onetool_ipy.bundles.model import ToolBody, read
+from onetool_ipy.net.hosts import pattern_of
+
+__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "is_secret", "mark"]
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
+
+
+@dataclass
+class SampleRequest:
+    """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
+
+    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that are secrets
+    whatever their name; `optional` are query keys that may be sent; `about` describes arguments; `auth` has texts as
+    they were sent.
+    """
+
+    urls: list[str] = field(default_factory=list)
+    method: str | None = None
+    headers: list[str] = field(default_factory=list)
+    data: list[tuple[str, str]] = field(default_factory=list)
+    form: list[tuple[str, str]] = field(default_factory=list)
+    query: list[str] = field(default_factory=list)
+    user: str | None = None
+    bearer: str | None = None
+    cookie: str | None = None
+    max_time_s: float | None = None
+    is_get: bool = False
+    is_head: bool = False
+    notes: list[str] = field(default_factory=list)
+    variables: dict[str, str | None] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    optional: list[str] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    auth: dict[str, str] | None = None
+
+
+def mark(name: str) -> str:
+    """A variable as it stands in a word."""
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def marks(text: str) -> list[str]:
+    """The variables in a word."""
+    return MARKED.findall(text)
+
+
+def unmarked(text: str, write: Callable[[str], str]) -> str:
+    """The word with each variable replaced by a function of its name."""
+    return MARKED.sub(lambda match: write(match[1]), text)
+
+
+_SECRET = re.compile(
+    r"(?:^|[^a-z])(?:api|app|access|auth|secret|private|session|client|x|csrf|xsrf|bearer|refresh|id|jwt)?[-_.]?"
+    r"(?:key|token|secret|password|passwd|pwd|apikey|appid|credential|credentials|signature|cookie|authorization|auth)"
+    r"(?:$|[^a-z])",
+)
+_FILE = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
+    "required": ["base64"],
+}
+
+
+def is_secret(name: str) -> bool:
+    """Whether a name is likely that of a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
+
+
+class SecretNames:
+    """Names of secrets: one for each credential, the same in all tools that share this object."""
+
+    def __init__(self) -> None:
+        self._unique = UniqueNames(mark="_", longest=120)
+        self._named: dict[tuple[str, str], str] = {}
+
+    def take(self, name: str, value: str) -> str:
+        """Return the name of a credential: `name`, or the nearest one that no other credential has."""
+        if (name, value) not in self._named:
+            self._named[name, value] = self._unique.take(name)
+        return self._named[name, value]
+
+
+class ArgumentNames:
+    """Collects arguments and secrets. Each method returns the placeholder for one."""
+
+    def __init__(
+        self, prefix: str, about: dict[str, str], secrets: SecretNames | None, reserved: Collection[str]
+    ) -> None:
+        self._prefix = prefix
+        self._about = about
+        self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
+        self._unique = secrets or SecretNames()
+        self._properties: dict[str, Any] = {}
+        self._required: list[str] = []
+        self._placeholders: dict[str, str] = {}
+        self._mentioned: dict[str, None] = {}
+        self.secrets: dict[str, str] = {}
+
+    def schema(self) -> dict[str, Any]:
+        """The schema of the arguments."""
+        out: dict[str, Any] = {"type": "object", "properties": self._properties}
+        if self._required:
+            out["required"] = self._required
+        return {**out, "additionalProperties": False}
+
+    def missing(self) -> list[str]:
+        """Secrets that the command only names, without a value."""
+        return [name for name in self._mentioned if name not in self.secrets]
+
+    def argument(self, name: str, default: Any, *, typed: bool) -> str:
+        """Add an argument with a default. Its type is that of the default if `typed`, else guessed from the text."""
+        taken = self._arguments.take(labels.argument(name))
+        value = default if typed else _guessed(default)
+        kind = _kind(value)
+        self._properties[taken] = {**({"type": kind} if kind else {}), **self._told(name)}
+        if isinstance(value, (str, list, dict)) and len(json.dumps(value)) > _MAX_DEFAULT:
+            self._required.append(taken)
+        else:
+            self._properties[taken]["default"] = value
+        return f"${{{taken}}}"
+
+    def required(self, name: str) -> str:
+        """Add a required argument; the same name is the same argument."""
+        if name not in self._placeholders:
+            taken = self._arguments.take(labels.argument(name))
+            self._properties[taken] = {"type": "string", **self._told(name)}
+            self._required.append(taken)
+            self._placeholders[name] = f"${{{taken}}}"
+        return self._placeholders[name]
+
+    def variable(self, name: str, default: str | None) -> str:
+        """Add an argument for a variable, required without a default; the same name is the same argument."""
+        if default is not None and name not in self._placeholders:
+            self._placeholders[name] = self.argument(name, default, typed=False)
+        return self.required(name)
+
+    def optional(self, name: str) -> str:
+        """Add an argument that is not sent unless it is given."""
+        taken = self._arguments.take(labels.argument(name))
+        self._properties[taken] = self._told(name)
+        return f"${{{taken}}}"
+
+    def _told(self, name: str) -> dict[str, Any]:
+        about = " ".join(self._about.get(name, "").split())[:_MAX_ABOUT]
+        return {"description": about} if about else {}
+
+    def file(self, name: str) -> str:
+        """Add an argument that is a file."""
+        taken = self._arguments.take(labels.argument(name))
+        self._properties[taken] = {"anyOf": [{"type": "string"}, _FILE]}
+        self._required.append(taken)
+        return f"${{{taken}}}"
+
+    def secret(self, name: str, value: str) -> str:
+        """Add a secret. A variable keeps its name and has no value here."""
+        whole = MARKED.fullmatch(value)
+        if whole is not None:
+            return self.mentioned(whole[1])
+        if found := marks(value):
+            parts = MARKED.split(value)
+            written = (self.mentioned(part) if i % 2 else part.replace("${", "$${") for i, part in enumerate(parts))
+            return "".join(written) if found else value
+        taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
+        if value:
+            self.secrets[taken] = value
+        else:
+            self._mentioned[taken] = None
+        return f"${{{taken}}}"
+
+    def mentioned(self, name: str) -> str:
+        """Add a secret by the name of a variable."""
+        self._mentioned[name] = None
+        return f"${{{name}}}"
+
+
+def _guessed(text: Any) -> Any:
+    """Read a number or a truth value from a text in a URL; else return the text."""
+    if not isinstance(text, str):
+        return text
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", text) else text
+
+
+def _kind(value: Any) -> str | None:
+    kinds = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), None)
+
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_SHORTEST = 6
+_MAX_DEFAULT = 20_000
+_MAX_ABOUT = 500
+_MAX_DEPTH = 40
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
+_LITERAL = "/:@!&'()*+,;=-._~%"
+
+
+class SampleDraft(Value):
+    """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and notes."""
+
+    tool: dict[str, Any]
+    secrets: dict[str, str]
+    missing: list[str]
+    hosts: list[str]
+    notes: list[str]
+
+
+def draft_tool(
+    sample: SampleRequest,
+    *,
+    slug: str | None = None,
+    prefix: str | None = None,
+    secrets: SecretNames | None = None,
+    reserved: Collection[str] = (),
+) -> SampleDraft:
+    """Make a tool of a request; raises InvalidRequest, which says what cannot be taken over.
+
+    `prefix` begins the names of secrets; by default it is made of the host. No argument gets a `reserved` name.
+    """
+    draft = _Maker(sample, prefix, secrets, reserved).draft(slug)
+    read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
+    return draft
+
+
+class _Maker:
+    """Makes one tool of one command."""
+
+    def __init__(
+        self, command: SampleRequest, prefix: str | None, secrets: SecretNames | None, reserved: Collection[str]
+    ) -> None:
+        self._command = command
+        self._notes = list(command.notes)
+        url = command.urls[0]
+        if "://" not in url:
+            self._notes.append("the URL names no scheme; http is taken, as curl does")
+            url = f"http://{url}"
+        try:
+            self._url = urlsplit(url)
+            self._host = self._url.netloc.rpartition("@")[2]
+        except ValueError as exc:
+            raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
+        if self._url.scheme.lower() not in ("http", "https") or not self._url.hostname:
+            raise InvalidRequest("The URL is not a complete http:// or https:// address.")
+        if marks(self._host) or _PLACEHOLDER.search(self._host):
+            raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
+        self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command.about, secrets, reserved)
+        self._auth: dict[str, Any] | None = None
+        self._headers: dict[str, str] = {}
+        self._query: dict[str, Any] = {}
+        self._body: Any = None
+        self._body_type: str | None = None
+
+    def draft(self, slug: str | None) -> SampleDraft:
+        path = self._path()
+        self._credentials()
+        for line in self._command.headers:
+            self._header(line)
+        self._take_query(self._url.query)
+        for extra in self._command.query:
+            self._take_query(extra)
+        for name in self._command.optional:
+            if _literal(name) not in self._query:
+                self._query[_literal(name)] = self._names.optional(name)
+        self._take_body()
+        method = self._method()
+        place = printable_line(f"{self._host}{_spoken(self._url.path)}")
+        tool = {
+            "slug": slug or labels.slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
+            "version": "1",
+            "displayName": f"{method} {place}"[:256],
+            "description": f"{method} {self._url.scheme}://{place}"[:2000],
+            "tags": [],
+            "type": "http",
+            "argSchema": self._names.schema(),
+            "http": {"request": self._request(method, path)},
+        }
+        return SampleDraft(
+            self._without_values(tool), self._names.secrets, self._names.missing(), [self._pattern()], self._notes
+        )
+
+    def _pattern(self) -> str:
+        """The host as a pattern of `http.allowed_hosts`."""
+        try:
+            return pattern_of(self._url.scheme.lower(), self._url.hostname or "", self._url.port)
+        except ValueError as exc:
+            raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
+
+    def _without_values(self, tool: dict[str, Any]) -> dict[str, Any]:
+        """The record without any value of a secret, wherever else the command had it."""
+        known = sorted(self._names.secrets.items(), key=lambda pair: len(pair[1]), reverse=True)
+
+        def hide(text: str, *, by_name: bool) -> str:
+            for name, value in known:
+                for form in (value, quote(value, safe="")) if len(value) >= _SHORTEST else ():
+                    text = text.replace(form, f"${{{name}}}" if by_name else "***")
+            return text
+
+        found: dict[str, Any] = values.map_text(tool, lambda text: hide(text, by_name=False))
+        if found is tool:
+            return tool
+        self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
+        http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
+        return {**found, "http": http, "slug": labels.slug(found["slug"], "tool")}
+
+    def _request(self, method: str, path: str) -> dict[str, Any]:
+        request: dict[str, Any] = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
+        limit_s = self._command.max_time_s
+        parts = {
+            "query": self._query,
+            "headers": self._headers,
+            "body": self._body,
+            "bodyType": self._body_type,
+            "auth": self._auth,
+            "timeoutMs": min(max(int(limit_s * 1000), 1), 600_000) if limit_s else None,
+        }
+        return request | {key: value for key, value in parts.items() if value not in (None, {})}
+
+    def _method(self) -> str:
+        command = self._command
+        has_body = bool(command.data or command.form) and not command.is_get
+        method = (command.method or ("HEAD" if command.is_head else "POST" if has_body else "GET")).upper()
+        if method not in _METHODS:
+            raise InvalidRequest(f"The method '{method[:20]}' cannot be sent.", hint=f"One of {', '.join(_METHODS)}.")
+        if method == "HEAD" and self._body is not None:
+            self._notes.append("a HEAD request has no body, and its is left out")
+            self._body = self._body_type = None
+        return method
+
+    def _path(self) -> str:
+        if self._url.fragment:
+            self._notes.append("what stands behind '#' is never sent, and is left out")
+        parts = []
+        end = 0
+        text = self._url.path
+        for match in re.finditer(f"{MARKED.pattern}|{_PLACEHOLDER.pattern}", text):
+            parts.append(quote(text[end : match.start()], safe=_LITERAL))
+            parts.append(self._variable(match[1]) if match[1] else self._names.required(match[2] or match[3]))
+            end = match.end()
+        parts.append(quote(text[end:], safe=_LITERAL))
+        return "".join(parts) or "/"
+
+    def _credentials(self) -> None:
+        command = self._command
+        user = command.user if command.user is not None else unquote(self._url.netloc.rpartition("@")[0]) or None
+        if command.auth is not None:
+            self._given_auth(command.auth)
+        elif command.bearer is not None:
+            self._auth = {"type": "bearer", "value": self._names.secret("TOKEN", command.bearer)}
+        elif user is not None:
+            self._basic(user)
+        if command.cookie is not None:
+            if "=" in command.cookie or marks(command.cookie):
+                self._headers["Cookie"] = self._names.secret("COOKIE", command.cookie)
+            else:
+                self._notes.append(f"the cookies of the file '{command.cookie[:60]}' are left out")
+
+    def _given_auth(self, auth: dict[str, str]) -> None:
+        """The auth that the request names by its kind: each credential becomes the name of a secret."""
+        labelled = {"username": "USERNAME", "password": "PASSWORD", "clientId": "CLIENT_ID"}
+        labelled |= {"clientSecret": "CLIENT_SECRET", "value": auth.get("name", "TOKEN")}
+        self._auth = {
+            key: self._names.secret(labelled[key], text) if key in labelled else self._text(text, in_header=True)
+            for key, text in auth.items()
+        }
+
+    def _basic(self, user: str) -> None:
+        name, colon, password = user.partition(":")
+        if not colon:
+            self._notes.append("curl would ask for a password; put it into the secret")
+        self._auth = {
+            "type": "basic",
+            "username": self._names.secret("USERNAME", name),
+            "password": self._names.secret("PASSWORD", password) if password or not colon else "",
+        }
+
+    def _header(self, line: str) -> None:
+        if line.startswith("@"):
+            self._notes.append(f"the headers of the file '{line[1:60]}' are left out")
+            return
+        name, colon, value = line.partition(":")
+        name, value = name.strip(), value.strip()
+        if not colon and line.endswith(";"):
+            name, value = line[:-1].strip(), ""
+        elif colon and not value:
+            return  # it tells curl not to send it
+        lowered = name.lower()
+        if lowered == "host":
+            self._notes.append("the header Host is set by the connection itself")
+        elif lowered in OWN_HEADERS or lowered == "accept-encoding":
+            return
+        elif not HEADER_NAME.fullmatch(name) or not (colon or line.endswith(";")):
+            raise InvalidRequest("A header of the command is not of the form 'Name: value'.")
+        elif lowered == "authorization":
+            self._authorization(name, value)
+        elif is_secret(name):
+            self._keep(name, self._names.secret(name, value))
+        else:
+            self._keep(name, self._text(value, in_header=True))
+
+    def _keep(self, name: str, value: str) -> None:
+        for known in [known for known in self._headers if known.lower() == name.lower()]:
+            self._notes.append(f"the header '{name}' is given twice; the last one counts")
+            del self._headers[known]
+        self._headers[name] = value
+
+    def _authorization(self, name: str, value: str) -> None:
+        word, blank, rest = value.partition(" ")
+        if word.lower() == "bearer" and blank:
+            self._auth = {"type": "bearer", "value": self._names.secret("TOKEN", rest.strip())}
+        elif word.lower() == "basic" and (user := _decoded(rest)) is not None:
+            self._basic(user)
+        else:
+            kept, secret = (f"{word} ", rest.strip()) if blank else ("", value)
+            made = _literal(kept) + self._names.secret("TOKEN", secret)
+            self._auth = {"type": "apiKey", "in": "header", "name": name, "value": made}
+
+    def _take_query(self, text: str) -> None:
+        self._query |= self._fields(text)
+
+    def _take_body(self) -> None:
+        command = self._command
+        if command.form:
+            self._body_type, self._body = "multipart", {}
+            for kind, text in command.form:
+                name, _, value = text.partition("=")
+                is_file = kind == "form" and value.startswith(("@", "<"))
+                self._body[name] = self._names.file(name) if is_file else self._field(name, value, typed=False)
+            return
+        if not command.data:
+            return
+        if command.is_get:
+            for kind, text in command.data:
+                self._take_query(_urlencoded(text) if kind == "data-urlencode" else text)
+            return
+        files = [text for kind, text in command.data if kind not in ("data-raw",) and text.startswith("@")]
+        if files:
+            self._notes.append(f"the file '{files[0][1:60]}' is not read; its content is the argument 'body'")
+            self._body, self._body_type = self._names.required("body"), "text"
+            if not any(name.lower() == "content-type" for name in self._headers):
+                is_json = any(kind == "json" for kind, _ in command.data)
+                self._headers["Content-Type"] = f"application/{'json' if is_json else 'x-www-form-urlencoded'}"
+            return
+        if any(kind == "json" for kind, _ in command.data):
+            self._headers.setdefault("Accept", "application/json")
+            self._json_or_text("".join(text for _, text in command.data), "application/json")
+            return
+        joined = "&".join(_urlencoded(text) if kind == "data-urlencode" else text for kind, text in command.data)
+        said = next((v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), "")
+        if said and "x-www-form-urlencoded" not in said:
+            self._json_or_text(joined, said)
+        elif not said and joined.lstrip()[:1] in ("{", "["):
+            self._notes.append("the data looks like JSON, and is sent as JSON; curl would say that it is a form")
+            self._json_or_text(joined, "application/json")
+        else:
+            self._form(joined)
+
+    def _form(self, text: str) -> None:
+        self._body_type, self._body = "form", self._fields(text)
+
+    def _fields(self, text: str) -> dict[str, Any]:
+        """The pairs of a query or form; a repeated name is one argument, a list."""
+        grouped: dict[str, list[str]] = {}
+        for name, value in parse_qsl(text, keep_blank_values=True):
+            grouped.setdefault(name, []).append(value)
+        out: dict[str, Any] = {}
+        for name, found in grouped.items():
+            is_list = len(found) > 1 and not is_secret(name) and not any(marks(value) for value in found)
+            made = [found] if is_list else found
+            fields = [self._field(name, value, typed=False) for value in made]
+            out[_literal(name)] = fields[0] if len(fields) == 1 else fields
+        return out
+
+    def _json_or_text(self, text: str, said: str) -> None:
+        value = _parsed(text) if "json" in said else None
+        value = None if _is_deep(value) else value
+        if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
+            self._body_type = "json"
+            self._body = {_literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
+        elif value is not None:
+            self._body_type, self._body = "json", self._names.argument("body", self._default(value), typed=True)
+        else:
+            if "json" in said:
+                self._notes.append("the body says it is JSON, but is not; it is sent as it is")
+                self._keep("Content-Type", said)
+            self._body_type, self._body = "text", self._names.argument("body", self._default(text), typed=False)
+
+    def _field(self, name: str, value: Any, *, typed: bool) -> Any:
+        """A named value: a secret by its name, a variable, or an argument with its default.
+
+        An object or a list that holds one of them inside is written out.
+        """
+        if isinstance(value, dict) and self._has_more(value):
+            return {_literal(key): self._field(key, inner, typed=typed) for key, inner in value.items()}
+        if isinstance(value, list) and typed and self._has_more(value):
+            return [self._field(name, inner, typed=typed) for inner in value]
+        if isinstance(value, str):
+            if is_secret(name):
+                return self._names.secret(name, value)
+            if (whole := MARKED.fullmatch(value)) is not None:
+                return self._variable(whole[1])
+            if (placeholder := _PLACEHOLDER.fullmatch(value)) is not None:
+                return self._names.required(placeholder[1] or placeholder[2])
+            if marks(value):
+                return self._text(value, in_header=False)
+        return self._names.argument(name, self._default(value), typed=typed)
+
+    def _has_more(self, value: Any) -> bool:
+        """Whether a value holds a secret or a variable of the request."""
+        if isinstance(value, dict):
+            return any((is_secret(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
+        if isinstance(value, list):
+            return any(self._has_more(inner) for inner in value)
+        return isinstance(value, str) and any(name in self._command.variables for name in marks(value))
+
+    def _default(self, value: Any) -> Any:
+        """A value as a default, with each variable as `$name`."""
+        if isinstance(value, str):
+            return unmarked(value, lambda name: f"${name}")
+        if isinstance(value, dict):
+            return {self._default(key): self._default(inner) for key, inner in value.items()}
+        return [self._default(inner) for inner in value] if isinstance(value, list) else value
+
+    def _text(self, value: str, *, in_header: bool) -> str:
+        """A text with its variables as placeholders."""
+        parts = MARKED.split(value)
+
+        def write(name: str) -> str:
+            is_argument = not in_header or name in self._command.variables
+            return self._variable(name) if is_argument else self._names.mentioned(name)
+
+        return "".join(write(part) if index % 2 else _literal(part) for index, part in enumerate(parts))
+
+    def _variable(self, name: str) -> str:
+        if name in self._command.variables:
+            return self._names.variable(name, self._command.variables[name])
+        is_hidden = name in self._command.hidden or is_secret(name)
+        return self._names.mentioned(name) if is_hidden else self._names.required(name.lower())
+
+
+def _prefix(host: str) -> str:
+    """`GITHUB` of `api.github.com`."""
+    names = [part for part in host.split(".") if part not in ("www", "api")]
+    if not names or names[-1].isdigit() or ":" in host:
+        return "api"
+    return names[-2] if len(names) > 1 else names[0]
+
+
+def _spoken(path: str) -> str:
+    return unmarked(path, str.lower)
+
+
+def _literal(text: str) -> str:
+    return text.replace("${", "$${")
+
+
+def _decoded(text: str) -> str | None:
+    try:
+        return base64.b64decode(text.strip(), validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _urlencoded(text: str) -> str:
+    """One value of --data-urlencode: `content`, `=content`, `name=content`."""
+    name, equals, content = text.partition("=")
+    if not equals:
+        return quote(name, safe="\ue000\ue001")
+    return (f"{name}=" if name else "") + quote(content, safe="\ue000\ue001")
+
+
+def _parsed(text: str) -> Any:
+    """Parse a text as JSON, with quotes added around bare variables. Returns None if it is not JSON."""
+    out: list[str] = []
+    quoted = False
+    for index, part in enumerate(MARKED.split(text)):
+        if index % 2:
+            out.append(mark(part) if quoted else json.dumps(mark(part)))
+            continue
+        quoted ^= sum(sign == '"' for sign in re.findall(r"\\.|[^\\]", part, re.DOTALL)) % 2 == 1
+        out.append(part)
+    try:
+        return json.loads("".join(out), parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_deep(value: Any, left: int = _MAX_DEPTH) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return left == 0 or any(_is_deep(each, left - 1) for each in inner)
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(word)
