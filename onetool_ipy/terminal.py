@@ -76,8 +76,7 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
     lines = [f"The model wants to run {what} change something:"]
     for number, one in enumerate(calls, start=1):
         lines += _call_lines(f"  {number}. ", one)
-        marks = [*(badge for badge in one.badges if badge == "destructive"), *filter(None, [one.note])]
-        lines += [f"     ({mark})" for mark in marks]
+        lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
     numbers = "" if len(calls) == 1 else ", numbers such as 1,3"
     lines.append(f"Run? all, none{numbers}, or always (all, and in this session without asking): ")
     return "\n".join(lines)

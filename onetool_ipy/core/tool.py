@@ -20,6 +20,7 @@ from onetool_ipy.schema.read import Param, argument_lines, python_names, signatu
 from onetool_ipy.schema.read import params as schema_params
 
 __all__ = [
+    "BADGES",
     "PROJECT_ORIGINS",
     "Admit",
     "BoundCall",
@@ -42,6 +43,9 @@ Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "c
 
 PROJECT_ORIGINS: frozenset[Origin] = frozenset(("file", "config", "bundle", "mcp"))
 """What comes from a project's files, and runs only where the user trusts it."""
+
+BADGES = ("read-only", "destructive", "idempotent", "open world")
+"""What a tool may do to the world, in the order in which screens offer it as a filter."""
 
 CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "mcp", "cli", "tool"]
 """Who asked for a call; `tool` is another tool. Calls by a person have no time limit of their own."""
@@ -86,7 +90,7 @@ class ToolSpec(Frozen):
     found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
     with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
     `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions. `hints` are what its
-    server says of it: "destructive", "idempotent", "open world"; `icons` are pictures as `data:` addresses, `meta` is
+    server says of it: "destructive", "idempotent", "open world"; `icon` is a picture as a `data:` address, `meta` is
     what else it says (`_meta`).
     """
 
@@ -122,7 +126,7 @@ class ToolSpec(Frozen):
     prompt: bool
     title: str
     hints: Mapping[str, bool]
-    icons: tuple[str, ...]
+    icon: str
     meta: Mapping[str, Any]
 
     def __init__(
@@ -160,7 +164,7 @@ class ToolSpec(Frozen):
         prompt: bool = False,
         title: str = "",
         hints: Mapping[str, bool] | None = None,
-        icons: Sequence[str] = (),
+        icon: str = "",
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         fields = dict(locals())
@@ -172,7 +176,7 @@ class ToolSpec(Frozen):
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
             hints=hints or {},
-            icons=tuple(icons),
+            icon=icon,
             meta=meta or {},
         )
 

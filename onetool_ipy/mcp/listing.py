@@ -26,7 +26,7 @@ from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_tools", "to_specs"]
+__all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_icon", "read_tools", "to_specs"]
 
 MAX_TOOLS = 5_000
 """The most tools of one server that are offered."""
@@ -37,10 +37,9 @@ _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
 _HINTS = {"destructive": "destructiveHint", "idempotent": "idempotentHint", "open world": "openWorldHint"}
 _WARNINGS = ("destructive", "open world")
-_MAX_ICONS = 4
-_MAX_ICON = 40_000
 _MAX_META = 4_000
-_ICON = re.compile(r"data:image/(?:png|jpeg|webp|gif|svg\+xml);base64,[A-Za-z0-9+/=]+")
+_MAX_ICON = 32_768
+_ICON = re.compile(r"data:image/(?:png|jpeg|webp|svg\+xml)(?:;[a-z0-9=-]+)*,[ -~]+")
 _MAX_FILE = 32 * 1024 * 1024
 _FORMAT = 2
 _FAILURE_KEPT_S = 600.0
@@ -68,6 +67,7 @@ class ServerListing(NamedTuple):
     templates: tuple[Json, ...] = ()
     prompts: tuple[Json, ...] = ()
     capabilities: tuple[str, ...] = ()
+    icon: str = ""
 
 
 def read_tools(
@@ -99,7 +99,7 @@ def to_specs(
     found: dict[str, ToolSpec] = {}
     for tool in listing.tools:
         name = _canonical(definition.name, tool["name"], found)
-        found[name] = _spec(definition, tool, name, call, mask)
+        found[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
     return list(found.values())
 
 
@@ -117,7 +117,7 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         read_only=definition.trusted and hints.get("readOnlyHint") is True,
         title=tool.get("title", ""),
         hints=_hints(hints, is_trusted=definition.trusted),
-        icons=tool.get("icons", ()),
+        icon=tool["icon"],
         meta=tool.get("_meta", {}),
         timeout_s=definition.timeout_s,
         limits_itself=True,
@@ -137,7 +137,7 @@ def _hints(found: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
 
 
 def _identity(tool: Json) -> Json:
-    return {key: value for key, value in tool.items() if key not in ("icons", "_meta")}
+    return {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
 
 
 def _checked(tool: Any, header_fault: HeaderFault) -> Json:
@@ -166,9 +166,9 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     title = _title(tool)
     if title:
         kept["title"] = title
-    icons = _icons(tool.get("icons"))
-    if icons:
-        kept["icons"] = icons
+    icon = read_icon(tool.get("icons"))
+    if icon:
+        kept["icon"] = icon
     meta = tool.get("_meta")
     if isinstance(meta, dict) and meta and len(json.dumps(meta)) <= _MAX_META:
         kept["_meta"] = meta
@@ -181,12 +181,14 @@ def _title(tool: Json) -> str:
     return next((" ".join(text.split())[:_MAX_NAME] for text in said if isinstance(text, str) and text.strip()), "")
 
 
-def _icons(found: Any) -> list[str]:
-    """The pictures that come with the tool. One at another address is left out: nothing is fetched."""
-    listed = [icon.get("src") for icon in found if isinstance(icon, dict)] if isinstance(found, list) else []
-    return [src for src in listed if isinstance(src, str) and _ICON.fullmatch(src) and len(src) <= _MAX_ICON][
-        :_MAX_ICONS
-    ]
+def read_icon(icons: Any) -> str:
+    """Return the first picture that comes as data, or "". One at another address does not count: nothing is fetched."""
+    listed = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
+    return next((str(src) for src in listed if _is_icon(src)), "")
+
+
+def _is_icon(src: Any) -> bool:
+    return isinstance(src, str) and len(src) <= _MAX_ICON and _ICON.fullmatch(src) is not None
 
 
 def _require_schema(name: str, key: str, schema: Json) -> None:
@@ -284,7 +286,8 @@ def _read(found: Any) -> ServerListing | None:
     if not all(isinstance(word, str) for word in [*faults, *words, *able]):
         return None
     offers = (read_offers(kind, found.get(kind) or ())[0] for kind in LISTS)
-    known: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able))
+    icon = found.get("icon")
+    known: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able), icon if _is_icon(icon) else "")
     return ServerListing(*known)
 
 

@@ -46,7 +46,7 @@ from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
-from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_tools
+from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_icon, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
@@ -176,6 +176,7 @@ class ServerSession:
             client.protocol_version,
             **offers,
             capabilities=_capabilities(client.server_capabilities),
+            icon="" if info is None else read_icon([icon.model_dump() for icon in info.icons or ()]),
         )
 
     async def _pages(self, list_page: Callable[..., Any], key: str) -> None:

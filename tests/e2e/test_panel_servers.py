@@ -35,6 +35,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     row.get_by_role("button", name="Start adder").click()
     expect(row).to_contain_text("connected")
     expect(row).to_contain_text("1 tool")
+    assert row.get_by_role("presentation").evaluate("image => image.decode().then(() => image.naturalWidth > 0)")
     outputs = notebook.execute("adder.add(a=2, b=3)")
     assert outputs[0]["data"]["text/plain"] == "5"
 
@@ -46,7 +47,14 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
         ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id)"
     )
     assert found == []
-    notebook.page.screenshot(path=tmp_path / "servers.png")
+    tab(panel, "Tools")
+    panel.get_by_label("Tag", exact=True).select_option("destructive")
+    (tool,) = panel.locator(".otx-tool").all()
+    expect(tool).to_contain_text("adder.add")
+    assert tool.locator(".otx-chip").all_inner_texts() == ["destructive", "open world"]
+    assert tool.locator("img").evaluate("image => image.naturalWidth > 0")
+    panel.get_by_label("Tag", exact=True).select_option("")
+    tab(panel, "Servers")
     row.get_by_role("button", name="Remove adder").click()
     row.get_by_role("button", name="Really remove? adder").click()
     expect(row).to_have_count(0)

@@ -11,11 +11,12 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.mcp import read_server
-from onetool_ipy.mcp.listing import ListingCache, ServerListing, read_tools, to_specs
+from onetool_ipy.mcp.listing import ListingCache, ServerListing, read_icon, read_tools, to_specs
 from tests.harness.patience import until
 from tests.harness.servers import write_project
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
+OTHER = "data:image/png;base64,AAAA"
 
 
 async def nothing(_tool: str, _args: dict[str, Any]) -> None:
@@ -63,9 +64,36 @@ def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
     ]
     spec = spec_of({"name": "x", "title": "Order \n things", "icons": icons})
 
-    assert (spec.title, spec.icons) == ("Order things", (PIXEL,))
+    assert (spec.title, spec.icon) == ("Order things", PIXEL)
     assert spec_of({"name": "x", "annotations": {"title": "Older"}}).title == "Older"
-    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 50_000}]}).icons == ()
+    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 33_000}]}).icon == ""
+
+
+@pytest.mark.parametrize(
+    ("src", "is_kept"),
+    [
+        ("data:image/webp;base64,AAAA", True),
+        ("data:image/svg+xml;charset=utf-8,%3Csvg/%3E", True),
+        ("data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>", True),
+        ("data:image/gif;base64,AAAA", False),
+        ("data:text/html,<script>alert(1)</script>", False),
+        ("data:image/png;base64,AA\nAA", False),
+        ("http://shop.example/x.png", False),
+        ("javascript:alert(1)", False),
+        ("file:///x.png", False),
+    ],
+)
+def test_only_pictures_that_come_as_data_are_icons(src: str, is_kept: bool) -> None:
+    assert read_icon([{"src": src}]) == (src if is_kept else "")
+
+
+def test_a_tool_without_an_icon_has_that_of_its_server() -> None:
+    definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
+    tools, _ = read_tools([{"name": "x"}, {"name": "y", "icons": [{"src": OTHER}]}])
+
+    specs = to_specs(definition, ServerListing(tools, icon=PIXEL), nothing)
+
+    assert [spec.icon for spec in specs] == [PIXEL, OTHER]
 
 
 def test_meta_is_kept_shown_and_bounded() -> None:
@@ -105,7 +133,7 @@ def test_icons_do_not_make_it_another_tool() -> None:
 
 def test_what_is_kept_survives_the_cache(tmp_path: Path) -> None:
     definition = read_server("shop", {"type": "stdio"}, "", folder=Path(), timeout_s=9)
-    listing = ServerListing(read_tools([{"name": "x", "title": "Order", "icons": [{"src": PIXEL}]}])[0])
+    listing = ServerListing(read_tools([{"name": "x", "title": "Order", "icons": [{"src": OTHER}]}])[0], icon=PIXEL)
     cache = ListingCache(tmp_path, str)
 
     cache.put(definition, listing)

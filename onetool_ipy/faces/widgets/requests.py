@@ -14,7 +14,7 @@ import os
 import re
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -27,7 +27,7 @@ from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
@@ -48,6 +48,7 @@ __all__ = ["MOST_SENT", "Favourites", "ScreenRequests", "report", "save_tool", "
 
 _FORMAT = 1
 _MOST = 500
+_MOST_ICONS = 64
 
 
 class Favourites:
@@ -299,6 +300,7 @@ class ScreenRequests:
         packs = self._box.registry.known_packs()
         specs = self._specs()
         known = {spec.name for spec in specs}
+        badges = {badge for spec in specs for badge in spec.badges}
         return {
             "version": __version__,
             "trust": self._standing(),
@@ -306,6 +308,7 @@ class ScreenRequests:
             "packs": [{"name": name, "count": len(found)} for name, found in sorted(packs.items())],
             "sources": sorted({spec.source for spec in specs}),
             "tags": sorted({tag for spec in specs for tag in spec.tags}),
+            "badges": [badge for badge in BADGES if badge in badges],
             "favourites": [name for name in self._favourites.names() if name in known],
             "recent": [name for name in self._box.log.recent_tools(8) if name in known],
         }
@@ -324,8 +327,18 @@ class ScreenRequests:
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()
         if len(specs) > MOST_SENT:
-            return {"items": [], "isPartial": True}
-        return {"items": [self._entry(spec) for spec in specs], "isPartial": False}
+            return {"items": [], "icons": [], "isPartial": True}
+        return {**self._listed(specs), "isPartial": False}
+
+    def _listed(self, specs: Iterable[ToolSpec]) -> Json:
+        """Entries, and the icons that they name by number: each icon is sent once."""
+        items: list[Json] = []
+        icons: dict[str, int] = {}
+        for spec in specs:
+            items.append(self._entry(spec))
+            if spec.icon in icons or (spec.icon and len(icons) < _MOST_ICONS):
+                items[-1]["icon"] = icons.setdefault(spec.icon, len(icons))
+        return {"items": items, "icons": list(icons)}
 
     def _entry(self, spec: ToolSpec) -> Json:
         entry = entry_of(spec)
@@ -335,6 +348,7 @@ class ScreenRequests:
             "pack": spec.pack,
             "source": spec.source,
             "tags": list(spec.tags),
+            "badges": list(spec.badges),
             "summary": mask(values.cut(spec.summary, 200)),
             "description": mask(spec.description[:600]),
             "arguments": list(entry.arguments),
@@ -347,7 +361,7 @@ class ScreenRequests:
         starred = set(self._favourites.names())
         found = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
         fitting = [spec for spec in found if _fits(spec, filters, starred)]
-        return {"items": [self._entry(spec) for spec in fitting[:limit]], "total": len(fitting)}
+        return {**self._listed(fitting[:limit]), "total": len(fitting)}
 
     def _engine(self) -> Index:
         specs = self._box.registry.known()
@@ -368,7 +382,7 @@ class ScreenRequests:
             "source": spec.source,
             "tags": list(spec.tags),
             "title": spec.title,
-            "icons": list(spec.icons),
+            "icon": spec.icon,
             "readOnly": spec.read_only,
             "badges": list(spec.badges),
             "disabled": spec.disabled,
@@ -602,7 +616,6 @@ def _fits(spec: ToolSpec, filters: Mapping[str, Any], starred: set[str]) -> bool
     return (
         (not filters.get("pack") or spec.pack == filters["pack"])
         and (not filters.get("source") or spec.source == filters["source"])
-        and (not filters.get("tag") or filters["tag"] in spec.tags)
-        and (not filters.get("badge") or filters["badge"] in spec.badges)
+        and (not filters.get("tag") or filters["tag"] in (*spec.tags, *spec.badges))
         and (not filters.get("isFavourite") or spec.name in starred)
     )

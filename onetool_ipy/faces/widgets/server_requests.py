@@ -34,6 +34,7 @@ class ServerRequests:
         items = []
         for name, state in servers.items():
             definition = servers.definition(name)
+            listing = servers.listing(name)
             address = definition.url or shlex.join((definition.command, *definition.args))
             items.append(
                 {
@@ -45,6 +46,7 @@ class ServerRequests:
                     "tools": [spec.name for spec in packs.get(name, ()) if spec.server == name],
                     "isSaved": name not in added,
                     "signsIn": definition.signs_in,
+                    "icon": "" if listing is None else listing.icon,
                 }
             )
         return {"items": items}

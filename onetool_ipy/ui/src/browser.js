@@ -2,7 +2,7 @@
 // them. It owns the layout and the keyboard, and requests everything it shows over the transport.
 import { Calls } from './calls.js';
 import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
-import { counted, number } from './format.js';
+import { badgeChip, counted, drawIcon, number } from './format.js';
 import { HistoryView } from './history.js';
 import { SearchIndex, matchingSpans } from './search.js';
 import { ToolPage } from './toolPage.js';
@@ -38,7 +38,7 @@ class ToolBrowser {
     this.calls = new Calls(transport, { onChange: call => this.onCallChange(call), onOpen: call => this.showCall(call) });
     this.page = new ToolPage(transport, this.calls, { onFavourite, onInsert });
     this.tools = new ToolList({
-      search: async (query, filters) => (await transport.request('search', { query, filters, limit: MAX_MATCHES })).items,
+      search: async (query, filters) => withIcons(await transport.request('search', { query, filters, limit: MAX_MATCHES })),
       onOpen: item => this.open(item.name),
       onFavourite,
       onDrag
@@ -153,12 +153,14 @@ class ToolBrowser {
   drawFilters() {
     const { overview, filters } = this;
     const all = noun => (this.isSmall ? noun[0].toUpperCase() + noun.slice(1) : `All ${noun}`);
-    const choices = (title, values) => [h('option', { value: '' }, title), ...values.map(value => h('option', { value }, value))];
+    const options = values => values.map(value => h('option', { value }, value));
+    const group = (label, values) => (values.length ? h('optgroup', { label }, options(values)) : null);
+    const choices = (title, values) => [h('option', { value: '' }, title), ...options(values)];
     fill(this.source, choices(all('sources'), overview.sources)).value = filters.source;
-    fill(this.tag, choices(all('tags'), overview.tags)).value = filters.tag;
+    fill(this.tag, choices(all('tags'), []), group('Behaviour', overview.badges), group('Tags', overview.tags)).value = filters.tag;
     fill(this.packSelect, choices(all('packs'), overview.packs.map(pack => pack.name))).value = filters.pack;
     show(this.source, overview.sources.length > 1);
-    show(this.tag, overview.tags.length > 0);
+    show(this.tag, overview.tags.length + overview.badges.length > 0);
     const button = (label, count, isOn, change) => h(
       isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
       { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
@@ -416,9 +418,9 @@ class ToolList {
     this.element.tabIndex = -1;
   }
 
-  load({ items, isPartial }, { favourites, recent }) {
-    this.all = items;
-    this.index = isPartial ? null : new SearchIndex(items);
+  load(entries, { favourites, recent }) {
+    this.all = withIcons(entries);
+    this.index = entries.isPartial ? null : new SearchIndex(this.all);
     this.favourites = new Set(favourites);
     this.recent = recent;
   }
@@ -441,7 +443,7 @@ class ToolList {
     const isMatch = item =>
       (!filters.pack || item.pack === filters.pack) &&
       (!filters.source || item.source === filters.source) &&
-      (!filters.tag || item.tags.includes(filters.tag)) &&
+      (!filters.tag || [...item.tags, ...item.badges].includes(filters.tag)) &&
       (!filters.isFavourite || this.favourites.has(item.name));
     if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
     const places = new Map(this.recent.map((name, at) => [name, at]));
@@ -464,11 +466,11 @@ class ToolList {
       this.openChosen();
     };
     const drag = this.onDrag ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
-    const name = h('div.otx-tool-name', null, highlighted(item.name, matchingSpans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null);
+    const name = h('div.otx-tool-name', null, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null);
     return h(
       at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
       { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },
-      h('div.otx-tool-text', null, name, h('div.otx-tool-summary', null, item.summary)),
+      h('div.otx-tool-text', null, name, h('div.otx-tool-summary', null, item.badges.map(badgeChip), item.summary)),
       star
     );
   }
@@ -495,4 +497,9 @@ class ToolList {
   close() {
     this.list.close();
   }
+}
+
+/** Entries with their icons in place of the icons' numbers. */
+function withIcons({ items, icons }) {
+  return items.map(item => ({ ...item, icon: icons[item.icon] }));
 }

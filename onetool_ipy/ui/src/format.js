@@ -25,6 +25,25 @@ export function outcomeOf({ ok, error }) {
   return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';
 }
 
+const BADGES = {
+  'read-only': 'It changes nothing',
+  destructive: 'It may delete or overwrite something',
+  idempotent: 'Calling it again with the same arguments changes nothing more',
+  'open world': 'It reaches things outside, such as the web'
+};
+
+/** What a tool does to the world, as its author says. */
+export function badgeChip(badge) {
+  return h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', { title: BADGES[badge] ?? null }, badge);
+}
+
+const ICON = /^data:image\/(png|jpeg|webp|svg\+xml)[;,]/;
+
+/** The icon of a server or tool, or null. It comes as data, so nothing is fetched; in an image nothing of it runs. */
+export function drawIcon(src) {
+  return ICON.test(src ?? '') ? h('img.otx-icon', { src, alt: '', onerror: event => event.target.remove() }) : null;
+}
+
 export function outcomeChip(outcome) {
   return h({ ok: 'span.otx-chip.otx-ok', failed: 'span.otx-chip.otx-failed' }[outcome] ?? 'span.otx-chip', null, outcome);
 }

@@ -2,6 +2,7 @@
 // model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a button.
 import { fill, h, show, uniqueId } from './dom.js';
 import { withoutArgumentName } from './form.js';
+import { badgeChip } from './format.js';
 import { trustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
@@ -83,8 +84,7 @@ function card({ tool, summary, badges, note, args }, number, onDecide) {
     onDecide(isRun);
   };
   const decide = onDecide ? h('span.otx-question-decide', null, state, small(`Run ${tool}`, 'Run', choose(true)), small(`Skip ${tool}`, 'Skip', choose(false))) : null;
-  const chips = badges.map(badge => h(badge === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, badge));
-  const head = h('div.otx-question-head', null, h('span.otx-name', null, plain(`${number}${tool}`)), chips, decide);
+  const head = h('div.otx-question-head', null, h('span.otx-name', null, plain(`${number}${tool}`)), badges.map(badgeChip), decide);
   return h('li', null, head, summary ? h('div.otx-muted', null, plain(summary)) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
 }
 

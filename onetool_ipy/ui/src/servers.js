@@ -1,7 +1,7 @@
 // The servers screen: every MCP server with its state and reason, what can be done with it, its logs; and adding one from
 // what a README says. Names, reasons and logs come from elsewhere and are shown as text.
 import { fill, h, reconcile, show } from './dom.js';
-import { counted } from './format.js';
+import { counted, drawIcon } from './format.js';
 
 const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
@@ -85,6 +85,7 @@ class ServerRow {
     fill(
       this.facts,
       h(`span.otx-state.otx-state-${STATES[state] ?? 'idle'}`, { 'aria-hidden': 'true' }, '●'),
+      drawIcon(server.icon),
       h('strong', null, name),
       h('span', null, state),
       h('span.otx-muted', null, facts.join(' · ')),

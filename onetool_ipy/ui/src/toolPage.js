@@ -3,7 +3,7 @@
 import { addTabKeys, copyText, debounce, fill, h, selectTab, show } from './dom.js';
 import { progressText } from './calls.js';
 import { createForm, withoutArgumentName } from './form.js';
-import { counted, duration, number } from './format.js';
+import { badgeChip, counted, drawIcon, duration, number } from './format.js';
 import { isObject } from './schema.js';
 import { createViewer } from './viewer.js';
 
@@ -149,9 +149,8 @@ export class ToolPage {
         await this.onFavourite(tool.name, tool.isFavourite);
       }
     }, tool.isFavourite ? '★' : '☆');
-    const chips = [tool.source, ...(tool.badges ?? []), ...tool.tags];
-    const chip = text => h(text === 'destructive' ? 'span.otx-chip.otx-failed' : 'span.otx-chip', null, text);
-    return h('div.otx-title', null, h('h3', { title: tool.title || null }, tool.name), star, chips.map(chip));
+    const chip = text => h('span.otx-chip', null, text);
+    return h('div.otx-title', null, drawIcon(tool.icon), h('h3', { title: tool.title || null }, tool.name), star, chip(tool.source), tool.badges.map(badgeChip), tool.tags.map(chip));
   }
 
   documentation() {

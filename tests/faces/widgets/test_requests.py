@@ -114,7 +114,25 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
     assert entries["isPartial"] is False
     assert len(entries["items"]) == overview["tools"]
     read = next(item for item in entries["items"] if item["name"] == "fs.read_file")
-    assert read["arguments"] == ["path", "maxBytes"]
+    assert (read["arguments"], read["badges"]) == (["path", "maxBytes"], ["read-only"])
+    assert overview["badges"] == ["read-only"]
+
+
+def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
+    pixel, now = "data:image/png;base64,AAAA", side.box.registry.require("time.now")
+    for name in ("far.one", "far.two"):
+        hints = {"open world": True, "destructive": name == "far.one"}
+        spec = now.replace(name=name, origin="cell", icon=pixel, read_only=False, hints=hints, live=None, reread=None)
+        side.box.registry.session.specs[name] = spec
+    side.box.registry.rebuild()
+
+    entries = side.ask("entries")
+    assert entries["icons"] == [pixel]
+    assert {item["name"] for item in entries["items"] if item.get("icon") == 0} == {"far.one", "far.two"}
+    assert side.ask("overview")["badges"] == ["read-only", "destructive", "open world"]
+    found = side.ask("search", query="", filters={"tag": "destructive"}, limit=9)
+    assert [item["name"] for item in found["items"]] == ["far.one"]
+    assert side.ask("tool", name="far.two")["icon"] == pixel
 
 
 def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
@@ -123,7 +141,7 @@ def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
             name=f"many.tool_{number}", origin="cell"
         )
     side.box.registry.rebuild()
-    assert side.ask("entries") == {"items": [], "isPartial": True}
+    assert side.ask("entries") == {"items": [], "icons": [], "isPartial": True}
     found = side.ask("search", query="many.tool_1234", filters={}, limit=5)
     assert found["items"][0]["name"] == "many.tool_1234"
     narrowed = side.ask("search", query="", filters={"pack": "fs"}, limit=50)

@@ -13,13 +13,18 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.toolbox import Toolbox
 
-SERVER = """
+PLUS = (
+    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'>"
+    "<path d='M4 1h1v3h3v1H5v3H4V5H1V4h3z'/></svg>"
+)
+SERVER = f"""
 import sys
 from mcp.server import MCPServer
+from mcp_types import Icon, ToolAnnotations
 print("ready <b>", file=sys.stderr, flush=True)
-server = MCPServer("adder")
+server = MCPServer("adder", icons=[Icon(src="https://x.example/a.png"), Icon(src={PLUS!r})])
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(destructive_hint=True, open_world_hint=True))
 def add(a: int, b: int) -> int:
     "Add two numbers."
     return a + b
@@ -50,7 +55,8 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     assert item["address"].endswith("adder.py")
 
     assert servers.act("adder", "start") == {"said": "adder is connected."}
-    assert servers.list()["items"][0]["tools"] == ["adder.add"]
+    (item,) = servers.list()["items"]
+    assert (item["tools"], item["icon"]) == (["adder.add"], PLUS)
     assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
     assert "ready <b>" in servers.logs("adder")["text"]
     assert servers.act("adder", "restart") == {"said": "adder is connected."}

@@ -9,13 +9,13 @@ const TOOLS = [
   ['brave.search', 'Search the web.', ['query', 'count'], ['web']],
   ['fs.read_file', 'Read a text file.', ['path'], []],
   ['nb.slow', 'Count slowly.', ['n'], []]
-].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, disabled: false }));
+].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, badges: name === 'fs.read_file' ? ['read-only'] : [], disabled: false }));
 
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
-    overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], favourites: [...stars], recent: ['nb.slow'] }),
-    entries: () => ({ items: TOOLS, isPartial: false }),
+    overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], badges: ['read-only'], favourites: [...stars], recent: ['nb.slow'] }),
+    entries: () => ({ items: TOOLS, icons: [], isPartial: false }),
     tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
@@ -70,9 +70,39 @@ test('filters and the search combine', async () => {
   browser.close();
 });
 
+test('what a tool does to the world is a badge in the list and a filter', async () => {
+  const wipe = { ...TOOLS[0], name: 'far.wipe', pack: 'far', badges: ['destructive', 'open world'] };
+  const overview = () => ({ tools: 4, packs: [], sources: ['local'], tags: ['web'], badges: ['read-only', 'destructive', 'open world'], favourites: [], recent: [] });
+  const { browser } = await open({ entries: () => ({ items: [...TOOLS, wipe], icons: [], isPartial: false }), overview });
+  const select = $(browser, 'select[aria-label="Tag"]');
+  assert.deepEqual([...select.options].map(option => option.textContent), ['All tags', 'read-only', 'destructive', 'open world', 'web']);
+  assert.deepEqual([...select.querySelectorAll('optgroup')].map(group => group.label), ['Behaviour', 'Tags']);
+  type(select, 'destructive');
+  await until(() => names(browser).length === 1);
+  assert.deepEqual(names(browser), ['far.wipe']);
+  const chips = [...browser.element.querySelectorAll('.otx-tool .otx-chip')];
+  assert.deepEqual(chips.map(chip => chip.textContent), ['destructive', 'open world']);
+  assert.match(chips[0].title, /delete/);
+  assert.ok(chips[0].classList.contains('otx-failed'));
+  browser.close();
+});
+
+test('icons that come as data are drawn as images, on the row and the page; others are not fetched', async () => {
+  const icons = ['data:image/png;base64,iVBORw0KGgo=', 'https://shop.example/x.png', 'data:text/html,<script>alert(1)</script>', 'javascript:alert(1)'];
+  const items = icons.map((_, at) => ({ ...TOOLS[0], name: `far.tool${at}`, pack: 'far', icon: at }));
+  const { browser } = await open({ entries: () => ({ items: [...items, TOOLS[1]], icons, isPartial: false }) });
+  const drawn = [...browser.element.querySelectorAll('.otx-tool img')];
+  assert.deepEqual(drawn.map(image => image.getAttribute('src')), [icons[0]]);
+  assert.equal(drawn[0].getAttribute('alt'), '');
+  assert.match(drawn[0].closest('.otx-tool').textContent, /far\.tool0/);
+  drawn[0].dispatchEvent(new window.Event('error'));
+  assert.equal($(browser, '.otx-tool img'), null, 'a picture that is none leaves no broken image');
+  browser.close();
+});
+
 test('the source filter shows the tools of that source', async () => {
   const other = { ...TOOLS[0], name: 'far.away', pack: 'far', source: 'mcp' };
-  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], isPartial: false }), overview: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], favourites: [], recent: [] }) });
+  const { browser } = await open({ entries: () => ({ items: [...TOOLS, other], icons: [], isPartial: false }), overview: () => ({ tools: 4, packs: [], sources: ['local', 'mcp'], tags: [], badges: [], favourites: [], recent: [] }) });
   const select = $(browser, 'select[aria-label="Source"]');
   assert.ok(!select.hidden);
   type(select, 'mcp');
@@ -320,8 +350,8 @@ test('a kernel that stops is reported, and the running call fails', async () => 
 
 test('with more than 2,000 tools the kernel searches, and Enter waits for its answer', async () => {
   const { browser, search, asked } = await open({
-    entries: () => ({ items: [], isPartial: true }),
-    search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, total: 1 })
+    entries: () => ({ items: [], icons: [], isPartial: true }),
+    search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, icons: [], total: 1 })
   });
   type(search, 'anything');
   press(search, 'Enter');

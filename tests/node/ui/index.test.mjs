@@ -8,8 +8,8 @@ const { default: widget } = await ui('index');
 const TRUST = { how: 'no project', isTrusted: false, wouldRun: { servers: [] } };
 const ANSWERS = {
   view: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
-  overview: { tools: 0, packs: [], sources: [], tags: [], favourites: [], recent: [], trust: TRUST },
-  entries: { items: [], isPartial: false }
+  overview: { tools: 0, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], trust: TRUST },
+  entries: { items: [], icons: [], isPartial: false }
 };
 
 /** A model whose kernel answers, or does not. */
