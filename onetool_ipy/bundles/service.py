@@ -476,6 +476,13 @@ class Bundles:
         """One tool, also of a disabled bundle."""
         return self._records.shown([self._row(*_place(bundle_id, slug, version))])[0]
 
+    def find_tool(self, bundle_id: str, slug: str, version: str) -> Tool:
+        """`get_tool` without what is computed: whether it can be called, and how often it was."""
+        tool = self._row(*_place(bundle_id, slug, version)).tool
+        if tool.go_tool is not None and not tool.is_built_in:
+            self._needs.refresh()
+        return tool
+
     def patch_tool(self, bundle_id: str, slug: str, version: str, *, enabled: bool) -> Tool:
         """Turn one version of a tool on or off."""
         switch = read(Switch, {"isEnabled": enabled})

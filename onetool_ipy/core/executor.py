@@ -457,7 +457,7 @@ class Executor:
     async def _avalue(self, bound: BoundCall) -> Any:
         spec = self._find(bound)
         limit_s = self._limit(bound, spec)
-        if spec.live is not None:
+        if spec.live is not None and spec.live is not spec.reread:  # see `_limited`
             began = time.perf_counter()
             spec = await self._in_worker(spec.live, limit_s)
             limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)

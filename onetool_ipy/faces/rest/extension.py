@@ -14,6 +14,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -39,6 +40,7 @@ from onetool_ipy.faces.rest.request import (
 from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route
 from onetool_ipy.mcp.callback import CALLBACK_ENV, Mailbox, is_loopback, read_answer
 from onetool_ipy.render.html import answer_page
+from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["CALLBACK", "callback_url", "load", "rules"]
 
@@ -216,22 +218,31 @@ class _Callback(JupyterHandler):
 
 
 async def _run(request: RestRequest, route: Route) -> RestResponse:
-    """Run the route and mask the secrets in its response, also in a refusal."""
-    box = request.box
+    """Run the route. What is left to do after its waiting is done in a worker, as is the whole of a sync route."""
+    finish: Callable[[], Any] = partial(route.run, request)
     try:
         if asyncio.iscoroutinefunction(route.run):
-            response = await route.run(request)
-        else:
-            response = await request.work(lambda: route.run(request))
+            finish = await route.run(request)
+    except Exception as exc:  # noqa: BLE001 - it is answered below, like one of `finish`
+        finish = partial(_raise, exc)
+    response: RestResponse = await request.work(lambda: _finished(finish, request.box, route))
+    return response
+
+
+def _finished(finish: Callable[[], Any], box: Toolbox, route: Route) -> RestResponse:
+    """Make the response, and mask the secrets in it, also in a refusal."""
+    try:
+        response = finish()
     except OneToolError as exc:
         response = refused(exc)
     except Exception as exc:  # noqa: BLE001 - the REST boundary: our own errors are logged without secrets
         _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
         response = of_status(500)
-    masked: RestResponse = await request.work(
-        lambda: RestResponse(response.status, box.config.secrets.mask_value(response.body))
-    )
-    return masked
+    return RestResponse(response.status, box.config.secrets.mask_value(response.body))
+
+
+def _raise(exc: Exception) -> RestResponse:
+    raise exc
 
 
 def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:

@@ -8,6 +8,7 @@ worker thread. A coroutine waits for something outside and leaves file access to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
@@ -78,7 +79,9 @@ _IN_KERNEL = "It runs in the kernel: call it from a notebook."
 
 Verb = Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
 Action = Literal["read", "write", "execute"]
-Run = Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[RestResponse]]
+Finish = Callable[[], RestResponse]
+"""What is left to do in a worker after an async route has waited."""
+Run = Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[Finish]]
 
 
 class Route(NamedTuple):
@@ -213,7 +216,7 @@ def delete_tool(request: RestRequest) -> RestResponse:
     failures=(404, 409, 429, 502, 504),
     example={"args": {"id": 3}},
 )
-async def invoke_tool(request: RestRequest) -> RestResponse:
+async def invoke_tool(request: RestRequest) -> Finish:
     """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here.
 
     The call runs on the toolbox's own loop, so that neither its files nor its waiting hold up the server.
@@ -221,16 +224,15 @@ async def invoke_tool(request: RestRequest) -> RestResponse:
     args = read(InvokeBody, request.body).args
     box, key = request.box, _tool_key(request)
     try:
-        tool = await request.work(lambda: box.bundles.get_tool(*key))
+        tool = await request.work(lambda: box.bundles.find_tool(*key))
     except NotFound as exc:
         raise ToolNotFound(exc.message, hint=exc.hint) from exc
     if not _runs_here(box, tool):
         failure = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'. {_IN_KERNEL}")
-        return _response_of(box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
+        return partial(_response_of, box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
     running = box.background.submit(lambda: box.bundles.ainvoke(*key, args, source="rest"))
     result = await box.background.wait(running)
-    response: RestResponse = await request.work(lambda: _response_of(box, result, tool))
-    return response
+    return partial(_response_of, box, result, tool)
 
 
 @route(
@@ -265,7 +267,7 @@ def search_tools(request: RestRequest) -> RestResponse:
     failures=(409, 429, 502, 504),
     example={"tool": _HTTP_TOOL, "args": {"id": 3}},
 )
-async def test_tool(request: RestRequest) -> RestResponse:
+async def test_tool(request: RestRequest) -> Finish:
     """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
     body = read(TestBody, request.body)
     request.box.gate.require()
@@ -277,7 +279,7 @@ async def test_tool(request: RestRequest) -> RestResponse:
     except InvalidRequest as exc:
         raise beneath(exc, "/tool") from exc
     await request.work(lambda: require_known(new_sendings(request.box, [request.body["tool"]]), body.confirm_secrets))
-    return RestResponse(200, await runner.atrace(body.args))
+    return partial(RestResponse, 200, await runner.atrace(body.args))
 
 
 @route(
@@ -288,7 +290,7 @@ async def test_tool(request: RestRequest) -> RestResponse:
     failures=(502, 504),
     example={"document": _OPENAPI_IMPORT["openapi"]},
 )
-async def preview_import(request: RestRequest) -> RestResponse:
+async def preview_import(request: RestRequest) -> Finish:
     """Say what an import of a document would make. Nothing is stored."""
     body = read(PreviewBody, request.body)
     source, base_url = await _fetched(request, body)
@@ -298,8 +300,7 @@ async def preview_import(request: RestRequest) -> RestResponse:
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
 
-    response: RestResponse = await request.work(look)
-    return response
+    return look
 
 
 @route(
@@ -310,7 +311,7 @@ async def preview_import(request: RestRequest) -> RestResponse:
     failures=(409, 502, 504),
     example=_OPENAPI_IMPORT,
 )
-async def import_document(request: RestRequest) -> RestResponse:
+async def import_document(request: RestRequest) -> Finish:
     """Make a bundle of an OpenAPI or Swagger document, a Postman collection or a HAR file.
 
     The document is in the body, or is fetched from its address by the rules of `http`.
@@ -326,8 +327,7 @@ async def import_document(request: RestRequest) -> RestResponse:
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **found})
 
-    response: RestResponse = await request.work(store)
-    return response
+    return store
 
 
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
