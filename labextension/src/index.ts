@@ -125,6 +125,17 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
       }
     }
   });
+  app.commands.addCommand('onetool:show', {
+    label: 'Show in the Tools panel',
+    caption: 'Open a tool or a pack in the Tools panel',
+    isVisible: args => typeof args.name === 'string',
+    execute: async args => {
+      if (typeof args.name === 'string' && (await ensureLoaded(panel))) {
+        open();
+        await panel.showTool(args.name);
+      }
+    }
+  });
   app.commands.addCommand('onetool:new-http', {
     label: 'New HTTP tool',
     isEnabled: () => panel.notebook !== null,
@@ -138,6 +149,10 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {
+      if (typeof args.line === 'string') {
+        await panel.current?.insert(args.line);
+        return null;
+      }
       const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
       if (tool) {
         await panel.current?.insertTool(tool, args.run === true);

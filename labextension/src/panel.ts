@@ -110,6 +110,12 @@ export class ToolsPanel extends Widget {
     this._drawServers();
   }
 
+  /** Show a tool's page, or the tools of a pack. */
+  async showTool(name: string): Promise<void> {
+    this.selectView('tools');
+    await this._current?.browser?.find(name);
+  }
+
   /** Open the form for a new HTTP tool. */
   newHttpTool(): void {
     this.selectView('bundles');

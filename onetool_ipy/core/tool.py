@@ -213,6 +213,11 @@ class ToolSpec(Frozen):
         return " ".join(self.description.partition("\n\n")[0].split())
 
     @property
+    def place(self) -> tuple[bool, bool, str]:
+        """Where it stands in a list: one's own tools first, then those we ship, then those about the toolbox."""
+        return self.pack == "ot", self.origin == "builtin", self.name
+
+    @property
     def source(self) -> str:
         """`local`, or `proxy:<server>` for a tool of an MCP server (spec 001)."""
         return f"proxy:{self.server}" if self.server else "local"

@@ -13,6 +13,7 @@ Thread-safe: everything that touches a running server happens on the background 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -203,13 +204,15 @@ class Servers(Mapping[str, "State"]):
         """The kernel ends: tasks of servers at an address go on there, whatever happens to their calls."""
         self._tasks.close()
 
-    def check(self) -> dict[str, State]:
+    def check(self, limit_s: float = math.inf) -> dict[str, State]:
         """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
 
-        Leaves out servers that are switched off. A server that died stays `disconnected` until something needs it.
+        Leaves out servers that are switched off. A server that died stays `disconnected` until something needs it. One
+        that takes longer than `limit_s` goes on starting.
         """
         enabled = [server for server in self._servers.values() if server.definition.enabled]
-        self._all([server for server in enabled if server.definition.is_allowed], lambda server: server.probe())
+        allowed = [server for server in enabled if server.definition.is_allowed]
+        self._all(allowed, lambda server: server.probe(), min(limit_s, self._wait_s))
         self._is_prepared = True
         return {server.name: server.state for server in enabled}
 

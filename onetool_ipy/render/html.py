@@ -17,6 +17,8 @@ from onetool_ipy.base.printable import printable
 
 __all__ = [
     "AS_TEXT",
+    "CODE_BOX",
+    "EDGE",
     "Node",
     "answer_page",
     "as_text",
@@ -37,19 +39,22 @@ AS_TEXT = "mathjax_ignore tex2jax_ignore"
 
 _MAX_CELL = 300
 _SHORT = 32
-_TALL, _LONG = 20, 2_000
-"""More lines or characters than this may make a text scroll."""
+_TALL, _LONG = 80, 25_000
+"""A text of more lines or characters scrolls in a box. What a cell shows by default is shorter."""
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
 _CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
 _RIGHT = ";text-align:right"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
-_PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;max-height:32em;overflow:auto"
+EDGE = "padding-left:calc(var(--jp-code-font-size,0px)*.602)"
+"""The left edge of what JupyterLab prints: one character of its code font."""
+CODE_BOX = "margin:0 0 6px;padding:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none"
+_PRE = f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal"
 _CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
 _NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
-_WRAP = "max-height:40em;overflow:auto"
-_BOX = f'class="{AS_TEXT}" tabindex="0"'
+_WRAP = f"{EDGE};max-height:40em;overflow:auto"
+_BOX = f'class="{AS_TEXT} otx-scroll" tabindex="0"'
 """A box that scrolls: it takes the focus, so that a keyboard can scroll it."""
 
 
@@ -64,10 +69,10 @@ def as_text(body: str) -> str:
 
 
 def pre(text: str) -> str:
-    """Preformatted text, wrapped, at most a screen high."""
-    is_tall = text.count("\n") > _TALL or len(text) > _LONG
-    focus = ' tabindex="0"' if is_tall else ""
-    return f'<pre class="{AS_TEXT}"{focus} style="{_PRE}">{escape(text)}</pre>'
+    """Preformatted text, wrapped; one that is very long scrolls."""
+    if text.count("\n") > _TALL or len(text) > _LONG:
+        return f'<pre {_BOX} style="{_PRE};max-height:40em;overflow:auto">{escape(text)}</pre>'
+    return f'<pre class="{AS_TEXT}" style="{_PRE}">{escape(text)}</pre>'
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
@@ -82,7 +87,7 @@ def numbered(lines: Iterable[tuple[int, str]]) -> str:
 
 def note(text: str) -> str:
     """A small line below an output."""
-    return f'<div class="{AS_TEXT}" style="color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
+    return f'<div class="{AS_TEXT}" style="{EDGE};color:{_SOFT};font-size:90%;margin-top:2px">{escape(text)}</div>'
 
 
 def viewer_note(text: str, handle: str) -> str:

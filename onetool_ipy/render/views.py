@@ -112,6 +112,10 @@ class Record(dict[str, Any]):
 
     __str__ = __repr__
 
+    def to_text(self, width: int) -> str:
+        """The record for a terminal of this width."""
+        return record_text(self, width)
+
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
         facts = [_for_people({"": key, "value": value}) for key, value in self.items() if key not in tables]

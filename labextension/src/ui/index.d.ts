@@ -34,6 +34,7 @@ export function createForm(
 export interface IBrowser {
   element: HTMLElement;
   open(name: string, args?: Record<string, unknown> | null, isFocused?: boolean): Promise<void>;
+  find(name: string): Promise<void>;
   load(): Promise<void>;
   askTrustAgain(): Promise<void>;
   close(): void;

@@ -19,8 +19,8 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image
+from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import DisplayLimits, RenderedValue, note_line, show
-from onetool_ipy.render.views import Text as Page
 from onetool_ipy.render.views import counted
 
 if TYPE_CHECKING:

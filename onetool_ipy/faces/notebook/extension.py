@@ -168,9 +168,7 @@ class Extension:
             printer.text(listing_text(rows, get_terminal_size().columns))
 
         def record(found: Any, printer: Any, _cycle: bool) -> None:
-            from onetool_ipy.render.views import record_text
-
-            printer.text(record_text(found, get_terminal_size().columns))
+            printer.text(found.to_text(get_terminal_size().columns))
 
         plain = self.shell.display_formatter.formatters["text/plain"]
         plain.for_type_by_name(*_LISTING, listing)

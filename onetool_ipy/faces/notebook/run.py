@@ -28,7 +28,7 @@ from onetool_ipy.faces.line.grammar import (
     split_line,
     without_semicolon,
 )
-from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, page, table_lines
+from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, page
 from onetool_ipy.faces.notebook.commands.bundles import BundleCommands, NewHttpCommand
 from onetool_ipy.faces.notebook.commands.calls import CallCommands
 from onetool_ipy.faces.notebook.commands.catalog import CatalogCommands, Pages
@@ -39,6 +39,7 @@ from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.proxies import usage_of
+from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_writer import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
@@ -181,11 +182,11 @@ class LineRunner:
 
     def _list_snippets(self) -> Page:
         known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
-        rows = [(each.usage, each.description) for each in known]
-        rows += [(usage_of(prompt), prompt.summary) for prompt in self._box.prompts()]
+        rows = [Row(each.usage, each.description) for each in known]
+        rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.prompts()]
         if not rows:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
-        return page(self._box, table_lines(rows))
+        return page(self._box, [Rows(tuple(rows))])
 
     def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
         if rest.strip() == "--save":

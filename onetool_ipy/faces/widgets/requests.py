@@ -291,13 +291,13 @@ class ScreenRequests:
         self._send({"event": "changed"})
 
     def _specs(self) -> list[ToolSpec]:
-        return sorted(self._box.registry.known(), key=lambda spec: spec.name)
+        return sorted(self._box.registry.known(), key=lambda spec: spec.place)
 
     def _overview(self, _payload: Json) -> Json:
         self._box.gate.refresh()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
-        packs = self._box.registry.known_packs()
+        packs = sorted(self._box.registry.known_packs().items(), key=lambda pack: pack[1][0].place)
         specs = self._specs()
         known = {spec.name for spec in specs}
         badges = {badge for spec in specs for badge in spec.badges}
@@ -305,7 +305,7 @@ class ScreenRequests:
             "version": __version__,
             "trust": self._standing(),
             "tools": len(specs),
-            "packs": [{"name": name, "count": len(found)} for name, found in sorted(packs.items())],
+            "packs": [{"name": name, "count": len(found)} for name, found in packs],
             "sources": sorted({spec.source for spec in specs}),
             "tags": sorted({tag for spec in specs for tag in spec.tags}),
             "badges": [badge for badge in BADGES if badge in badges],

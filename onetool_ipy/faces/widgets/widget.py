@@ -91,7 +91,7 @@ class Picture(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """The first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=lambda spec: (spec.pack == "ot", spec.name))
+    specs = sorted(box.registry.known(), key=lambda spec: spec.place)
     packs = box.registry.known_packs()
     title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
     rows = [{"tool": spec.name, "what it does": values.cut(spec.summary, 120)} for spec in specs[:_MOST_TOOLS]]
@@ -220,10 +220,10 @@ class NotebookScreens:
         self._open: list[Any] = []
 
     def browser(self, tool: str = "", args: Json | None = None) -> Any:
-        """The tool browser, at a tool if one is named."""
+        """The tool browser, at a tool or a pack if one is named."""
         registry = self._box.registry
-        if tool in registry.known_packs() and registry.find(tool) is None:  # a pack: at its first tool
-            tool = registry.known_packs()[tool][0].name
+        if tool in registry.known_packs() and registry.find(tool) is None:
+            return self._screen("browser", {"pack": tool}, browser_picture(self._box))
         options: Json = {"tool": registry.require(tool).name, "args": args} if tool else {}
         return self._screen("browser", options, browser_picture(self._box))
 

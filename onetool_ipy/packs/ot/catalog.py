@@ -23,7 +23,7 @@ from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, exam
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["INFO", "CatalogTools", "Info", "as_written", "pack_text", "snippet_page"]
+__all__ = ["INFO", "CatalogTools", "Info", "as_written", "pack_instructions", "pack_text", "snippet_page"]
 
 
 def snippet_page(snippet: Snippet) -> str:
@@ -232,13 +232,16 @@ def _signature(spec: ToolSpec) -> str:
 
 def pack_text(box: Toolbox, name: str, specs: list[ToolSpec]) -> str:
     """Return a pack's page: its name, source, instructions and tools."""
-    said = box.config.prompts.get(name, "").strip()
     lines = [f"## {name}", "", f"source: {_kind(specs)}"]
-    if said:
-        lines += ["", said]
-    if any(spec.server == name for spec in specs) and (own := box.servers.instructions(name).strip()):
-        lines += ["", own]
+    lines += [line for said in pack_instructions(box, name, specs) for line in ("", said)]
     return "\n".join([*lines, "", *(f"- {spec.name}: {spec.summary}" for spec in specs)])
+
+
+def pack_instructions(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[str]:
+    """Return how to use a pack, by prompts.yaml and by its server."""
+    said = [box.config.prompts.get(name, "")]
+    said += [box.servers.instructions(name)] if any(spec.server == name for spec in specs) else []
+    return [text.strip() for text in said if text.strip()]
 
 
 def _kind(specs: list[ToolSpec]) -> str:

@@ -4,19 +4,61 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
-from onetool_ipy.render.views import Record, Text
+from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, Status, to_html, to_text
+from onetool_ipy.render.views import Record, Text, counted
 from onetool_ipy.sdk.requirements import check_deps, is_installed
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["HealthTools"]
+__all__ = ["Health", "HealthTools"]
+
+_PATIENCE_S = 8.0
+"""How long servers that do not answer are waited for."""
+_STATUS: Mapping[str, Status] = {
+    "connected": "good",
+    **dict.fromkeys(("not started", "stopped", "disabled", "untrusted", "signed out"), "warning"),
+}
+"""How a state of a server is marked; any other is bad."""
+
+
+class Health(Record):
+    """The state of a toolbox, shown as a list with a mark for each part."""
+
+    def parts(self) -> list[Part]:
+        """The page for people: tools, each server, then the problems and what to do about them."""
+        problems = list(self["problems"])
+        rows = [Row("tools", counted(self["registry"]["tool_count"], "tool"), self["registry"]["status"], "good")]
+        for name, state in self["proxy"]["servers"].items():
+            begin = f"The server '{name}': "
+            own = [problem for problem in problems if problem["message"].startswith(begin)]
+            problems = [problem for problem in problems if problem not in own]
+            text = " ".join(_advice(problem).removeprefix(begin) for problem in own)
+            rows.append(Row(f"server {name}", text, state, _STATUS.get(state, "bad")))
+        if left := self.get("abandoned_calls"):
+            rows.append(Row("calls", f"{counted(left, 'call')} past the time limit", "still running", "warning"))
+        rows += [Row(problem["where"], _advice(problem), "problem", "bad") for problem in problems]
+        well = [] if any(row.status != "good" for row in rows) else [Note("Nothing is wrong.")]
+        title = Heading(f"onetool_ipy {self['version']}", f"Python {self['python']}, {self['cwd']}")
+        return [title, Rows(tuple(rows)), *well]
+
+    def _repr_html_(self) -> str:
+        return to_html(self.parts())
+
+    def to_text(self, width: int) -> str:
+        """The same for a terminal of this width."""
+        return to_text(self.parts(), width)
+
+
+def _advice(problem: Mapping[str, str]) -> str:
+    return f"{problem['message']} {problem['hint']}".strip()
 
 
 class HealthTools:
@@ -37,13 +79,13 @@ class HealthTools:
             ot.health()
         """
         self._box.gate.refresh()
-        states = dict(self._box.servers.check())
+        states = dict(self._box.servers.check(_PATIENCE_S))
         proxy = {
             "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
             "server_count": len(states),
             "servers": states,
         }
-        record = Record(
+        record = Health(
             version=__version__,
             python=sys.version.split()[0],
             cwd=_cwd(),

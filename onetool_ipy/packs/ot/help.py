@@ -13,16 +13,18 @@ from onetool_ipy.base.search import Entry, Hit, Index
 from onetool_ipy.base.values import cut
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.registry import entry_of
-from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_text, snippet_page
+from onetool_ipy.core.tool import Dep, ToolSpec
+from onetool_ipy.packs.ot.catalog import INFO, Info, as_written, pack_instructions, pack_text, snippet_page
 from onetool_ipy.packs.ot.errors import choice, worded
+from onetool_ipy.render.pages import Code, Heading, Link, Note, PageText, Part, Prose, Row, Rows, tool_rows
 from onetool_ipy.render.views import Text, counted
-from onetool_ipy.schema.read import params, type_text
+from onetool_ipy.schema.read import Param, params, type_text
+from onetool_ipy.sdk.requirements import is_installed
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["HelpTools", "documentation_url"]
+__all__ = ["HelpTools", "documentation_url", "pack_parts", "tool_parts"]
 
 _URL = "https://onetool.beycom.online/reference/tools/{slug}/"
 _SLUGS = {
@@ -85,46 +87,49 @@ class HelpTools:
         choice("info", info, INFO, "ot.help(query='brave', info='min')")
         asked = query.strip()
         if not asked:
-            return Text(_OVERVIEW)
-        page = self._exact(asked, info)
-        return Text(page if page is not None else self._search(asked, info))
+            return PageText(_OVERVIEW, _overview_parts())
+        return self._exact(asked, info) or self._search(asked, info)
 
-    def _exact(self, query: str, info: str) -> str | None:
+    def _exact(self, query: str, info: str) -> Text | None:
         registry, shortcuts = self._box.registry, self._box.shortcuts
         spec = registry.find(query)
         if spec is not None:
-            return spec.name if info == "list" else _tool_page(as_written(spec), info)
+            return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
         packs = registry.packs()
         if query in packs:
             names = "\n".join(s.name for s in packs[query])
-            return names if info == "list" else self._pack_page(query, packs[query])
+            return Text(names) if info == "list" else self._pack_page(query, packs[query])
         name = query.removeprefix("$")
         if query.startswith("$") and name in shortcuts.snippets:
-            return name if info == "list" else snippet_page(shortcuts.snippets[name])
+            return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
         if name in shortcuts.aliases:
-            return name if info == "list" else _alias_page(name, shortcuts.aliases[name])
+            return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
         return None
 
-    def _pack_page(self, name: str, specs: list[ToolSpec]) -> str:
+    def _pack_page(self, name: str, specs: list[ToolSpec]) -> PageText:
         page = pack_text(self._box, name, specs).replace("## ", "# ", 1)
-        return f"{page}\n\nDocs: {documentation_url(name)}"
+        docs = f"Docs: {documentation_url(name)}"
+        return PageText(f"{page}\n\n{docs}", [*pack_parts(self._box, name, specs), Note(docs)])
 
-    def _search(self, query: str, info: str) -> str:
+    def _search(self, query: str, info: str) -> Text:
         """Return the best hits of each group; no group displaces another."""
         groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
         if not any(groups.values()):
-            return f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            said = f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            return PageText(said, [Note(said)])
         if info == "list":
-            return "\n".join(hit.item.name for group in groups.values() for hit in group)
-        lines = [f"# Results for '{cut(query, 80)}'"]
-        for title, group in groups.items():
+            return Text("\n".join(hit.item.name for group in groups.values() for hit in group))
+        title = f"Results for '{cut(query, 80)}'"
+        lines, parts = [f"# {title}"], list[Part]([Heading(title)])
+        for kind, group in groups.items():
             if group:
-                lines += ["", f"## {title}", *(self._hit(hit, info) for hit in group)]
-        return "\n".join(lines)
+                lines += ["", f"## {kind}", *(self._hit(hit, info) for hit in group)]
+                parts += _group_parts(kind, group, info)
+        return PageText("\n".join(lines), parts)
 
     def _hit(self, hit: Hit, info: str) -> str:
         if info == "full" and isinstance(hit.item.value, ToolSpec):
-            return _tool_page(as_written(hit.item.value), "full").replace("# ", "### ", 1)
+            return str(_tool_page(as_written(hit.item.value), "full")).replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, Index]:
@@ -158,7 +163,64 @@ def documentation_url(pack: str) -> str:
     return _URL.format(slug=_SLUGS.get(pack, pack))
 
 
-def _tool_page(spec: ToolSpec, info: str) -> str:
+def tool_parts(spec: ToolSpec) -> list[Part]:
+    """Return what a tool does and takes, as parts of a page."""
+    parts: list[Part] = [Heading(spec.name, spec.signature.removeprefix(spec.name), link="tool")]
+    parts.append(Prose(spec.description))
+    rows = tuple(Row(p.name, p.description, _kind_text(p, spec)) for p in params(spec.parameters))
+    parts += [Heading("Arguments", level=2), Rows(rows, is_prose=True)] if rows else []
+    parts += [Heading("Returns", level=2), Prose(spec.returns)] if spec.returns else []
+    parts += [Heading("Example", level=2), Code(spec.example)] if spec.example else []
+    parts += [Heading("Needs", level=2), Rows(tuple(map(_need, spec.deps)))] if spec.deps else []
+    if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
+        parts.append(Note(f"In Python: from onetool_ipy.live import {spec.pack}"))
+    origin = f"MCP server {spec.server}" if spec.server else spec.origin
+    facts = ", ".join([origin, *spec.badges, *spec.tags])
+    parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
+    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta else parts
+
+
+def _kind_text(param: Param, spec: ToolSpec) -> str:
+    kind = type_text(param.schema, spec.parameters)
+    if param.required:
+        return f"{kind}, required"
+    return f"{kind}, default {param.schema['default']!r}" if param.has_default else f"{kind}, optional"
+
+
+def _need(dep: Dep) -> Row:
+    is_there = is_installed(dep)
+    return Row(dep.name, "" if is_there else dep.install, *(("ok", "good") if is_there else ("missing", "bad")))
+
+
+def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
+    """Return a pack with its instructions and tools, as parts of a page."""
+    kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
+    said = map(Prose, pack_instructions(box, name, specs))
+    return [Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"), *said, tool_rows(specs)]
+
+
+def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
+    yield Heading(kind, level=2)
+    if info == "full" and kind == "Tools":
+        for hit in group:
+            yield from tool_parts(as_written(hit.item.value))
+        return
+    link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
+    found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)
+    yield Rows(tuple(Row(name, said, link=link) for name, said in found), is_prose=True)
+
+
+def _overview_parts() -> Iterable[Part]:
+    title, *sections = _OVERVIEW.split("\n\n## ")
+    yield Heading(title.removeprefix("# "))
+    for section in sections:
+        name, *lines = section.split("\n- ")
+        yield Heading(name, level=2)
+        split = (line.partition(" - ") for line in lines)
+        yield Rows(tuple(Row(code, said) for code, _, said in split))
+
+
+def _tool_page(spec: ToolSpec, info: str) -> PageText:
     lines = [f"# {spec.name}", "", spec.description, "", f"Signature: {spec.signature}"]
     if spec.args:
         lines += ["", "Args:", *(f"- {line}" for line in _typed_args(spec))]
@@ -178,7 +240,8 @@ def _tool_page(spec: ToolSpec, info: str) -> str:
             "Defined in": spec.where,
         }
         lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
-    return "\n".join([*lines, "", f"Docs: {documentation_url(spec.pack)}"])
+    docs = f"Docs: {documentation_url(spec.pack)}"
+    return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec), Note(docs)])
 
 
 def _typed_args(spec: ToolSpec) -> Iterable[str]:
@@ -187,5 +250,7 @@ def _typed_args(spec: ToolSpec) -> Iterable[str]:
         yield f"{param.name} ({kind}{'' if param.required else ', optional'}): {param.description}".rstrip(": ")
 
 
-def _alias_page(name: str, target: str) -> str:
-    return f"# {name}\n\nAlias of {target}\n\nUse: ${name} key=value, or ot.help(query='{target}') for its arguments."
+def _alias_page(name: str, target: str) -> PageText:
+    use = f"Use: ${name} key=value, or ot.help(query='{target}') for its arguments."
+    rows = Rows((Row(target, link="tool"),))
+    return PageText(f"# {name}\n\nAlias of {target}\n\n{use}", [Heading(name, "alias of"), rows, Note(use)])

@@ -2,7 +2,7 @@
 // them. It owns the layout and the keyboard, and requests everything it shows over the transport.
 import { Calls } from './calls.js';
 import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
-import { badgeChip, counted, drawIcon, number } from './format.js';
+import { badgeChip, counted, drawIcon, number, sourceText } from './format.js';
 import { HistoryView } from './history.js';
 import { SearchIndex, matchingSpans } from './search.js';
 import { ToolPage } from './toolPage.js';
@@ -24,7 +24,7 @@ const ROW_HEIGHT = 44;
 const MAX_MATCHES = 500;
 
 /**
- * Returns `{element, open(name, args), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
+ * Returns `{element, open(name, args), find(name), load(), close()}`. `onInsert(code, isRun)` and `onDrag(name, event)` are for a
  * front end with a notebook to put a call into; `onTrust()` is called when the user trusts the project.
  */
 export function createBrowser(transport, options = {}) {
@@ -39,7 +39,7 @@ class ToolBrowser {
     this.page = new ToolPage(transport, this.calls, { onFavourite, onInsert });
     this.tools = new ToolList({
       search: async (query, filters) => withIcons(await transport.request('search', { query, filters, limit: MAX_MATCHES })),
-      onOpen: item => this.open(item.name),
+      onOpen: item => (item.folded ? this.showPack(item.name) : this.open(item.name)),
       onFavourite,
       onDrag
     });
@@ -104,7 +104,12 @@ class ToolBrowser {
   }
 
   /** Request the packs, the filters and the tools again. */
-  async load() {
+  load() {
+    this.loading = this.loadAll();
+    return this.loading;
+  }
+
+  async loadAll() {
     try {
       const [overview, entries] = await Promise.all([this.transport.request('overview'), this.transport.request('entries')]);
       this.overview = overview;
@@ -153,7 +158,7 @@ class ToolBrowser {
   drawFilters() {
     const { overview, filters } = this;
     const all = noun => (this.isSmall ? noun[0].toUpperCase() + noun.slice(1) : `All ${noun}`);
-    const options = values => values.map(value => h('option', { value }, value));
+    const options = values => values.map(value => h('option', { value }, sourceText(value)));
     const group = (label, values) => (values.length ? h('optgroup', { label }, options(values)) : null);
     const choices = (title, values) => [h('option', { value: '' }, title), ...options(values)];
     fill(this.source, choices(all('sources'), overview.sources)).value = filters.source;
@@ -217,6 +222,20 @@ class ToolBrowser {
       : isFiltered ? 'No tool matches these filters.' : 'There are no tools yet.';
     const all = h('button.otx-small', { type: 'button', onclick: () => this.setFilters(NO_FILTERS) }, 'Search all tools');
     show(fill(this.none, h('p', null, message), isFiltered ? all : null), this.view === 'tools' && isNone);
+  }
+
+  /** Show a tool's page, or the tools of a pack. */
+  async find(name) {
+    await this.loading;
+    const isPack = this.overview?.packs.some(pack => pack.name === name);
+    return isPack ? this.showPack(name) : this.open(name);
+  }
+
+  /** List only the tools of a pack. */
+  showPack(pack) {
+    this.search.value = '';
+    this.element.classList.remove('otx-page-open');
+    return this.setFilters({ ...NO_FILTERS, pack });
   }
 
   /** Show the page of a tool; with `args` its form is filled in. */
@@ -399,6 +418,8 @@ class ToolBrowser {
   }
 }
 
+const countOf = items => items.reduce((sum, item) => sum + (item.folded ?? 1), 0);
+
 /**
  * The tools for a query and some filters, and the chosen one. Up to 2,000 tools are searched here. Beyond that the kernel
  * does not send them (`isPartial`), and `search(query, filters)` asks it.
@@ -430,15 +451,15 @@ class ToolList {
     const turn = (this.searches += 1);
     const chosenName = this.items[this.chosen]?.name;
     const items = this.index ? this.matches(query, filters) : await this.search(query, filters);
-    if (turn !== this.searches) return this.items.length;
+    if (turn !== this.searches) return countOf(this.items);
     Object.assign(this, { query, items });
     this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
     this.list.reset(items.length, items);
     if (this.chosen > 0) this.list.scrollTo(this.chosen, true);
-    return items.length;
+    return countOf(items);
   }
 
-  /** With a query, by rank; without one, favourites first, then recently used tools, then the rest. */
+  /** With a query, by rank; without one, favourites first, then recently used tools, then the rest; `ot` is one row. */
   matches(query, filters) {
     const isMatch = item =>
       (!filters.pack || item.pack === filters.pack) &&
@@ -448,7 +469,10 @@ class ToolList {
     if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
     const places = new Map(this.recent.map((name, at) => [name, at]));
     const placeOf = ({ name }) => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
-    return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
+    const found = this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
+    const [about, others] = [true, false].map(isAbout => found.filter(item => (item.pack === 'ot' && !this.favourites.has(item.name)) === isAbout));
+    if (filters.pack || !about.length || !others.length) return found;
+    return [...others, { name: 'ot', folded: about.length, badges: [], summary: `${counted(about.length, 'tool')} about the toolbox itself` }];
   }
 
   row(item, at) {
@@ -465,13 +489,13 @@ class ToolList {
       this.choose(at);
       this.openChosen();
     };
-    const drag = this.onDrag ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
+    const drag = this.onDrag && !item.folded ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
     const name = h('div.otx-tool-name', null, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null);
     return h(
       at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
       { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },
       h('div.otx-tool-text', null, name, h('div.otx-tool-summary', null, item.badges.map(badgeChip), item.summary)),
-      star
+      item.folded ? h('span.otx-muted', { 'aria-hidden': 'true' }, '›') : star
     );
   }
 

@@ -20,6 +20,11 @@ export function byteSize(bytes) {
   return bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
+/** Where a tool comes from, for people: `proxy:github` is a tool of the MCP server `github`. */
+export function sourceText(source) {
+  return source.startsWith('proxy:') ? `MCP server ${source.slice('proxy:'.length)}` : source;
+}
+
 /** The outcome of a call in one word. A cancelled call has not failed. */
 export function outcomeOf({ ok, error }) {
   return ok ? 'ok' : error?.reason === 'cancelled' ? 'cancelled' : 'failed';

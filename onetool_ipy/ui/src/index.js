@@ -51,6 +51,7 @@ function openView(transport, kind, options) {
   if (kind === 'result') return openViewer(transport, options);
   const browser = createBrowser(transport);
   if (options.tool) browser.open(options.tool, options.args ?? null, false);
+  if (options.pack) browser.find(options.pack);
   return browser;
 }
 

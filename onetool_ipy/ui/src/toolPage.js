@@ -3,7 +3,7 @@
 import { addTabKeys, copyText, debounce, fill, h, selectTab, show } from './dom.js';
 import { progressText } from './calls.js';
 import { createForm, withoutArgumentName } from './form.js';
-import { badgeChip, counted, drawIcon, duration, number } from './format.js';
+import { badgeChip, counted, drawIcon, duration, number, sourceText } from './format.js';
 import { isObject } from './schema.js';
 import { createViewer } from './viewer.js';
 
@@ -150,7 +150,7 @@ export class ToolPage {
       }
     }, tool.isFavourite ? '★' : '☆');
     const chip = text => h('span.otx-chip', null, text);
-    return h('div.otx-title', null, drawIcon(tool.icon), h('h3', { title: tool.title || null }, tool.name), star, chip(tool.source), tool.badges.map(badgeChip), tool.tags.map(chip));
+    return h('div.otx-title', null, drawIcon(tool.icon), h('h3', { title: tool.title || null }, tool.name), star, chip(sourceText(tool.source)), tool.badges.map(badgeChip), tool.tags.map(chip));
   }
 
   documentation() {

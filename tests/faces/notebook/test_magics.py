@@ -695,7 +695,7 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "%tool --help" in overview
     importing = loaded.execute("%tool import --help").result_text
     assert "--server URL --auth bearer:SECRET" in importing
-    assert all(line.startswith("%tool import") for line in importing.splitlines())
+    assert all(line.startswith(("%tool import", "   ")) for line in importing.splitlines())
     assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
     assert "%tool history" in loaded.execute("%tool history --help").result_text
     assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text

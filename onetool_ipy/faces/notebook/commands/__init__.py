@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, ClassVar, NamedTuple
 
 from IPython.core.error import StdinNotImplementedError
@@ -19,6 +20,7 @@ from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.trust import is_yes
+from onetool_ipy.render.pages import Part, masked, to_text
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.toolbox import Toolbox
 
@@ -31,7 +33,7 @@ __all__ = [
     "checked",
     "one_word",
     "page",
-    "table_lines",
+    "text_page",
 ]
 
 Command = Callable[[str], Any]
@@ -68,10 +70,16 @@ class CommandGroup:
 
     def page(self, *lines: str) -> Page:
         """Lines as a page of plain text, without secrets."""
-        return page(self.box, lines)
+        return text_page(self.box, lines)
 
 
-def page(box: Toolbox, lines: Sequence[str]) -> Page:
+def page(box: Toolbox, parts: Sequence[Part]) -> Page:
+    """Parts as a page, without secrets."""
+    shown = masked(tuple(parts), box.mask)
+    return Page(to_text(shown, get_terminal_size((100, 24)).columns), shown)
+
+
+def text_page(box: Toolbox, lines: Sequence[str]) -> Page:
     """Lines as a page of plain text, without secrets."""
     return Page(box.mask("\n".join(lines)))
 
@@ -90,12 +98,6 @@ def one_word(rest: str, command: str, *, what: str = "name", hint: str = "") -> 
         hint = hint or f"For example: %tool {command} time.now"
         raise UsageProblem(f"%tool {command} needs one {what}.", hint=hint)
     return asked.words[0]
-
-
-def table_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Two columns as lines."""
-    width = max((len(left) for left, _ in rows), default=0)
-    return [f"{left:<{width}}  {right}".rstrip() for left, right in rows]
 
 
 def ask_yes_no(question: str) -> bool | None:

@@ -1,16 +1,16 @@
 """The sub-commands that look: at tools and packs, at past calls and results, and at the screens.
 
-`Pages` makes the text pages (overview, pack, tool, help, `--dry`) that other lines of `%tool` show too.
+`Pages` makes the pages (overview, pack, tool, help, `--dry`) that other lines of `%tool` show too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.tool import Dep, ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import format_call, read_options
 from onetool_ipy.faces.notebook.commands import (
     Command,
@@ -20,39 +20,44 @@ from onetool_ipy.faces.notebook.commands import (
     checked,
     one_word,
     page,
-    table_lines,
+    text_page,
 )
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.why import story
+from onetool_ipy.packs.ot.help import pack_parts, tool_parts
+from onetool_ipy.render.pages import Folded, Heading, Note, Part, Row, Rows, tool_rows
 from onetool_ipy.render.views import counted
-from onetool_ipy.schema.read import Param, type_text
-from onetool_ipy.schema.read import params as schema_params
-from onetool_ipy.sdk.requirements import is_installed
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["CatalogCommands", "Pages"]
 
 
 class Pages:
-    """Text pages about the tools of one toolbox. `help_lines` are the lines of the sub-commands."""
+    """Pages about the tools of one toolbox. `help_lines` are the lines of the sub-commands."""
 
     def __init__(self, box: Toolbox, help_lines: Sequence[str]) -> None:
         self._box = box
         self._help = help_lines
 
     def overview(self) -> Page:
-        """The packs, and what to type next."""
+        """The packs, one's own first, and what to type next."""
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
-        width = max(len(name) for name in packs)
-        lines = [f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}", ""]
-        lines += [f"  {name:<{width}}  {len(specs):>3}  {_names(specs)}" for name, specs in sorted(packs.items())]
-        lines += ["", *_NEXT]
+        names = sorted(packs, key=lambda name: packs[name][0].place)
+        rows = (Row(name, _names(packs[name]), counted(len(packs[name]), "tool"), link="tool") for name in names)
+        parts: list[Part] = [
+            Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
+            Rows(tuple(rows)),
+            Heading("Next", level=2),
+            Rows(_lines(_NEXT)),
+        ]
         problems = self._box.problems()
         if problems:
-            lines += ["", f"{counted(len(problems), 'problem')}:", *(f"  {problem}" for problem in problems[:5])]
-        return page(self._box, lines)
+            shown = tuple(Row(p.where, f"{p.message} {p.hint}", "problem", "bad") for p in problems[:5])
+            parts += [Heading(counted(len(problems), "problem"), level=2), Rows(shown)]
+            parts += [Note("See all of them with: %tool health")] if len(problems) > len(shown) else []
+        return page(self._box, parts)
 
     def pack_page(self, name: str) -> Page:
         """A pack: its tools with their summaries."""
@@ -60,30 +65,35 @@ class Pages:
         if specs is None:  # a server that lists no tools
             servers = self._box.servers
             raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
-        kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
-        lines = [f"{name} ({kind}, {counted(len(specs), 'tool')})"]
-        said = self._box.config.prompts.get(name)
-        if said:
-            lines += ["", said]
-        lines += [
-            "",
-            *table_lines([(s.name, s.summary) for s in specs]),
-            "",
-            f"Look one up with: %tool info {specs[0].name}",
-        ]
-        return page(self._box, lines)
+        hint = Note(f"Look one up with: %tool info {specs[0].name}")
+        return page(self._box, [*pack_parts(self._box, name, specs), hint])
+
+    def list_page(self, specs: Sequence[ToolSpec]) -> Page:
+        """Tools, one's own first; those about the toolbox itself are folded, if there are others."""
+        found = sorted(specs, key=lambda spec: spec.place)
+        others = [spec for spec in found if spec.pack != "ot"]
+        about = found[len(others) :]
+        if len(found) > _MOST_LISTED:
+            more = Note(f"{len(found) - _MOST_LISTED:,} more. Narrow it down: %tool list TEXT")
+            return page(self._box, [tool_rows(found[:_MOST_LISTED]), more])
+        if not others or not about:
+            return page(self._box, [tool_rows(found)])
+        title = f"ot: {counted(len(about), 'tool')} about the toolbox itself"
+        return page(self._box, [tool_rows(others), Folded(title, (tool_rows(about),))])
 
     def usage(self, name: str) -> Page:
         """A tool's page, a pack's, or how to use `%tool`."""
         if not name:
-            return page(self._box, [*USAGE, *self._help, FLAGS])
+            commands = (Heading("Commands", level=2), Rows(_lines(self._help)))
+            return page(self._box, [Heading("%tool"), Rows(_lines(USAGE)), *commands, Note(FLAGS)])
         if name in self._box.registry.known_packs() and self._box.registry.find(name) is None:
             return self.pack_page(name)
-        return self.tool_page(self._box.registry.require(name))
+        return page(self._box, tool_parts(self._box.registry.require(name)))
 
     def command(self, word: str) -> Page:
         """The lines of `%tool help` about one sub-command."""
-        return page(self._box, [line for line in self._help if re.match(rf"%%?tool {re.escape(word)}s?\b", line)])
+        about = [line for line in self._help if re.match(rf"%%?tool {re.escape(word)}s?\b", line)]
+        return page(self._box, [Rows(_lines(about))])
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
         """What a call would send: its arguments, read and checked. Nothing runs."""
@@ -94,37 +104,18 @@ class Pages:
             lines += ["and would send:", f"  {request['method']} {request['url']}"]
             lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
             lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []
-        return page(self._box, lines)
-
-    def tool_page(self, spec: ToolSpec) -> Page:
-        lines = [spec.signature, "", spec.description]
-        params = schema_params(spec.parameters)
-        if params:
-            lines += ["", "Arguments:"]
-            rows = [(p.name, _argument_text(p, spec)) for p in params]
-            lines += [f"  {line}" for line in table_lines(rows)]
-        if spec.returns:
-            lines += ["", "Returns:", f"  {spec.returns}"]
-        if spec.example:
-            lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
-        lines += [line for dep in spec.deps for line in ("", _need(dep))]
-        if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
-            lines += ["", f"In Python: from onetool_ipy.live import {spec.pack}"]
-        origin = f"MCP server {spec.server}" if spec.server else spec.origin
-        facts = [origin, *spec.badges, *spec.tags]
-        lines += ["", f"Source: {', '.join(facts)}" + (f" ({spec.where})" if spec.where else "")]
-        lines += [f"Meta: {spec.meta_text}"] if spec.meta else []
-        return page(self._box, lines)
+        return text_page(self._box, lines)
 
 
+_MOST_LISTED = 1_000
+"""Tools that a page lists; a notebook saves them."""
 _NEXT = (
-    "Next:",
-    "  %tool list [TEXT]           all tools, or those with TEXT in their name",
-    "  %tool info NAME             what a tool does and takes",
-    "  %tool NAME key=value ...    call it; x = %tool ... keeps the result",
-    "  %tool browse                the tool browser: search, forms, results",
-    "  @tool                       above a function of yours makes it a tool: from onetool_ipy import tool",
-    "  %tool --help                everything that %tool can do",
+    "%tool list [TEXT]           all tools, or those with TEXT in their name",
+    "%tool info NAME             what a tool does and takes",
+    "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
+    "%tool browse                the tool browser: search, forms, results",
+    "@tool                       above a function of yours makes it a tool: from onetool_ipy import tool",
+    "%tool --help                everything that %tool can do",
 )
 USAGE = (
     "%tool                          what there is",
@@ -138,22 +129,15 @@ USAGE = (
 FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"
 
 
+def _lines(lines: Iterable[str]) -> tuple[Row, ...]:
+    """Lines of help as rows: what to type, two blanks or more, what it does."""
+    split = (re.match(r"(.*?)(?: {2,}(.*))?$", line) for line in lines)
+    return tuple(Row(hit[1], hit[2] or "", link="line" if "%tool" in hit[1] else "") for hit in split if hit)
+
+
 def _names(specs: Sequence[ToolSpec]) -> str:
     shown = [spec.short_name for spec in specs[:6]]
     return ", ".join(shown) + (", ..." if len(specs) > len(shown) else "")
-
-
-def _need(dep: Dep) -> str:
-    how = f" ({dep.install})" if dep.install else ""
-    return f"Needs the {dep.kind} {dep.name}: {'ok' if is_installed(dep) else 'missing'}{how}"
-
-
-def _argument_text(param: Param, spec: ToolSpec) -> str:
-    kind = type_text(param.schema, spec.parameters)
-    state = (
-        "required" if param.required else f"default {param.schema['default']!r}" if param.has_default else "optional"
-    )
-    return f"{kind}, {state}" + (f": {param.description}" if param.description else "")
 
 
 class CatalogCommands(CommandGroup):
@@ -184,7 +168,7 @@ class CatalogCommands(CommandGroup):
             "list": self._list,
             "info": lambda rest: self._pages.usage(one_word(rest, "info")),
             "help": lambda rest: self._pages.usage(rest.strip()),
-            "search": lambda rest: checked(self.box.ot.help(query=rest.strip())),
+            "search": self._search,
             "health": self._health,
             "why": self._why,
             "reload": self._reload,
@@ -201,11 +185,14 @@ class CatalogCommands(CommandGroup):
     def _list(self, rest: str) -> Page:
         asked = read_options(rest, {})
         pattern = " ".join(asked.words).lower()
-        specs = sorted(self.box.registry.list(), key=lambda spec: spec.name)
-        found = [s for s in specs if pattern in s.name.lower()]
+        found = [spec for spec in self.box.registry.list() if pattern in spec.name.lower()]
         if not found:
             raise UsageProblem(f"No tool's name holds '{pattern}'.", hint="See all with: %tool list")
-        return self.page(*table_lines([(s.name, s.summary) for s in found]))
+        return self._pages.list_page(found)
+
+    def _search(self, rest: str) -> Any:
+        found = checked(self.box.ot.help(query=rest.strip()))
+        return page(self.box, found.parts) if isinstance(found, Page) else found
 
     def _why(self, rest: str) -> Page:
         asked = read_options(rest, {"--internals": "switch"})

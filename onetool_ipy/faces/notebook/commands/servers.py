@@ -74,10 +74,10 @@ class ServerCommands(CommandGroup):
         "%tool server add CARD.json     a server of a registry card; asks for what is missing",
         "%tool server import CLIENT     the servers of another client, or of its FILE; --save keeps them",
         "%tool server export CLIENT [NAME ...]   ours for another client: " + ", ".join(CLIENTS),
-        "%tool server login|logout NAME sign in to a server, or out; --code ADDRESS gives the answer by hand",
+        "%tool server login|logout NAME  sign in to a server, or out; --code ADDRESS gives the answer by hand",
         "%tool server start|stop|restart|test|logs|remove NAME   remove also takes a saved one out of onetool.yaml",
         "%tool server trace NAME        every message to and from it, as a table",
-        "%tool server resources|prompts NAME",
+        "%tool server resources|prompts NAME   what it offers beside its tools",
         "%tool server read NAME URI     a resource; a template takes its variables as K=V",
     )
 
