@@ -73,12 +73,19 @@ class ImportRequest(Value):
     secrets: Collection[str] = ()
     choice: OperationChoice = OperationChoice()
 
+    def own_server(self) -> str | None:
+        """The server that was asked for, as a URL. Raises MissingServer if it is not one."""
+        if self.server is None:
+            return None
+        own = self.server if "://" in self.server else f"https://{self.server}"
+        if host_of(own) is None or any(sign in own for sign in "{}$@?#\\ "):
+            raise MissingServer(f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com.")
+        return own
+
     def url_of(self, said: str) -> str:
         """The server to call where the document says `said`, which may be relative. Raises MissingServer."""
-        if self.server is not None:
-            own = self.server if "://" in self.server else f"https://{self.server}"
-            if host_of(own) is None or any(sign in own for sign in "{}$@?#\\ "):
-                raise MissingServer(f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com.")
+        own = self.own_server()
+        if own is not None:
             is_relative = "://" not in said and urlsplit(own).path in ("", "/")
             return urljoin(own, said) if is_relative else own
         if said.lower().startswith(("http://", "https://")):

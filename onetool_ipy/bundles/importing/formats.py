@@ -8,6 +8,7 @@ from typing import Any
 from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.bundles.importing.document import ImportNotes, parse_document
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
+from onetool_ipy.bundles.importing.har import import_har, is_har
 from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.bundles.importing.postman import import_postman, is_postman
 
@@ -23,4 +24,6 @@ def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequ
         root = source if isinstance(source, Mapping) else parse_document(source, notes)
         if is_postman(root):
             return import_postman(root, notes, request)
+        if is_har(root):
+            return import_har(root, notes, request)
         return import_openapi(root, notes, request)

@@ -236,15 +236,16 @@ class _Sampler:
         """The scheme and host of a URL, and its path. A variable in them must have a value."""
         leading = _VARIABLE.match(head)
         found = _AUTHORITY.match(head)
-        if leading is not None and self._asked.server is None:
+        own = self._asked.own_server()
+        if own is not None:
+            end = leading.end() if leading else found.end() if found else len(head.partition("/")[0])
+            return own.rstrip("/"), head[end:]
+        if leading is not None:
             value = self._value(leading[1].strip())
             if not value:
                 raise _UnknownServer(leading[1].strip())
             head = value.rstrip("/") + head[leading.end() :]
             found = _AUTHORITY.match(head)
-        if self._asked.server is not None:
-            end = leading.end() if leading else found.end() if found else len(head.partition("/")[0])
-            return self._asked.url_of("https://replaced.test").rstrip("/"), head[end:]
         if found is None:
             head = f"http://{head}"
             found = _AUTHORITY.match(head)

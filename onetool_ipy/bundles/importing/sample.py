@@ -37,9 +37,9 @@ MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
 class SampleRequest:
     """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
 
-    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that are secrets
-    whatever their name; `optional` are query keys that may be sent; `about` describes arguments; `auth` has texts as
-    they were sent.
+    `variables` are marks that are arguments, each with its default or None, `numbers` those that are whole numbers;
+    `hidden` are marks that are secrets whatever their name; `optional` are query keys that may be sent; `about`
+    describes arguments; `auth` has texts as they were sent.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -57,6 +57,7 @@ class SampleRequest:
     notes: list[str] = field(default_factory=list)
     variables: dict[str, str | None] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+    numbers: set[str] = field(default_factory=set)
     optional: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     auth: dict[str, str] | None = None
@@ -113,10 +114,11 @@ class ArgumentNames:
     """Collects arguments and secrets. Each method returns the placeholder for one."""
 
     def __init__(
-        self, prefix: str, about: dict[str, str], secrets: SecretNames | None, reserved: Collection[str]
+        self, prefix: str, sample: SampleRequest, secrets: SecretNames | None, reserved: Collection[str]
     ) -> None:
         self._prefix = prefix
-        self._about = about
+        self._about = sample.about
+        self._numbers = sample.numbers
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._unique = secrets or SecretNames()
         self._properties: dict[str, Any] = {}
@@ -152,7 +154,7 @@ class ArgumentNames:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
             taken = self._arguments.take(labels.argument(name))
-            self._properties[taken] = {"type": "string", **self._told(name)}
+            self._properties[taken] = {"type": "integer" if name in self._numbers else "string", **self._told(name)}
             self._required.append(taken)
             self._placeholders[name] = f"${{{taken}}}"
         return self._placeholders[name]
@@ -273,7 +275,7 @@ class _Maker:
             raise InvalidRequest("The URL is not a complete http:// or https:// address.")
         if marks(self._host) or _PLACEHOLDER.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
-        self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command.about, secrets, reserved)
+        self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command, secrets, reserved)
         self._auth: dict[str, Any] | None = None
         self._headers: dict[str, str] = {}
         self._query: dict[str, Any] = {}
@@ -502,12 +504,14 @@ class _Maker:
 
     def _json_or_text(self, text: str, said: str) -> None:
         value = _parsed(text) if "json" in said else None
-        value = None if _is_deep(value) else value
+        value = None if _is_deep(value) or MARKED.fullmatch(text) else value
         if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
             self._body_type = "json"
             self._body = {_literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
         elif value is not None:
             self._body_type, self._body = "json", self._names.argument("body", self._default(value), typed=True)
+        elif (whole := MARKED.fullmatch(text)) is not None and whole[1] in self._command.variables:
+            self._body_type, self._body = "text", self._variable(whole[1])
         else:
             if "json" in said:
                 self._notes.append("the body says it is JSON, but is not; it is sent as it is")
