@@ -80,9 +80,7 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     fields = {**data, "tags": tuple(data["tags"]), "positional": None if positional is None else tuple(positional)}
     fields["deps"] = tuple(Dep(*dep) for dep in data["deps"])
     texts = (data["function"], data["name"], data["description"], data["resource"], *data["tags"])
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("not a tool's outline")
-    if not isinstance(data["parameters"], dict) or not isinstance(data["line"], int):
+    if {*map(type, texts)} != {str} or not isinstance(data["parameters"], dict) or not isinstance(data["line"], int):
         raise TypeError("not a tool's outline")
     return ToolOutline(**fields)
 

@@ -65,7 +65,7 @@ class PackFileSearch:
             if parts is None:
                 continue
             try:
-                found.update(dict.fromkeys(sorted(self._matching(parts), key=Path)))
+                found.update(dict.fromkeys(sorted(self._matching(parts), key=_by_folder)))
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
                 self._report("tools_dir", message, "Name the folder of the pack files more closely.")
@@ -126,7 +126,7 @@ class PackFileSearch:
 
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder inside the root, sorted."""
-        if not self._is_inside(folder):
+        if not self._is_inside(folder, is_link=folder == str(self._root) or os.path.islink(folder)):
             self._report_outside(folder)
             return []
         names: list[str] = []
@@ -141,9 +141,9 @@ class PackFileSearch:
             return []
         return sorted(names)
 
-    def _is_inside(self, path: str) -> bool:
-        """Whether a path is inside the root, with links resolved."""
-        if os.path.islink(path) or path == str(self._root):
+    def _is_inside(self, path: str, *, is_link: bool) -> bool:
+        """Whether a path is inside the root, with links resolved; the root itself counts as a link."""
+        if is_link:
             return self._is_below(os.path.realpath(path))
         folder = os.path.dirname(path)
         known = self._inside.get(folder)
@@ -163,18 +163,19 @@ class PackFileSearch:
     def _counts(self, path: str) -> bool:
         """Whether a path is a regular file inside the root, in folders that only its owner may write."""
         try:
+            is_link = os.path.islink(path)
             found = os.stat(path)
         except (OSError, ValueError):
             return False
         if not stat.S_ISREG(found.st_mode):
             return False
-        if not self._is_inside(path):
+        if not self._is_inside(path, is_link=is_link):
             self._report_outside(path)
             return False
         if fault := self._owners.fault(found, path):
             self._report(path, *fault)
             return False
-        real = os.path.realpath(path) if os.path.islink(path) else path
+        real = os.path.realpath(path) if is_link else path
         return all(self._is_safe(folder) for folder in self._above(real))
 
     def _above(self, path: str) -> Iterable[str]:
@@ -200,6 +201,11 @@ class PackFileSearch:
 
 _MAX_BYTES = 1_000_000
 _log = logging.getLogger("onetool_ipy.sources")
+
+
+def _by_folder(path: str) -> list[str]:
+    """The order of paths: folder by folder, as `Path` has it, without making one."""
+    return path.split(os.sep)
 
 
 class _Loaded(NamedTuple):
@@ -514,11 +520,11 @@ class PackFiles:
         found = self._found()
         changed = found != list(self._files)
         files: dict[Path, PackFile] = {}
+        owners = Owners(self._root)
         with set_aside():
             for path in found:
                 known = self._files.get(path)
                 if known is None:
-                    owners = Owners(self._root)
                     known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=owners)
                 elif known.refresh():
                     changed = True
