@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks [--big] [row or module ...]`: run every module that has `run()`, print one table.
 
-The lines of each module that ran whole go to `docs/benchmarks.md` as well (`page`). `--big` measures how cost grows up
-to ten million calls in the history and a result of a gigabyte. A module that breaks costs only its own lines; the
+The lines of each module that ran go to `docs/benchmarks.md` as well (`page`), beside what is kept of the others. How
+cost grows is measured up to ten million calls in the history and a result of a gigabyte if all modules run, or with
+`--big`. A module that breaks costs only its own lines; the
 command then ends with 1. A missed target does not, nor does a module that is left out because what it needs is not
 installed.
 """
@@ -37,7 +38,7 @@ def main(wanted: Sequence[str]) -> int:
     )  # as pip does; or the first lines pay for it
     with tempfile.TemporaryDirectory(prefix="onetool-bench-") as home:
         surroundings.enter(Path(home))
-        os.environ[BIG] = "1" if "--big" in sys.argv else ""
+        os.environ[BIG] = "1" if "--big" in sys.argv or not wanted else ""
         for name in _names(wanted, broken):
             module = _imported(name, broken)
             if module is None or not _is_wanted(module, name, wanted):
@@ -54,8 +55,7 @@ def main(wanted: Sequence[str]) -> int:
                 broken.append(name)
                 continue
             lines += [one for one in found if _asked_for(one, name, wanted)]
-            if not wanted or name in wanted:
-                page.keep(name, found)
+            page.keep(name, found)
             note(f"{name}: {time.monotonic() - began:.0f} s")
         surroundings.leave()
     page.write()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,8 +24,9 @@ from tests.benchmarks import corpus, projects
 from tests.benchmarks.page import exponent
 from tests.benchmarks.timing import BIG, at_most, fresh, line, note, once, say, take_turns
 from tests.benchmarks.trivial import add
+from tests.harness.surroundings import ROOT
 
-__all__ = ["ROWS", "run"]
+__all__ = ["ROWS", "record_calls", "run"]
 
 ROWS = (23, 24, 25, 30)
 
@@ -89,12 +92,13 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
     stats: list[tuple[float, float]] = []
     month: list[tuple[float, float]] = []
     newest: list[tuple[float, float]] = []
+    project, state = projects.with_packs(folder / "history", 1, 1), folder / "state"
+    have = 0
     for size in sizes:
         note(f"  a history of {size:,} calls ...")
-        project, state = folder / f"history{size}", folder / f"state{size}"
-        projects.with_packs(project, 1, 1)
         with open_toolbox(project, env={**os.environ, "ONETOOL_STATE": str(state)}) as box:
-            _fill(box.log.folder, size)
+            _fill(box.log, size - have)
+            have = size
             stats.append((size, _best(lambda box=box: box.call("ot.stats", {}).unwrap(), _ROUNDS)))
             month.append((size, _best(lambda box=box: box.call("ot.stats", {"period": "month"}).unwrap(), _ROUNDS)))
             newest.append((size, _best(lambda box=box: box.call("ot.history", {}).unwrap(), _ROUNDS)))
@@ -110,19 +114,29 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
     yield _grown("history", title, "calls in the history", "ot.history()", newest)
 
 
-def _fill(folder: Path, size: int) -> None:
-    """Calls of forty tools over sixty days, recorded one by one and folded."""
+def _fill(log: CallLog, size: int) -> None:
+    """Calls over sixty days, recorded one by one by two processes, and folded."""
+    code = "import sys; from tests.benchmarks import growth; growth.record_calls(sys.argv[1], int(sys.argv[2]))"
+    command = [sys.executable, "-c", code, str(log.folder), str(size // 2)]
+    for writer in [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]:
+        assert writer.wait() == 0
+    log.fold()
+
+
+def record_calls(folder: str, size: int) -> None:
+    """Record so many calls of forty tools over sixty days."""
     moment = [datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=60)]
     pause = datetime.timedelta(days=60) / size
-    log = CallLog(folder, clock=lambda: moment[0], fold_bytes=_NEVER)
+    log = CallLog(Path(folder), clock=lambda: moment[0], fold_bytes=_NEVER)
     for number in range(size):
         moment[0] += pause
         failed = {"code": "execution_error", "reason": "timeout"} if number % 37 == 0 else {}
         args = {"query": f"coffee {number % 5000}"}
         name = f"pack{number % 8}.tool{number % 40}"
-        log.record(f"c{number:015x}", name, "python", args, ok=not failed, ms=number % 97 + 0.5, size=9, **failed)
+        log.record(
+            f"{os.getpid():x}-{number:x}", name, "python", args, ok=not failed, ms=number % 97 + 0.5, size=9, **failed
+        )
     log.close()
-    log.fold()
 
 
 def _results(folder: Path) -> Iterator[dict[str, Any]]:
@@ -137,7 +151,9 @@ def _results(folder: Path) -> Iterator[dict[str, Any]]:
     for megabytes in sizes:
         note(f"  a result of {megabytes} MB ...")
         text = row * (megabytes * 1_000_000 // len(row))
-        store.append((megabytes * 1e6, _best(lambda text=text: results.delete(results.put(text)), 3)))
+        store.append(
+            (megabytes * 1e6, _best(lambda text=text: results.delete(results.put(text)), 1 if megabytes > 100 else 3))
+        )
         handle = results.put(text)
         middle = len(text) // len(row) // 2
         del text

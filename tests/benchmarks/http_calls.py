@@ -21,7 +21,7 @@ from typing import Any
 from onetool_ipy import Toolbox, open_toolbox
 from tests.benchmarks.timing import at_least, at_most, line, note, take_turns, times
 
-__all__ = ["ROWS", "run"]
+__all__ = ["ROWS", "loopback", "run"]
 
 ROWS = (20,)
 
@@ -46,7 +46,7 @@ asyncio.run(main())
 
 
 def run() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder, _server() as port:
+    with tempfile.TemporaryDirectory() as folder, loopback() as port:
         url = f"http://127.0.0.1:{port}/x?q=a"
         with _toolbox(Path(folder), port) as box:
             contenders = {"ours": lambda: box.call("api.get", {"q": "a"}).unwrap(), **_peers(url)}
@@ -77,7 +77,8 @@ def _threaded(contenders: dict[str, Callable[[], Any]]) -> Iterator[dict[str, An
 
 
 @contextmanager
-def _server() -> Iterator[int]:
+def loopback() -> Iterator[int]:
+    """An API on loopback in a process of its own; gives its port."""
     process = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

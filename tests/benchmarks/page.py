@@ -1,7 +1,7 @@
-"""What a run leaves: lines below `build/bench/lines/`, `docs/benchmarks.md` with its plots, a table in the README.
+"""What a run leaves: `docs/benchmarks.md` with its plots, a table in the README, and the figures of both as JSON.
 
-A module's lines are kept with the date and the machine until that module runs again, so that one module can be measured
-anew without the hour that all of them take. The page is always made from all the lines that are kept.
+A module's figures are kept with the date and the machine until that module runs again, so that one can be measured anew
+without the others. The page is always made from all the figures that are kept.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.harness.surroundings import ROOT
 
 __all__ = ["exponent", "keep", "machine", "write"]
 
-_LINES = ROOT / "build" / "bench" / "lines"
 _PAGE = ROOT / "docs" / "benchmarks.md"
 _PLOTS = ROOT / "docs" / "benchmarks"
+_FIGURES = _PLOTS / "figures.json"
 _README = ROOT / "README.md"
 _BLOCK = re.compile(r"(?<=<!-- made by make bench -->\n).*?(?=<!-- /made by make bench -->)", re.DOTALL)
 _INTRODUCTION = """\
@@ -52,18 +52,18 @@ def machine() -> str:
 
 def keep(module: str, lines: Sequence[Mapping[str, Any]]) -> None:
     """Keep a module's lines for the page, in place of those of its last run."""
-    _LINES.mkdir(parents=True, exist_ok=True)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = json.dumps({"date": date, "machine": machine(), "lines": list(lines)}, ensure_ascii=False, indent=1)
-    (_LINES / f"{module}.json").write_text(text, encoding="utf-8")
+    runs = {**_kept(), module: {"date": date, "machine": machine(), "lines": list(lines)}}
+    _PLOTS.mkdir(exist_ok=True)
+    text = json.dumps(dict(sorted(runs.items())), ensure_ascii=False, indent=1)
+    _FIGURES.write_text(f"{text}\n", encoding="utf-8")
 
 
 def write() -> None:
     """Write the page, its plots and the README's block from all lines that are kept."""
-    runs = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(_LINES.glob("*.json"))}
+    runs = _kept()
     lines = sorted((line for run in runs.values() for line in run["lines"]), key=lambda line: line["row"])
     drawn = [line for line in lines if line.get("plot")]
-    _PLOTS.mkdir(exist_ok=True)
     for name, plots in _by_name(line["plot"] for line in drawn).items():
         (_PLOTS / f"{name}.svg").write_text(_svg(plots), encoding="utf-8")
     _PAGE.write_text("".join(_page(runs, lines, drawn)), encoding="utf-8")
@@ -71,6 +71,11 @@ def write() -> None:
     readme = _README.read_text(encoding="utf-8")
     if headlines:
         _README.write_text(_BLOCK.sub(lambda _: "".join(_headlines(headlines)), readme), encoding="utf-8")
+
+
+def _kept() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_FIGURES.read_text(encoding="utf-8")) if _FIGURES.exists() else {}
+    return found
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:

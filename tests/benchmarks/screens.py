@@ -1,25 +1,29 @@
-"""Row 14: the screens in a real JupyterLab: a keystroke among 2,000 tools, a page of a million lines.
+"""Rows 13 and 14: a real JupyterLab: threads at rest, a busy kernel, keystrokes, pages, the size of a saved notebook.
 
 A keystroke is the script of the page, from the letter to the list that is drawn and laid out: each in its best of six
 rounds, since a page that other programs interrupt shows their time, and then the worst of all keystrokes. A page of the
-result is timed from the line that is asked for to the line that is there, by way of the kernel. There is no peer.
+result is timed from the line that is asked for to the line that is there, by way of the kernel. The answer of a busy
+kernel is a tool's page in the browser, from the click to its title, while a cell runs Python and while none does. There
+is no peer but the kernel before we were loaded.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from tests.benchmarks.timing import LeftOut, line, note
+from tests.benchmarks.timing import LeftOut, at_most, line, note
 from tests.harness.lab import Lab, Notebook, chromium
 from tests.harness.wheel import Installed
 
 __all__ = ["ROWS", "run"]
 
-ROWS = (14,)
+ROWS = (13, 14)
 
 _TOOLS = 2_000
 _KEY_S, _PAGE_S = 0.016, 0.100
@@ -38,6 +42,45 @@ for number in range({_TOOLS} - 1 - len(ot.tools(info='list'))):
 def lines(n: int) -> str:
     return "\\n".join(f"line {{i}} of the text" for i in range(1, n + 1))
 """
+_REST = """
+import json, os, threading, time
+began = time.process_time()
+time.sleep(5)
+spent = time.process_time() - began
+print(json.dumps([len(os.listdir("/proc/self/task")), spent, [thread.name for thread in threading.enumerate()]]))
+"""
+_BUSY = "while True: sum(range(1000))"
+_BIG = 'text = ("x" * 99 + "\\n") * 1_000_000\n@tool\ndef big() -> str:\n    return text'
+_START = """code => {
+  const { content } = window.jupyterapp.shell.currentWidget;
+  const { model } = content;
+  model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source: code });
+  content.activeCellIndex = model.cells.length - 1;
+  window.onetoolRun = window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+_STOP = """async () => {
+  await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt();
+  await window.onetoolRun;
+}"""
+_IS_BUSY = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+_OPEN = """async count => {
+  const browser = document.querySelector('.jp-Cell .otx-left').parentElement;
+  const times = [];
+  for (let at = 0; at < count; at++) {
+    const tool = browser.querySelectorAll('.otx-left .otx-tool')[at];
+    const name = tool.querySelector('.otx-tool-name').textContent;
+    const isThere = () => browser.querySelector('.otx-title h3')?.textContent === name;
+    const came = new Promise(resolve => {
+      const watcher = new MutationObserver(() => isThere() && (watcher.disconnect(), resolve()));
+      watcher.observe(browser, { childList: true, subtree: true, characterData: true });
+    });
+    const began = performance.now();
+    tool.click();
+    await came;
+    times.push(performance.now() - began);
+  }
+  return times;
+}"""
 _TYPE = """async queries => {
   const search = document.querySelector('.jp-Cell .otx-search');
   const list = document.querySelector('.jp-Cell .otx-left .otx-virtual-list');
@@ -93,11 +136,57 @@ def run() -> list[dict[str, Any]]:
         lab = Lab(Installed(Path(sys.prefix), Path(place)), Path(place) / "lab")
         try:
             notebook = lab.open_notebook(["%load_ext onetool_ipy", _SETUP], viewport=(1400, 1000))
+            before = _at_rest(notebook)
             for cell in range(2):
                 notebook.run_cell(cell)
-            return [*_keystrokes(notebook), *_pages(notebook)]
+            keystrokes = _keystrokes(notebook)
+            return [*keystrokes, *_rest(notebook, before), *_answers(notebook), *_pages(notebook), *_saved(notebook)]
         finally:
             lab.close()
+
+
+def _at_rest(notebook: Notebook) -> tuple[int, float, list[str]]:
+    """Threads of the kernel, its CPU seconds in five seconds, and the names of the threads that Python knows."""
+    threads, spent, names = json.loads(notebook.execute(_REST)[0]["text"])
+    return threads, spent, names
+
+
+def _rest(notebook: Notebook, before: tuple[int, float, list[str]]) -> list[dict[str, Any]]:
+    note("  at rest ...")
+    threads, spent, names = _at_rest(notebook)
+    new = Counter(names) - Counter(before[2])
+    more = f"{threads - before[0]}: {', '.join(sorted(new.elements())) or 'not of Python'}"
+    target = at_most(threads - before[0], 1, show=str)
+    used = f"{100 * spent / 5:.2f} %"
+    return [
+        line(13, "more threads of the kernel, the browser open", more, f"{before[0]} before", **target),
+        line(13, "CPU of a kernel at rest, the browser open", used, reach="<= 0.5 %", met=spent / 5 <= 0.005),
+    ]
+
+
+def _answers(notebook: Notebook) -> list[dict[str, Any]]:
+    note("  a busy kernel ...")
+    page = notebook.page
+    page.evaluate(_OPEN, 5)
+    idle = median(page.evaluate(_OPEN, 12)) / 1000
+    page.evaluate(_START, _BUSY)
+    page.wait_for_function(_IS_BUSY)
+    busy = median(page.evaluate(_OPEN, 12)) / 1000
+    page.evaluate(_STOP)
+    said = "a tool's page while a cell runs Python, on the wall"
+    return [line(13, said, busy, idle, name="no cell runs", **at_most(busy, 0.200))]
+
+
+def _saved(notebook: Notebook) -> list[dict[str, Any]]:
+    note("  a saved notebook ...")
+    notebook.execute(_BIG)
+    notebook.command("docmanager:save")
+    before = notebook.path.stat().st_size
+    notebook.execute("%tool nb.big")
+    notebook.command("docmanager:save")
+    grown = (notebook.path.stat().st_size - before) / 1000
+    target = at_most(grown, 50, show=lambda size: f"{size:g} KB")
+    return [line(13, "a saved notebook, with a result of 100 MB shown", f"+{grown:.1f} KB", **target)]
 
 
 def _keystrokes(notebook: Notebook) -> list[dict[str, Any]]:

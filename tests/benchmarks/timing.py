@@ -27,6 +27,7 @@ __all__ = [
     "COLUMNS",
     "Contender",
     "LeftOut",
+    "Met",
     "Rounds",
     "at_least",
     "at_most",

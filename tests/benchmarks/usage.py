@@ -1,4 +1,4 @@
-"""Rows 2 and 3: what a usage record costs its caller, and what usage costs after a million calls.
+"""Rows 2, 3 and 17: what a usage record costs its caller, how long a fold delays a call, usage after a million calls.
 
 The million calls are made by `CallLog.record` itself, over sixty days and forty tools, while a worker folds them, as in
 a toolbox. Beside it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,17 @@ from onetool_ipy.base.background import Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.stores.calls import CallLog, recorder
-from tests.benchmarks.timing import Contender, Rounds, line, note, once, race, statement, take_turns
+from tests.benchmarks.timing import Contender, Met, Rounds, line, note, once, race, say, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT
 
 __all__ = ["ROWS", "run"]
 
-ROWS = (1, 2, 3)
+ROWS = (1, 2, 3, 17)
 
 _MILLION = 1_000_000
 _PART = 100_000
+_DELAYED = 500_000
 _NEVER = 1 << 60
 _OURS = "record"
 
@@ -48,6 +50,7 @@ def run() -> list[dict[str, Any]]:
         return [
             *_step_lines(stack, folder),
             *_record_lines(race([*_records(stack, folder)])),
+            *_delay_lines(stack, folder),
             *_many_lines(folder),
             *_usage_lines(stack, folder),
         ]
@@ -75,11 +78,13 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
-    code = "record('673a1b2cdeadbeef000001', 'brave.web_search', 'python', args, ok=True, ms=0.012, size=10)"
+    box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "recorder")}))
+    box.adopt(add)
+    executor = Executor(box.registry, record=None, background=box.background, workers=box.workers)
+    call = ToolCall("673a1b2cdeadbeef000001", "nb.add", ARGS)
+    bound, result = executor.bind(call, None, None, None), executor.call(call)
     log = CallLog(folder / "record", fold_bytes=_NEVER)
-    yield statement(_OURS, code, record=log.record, args=ARGS)
-    with_clock = CallLog(folder / "clock", clock=_now, fold_bytes=_NEVER)
-    yield statement("ours with a clock of one's own", code, record=with_clock.record, args=ARGS)
+    yield statement(_OURS, "record(bound, result)", record=recorder(log), bound=bound, result=result)
     row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
     fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -107,6 +112,39 @@ def _record_lines(found: Rounds) -> Iterator[dict[str, Any]]:
                 target = f"<= {10 / 3.4 * found[name] * 1e6:.3g} µs (10 at plain 3.4)"
                 met = ratio >= 3.4 / 10
             yield line(2, "one usage record", found[_OURS], found[name], name=name, ratio=ratio, reach=target, met=met)
+
+
+def _delay_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
+    """The longest of many calls with the call log, which folds meanwhile, and without it: a machine has some too."""
+    note(f"  the longest of {_DELAYED:,} calls ...")
+    taken: dict[str, list[float]] = {}
+    samples = {}
+    for name, settings in (("log", ""), ("none", "stats: {enabled: false}\n")):
+        project = folder / f"delay-{name}"
+        (project / ".onetool").mkdir(parents=True)
+        (project / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{settings}", encoding="utf-8")
+        env = {**os.environ, "ONETOOL_STATE": str(project / "state")}
+        box = stack.enter_context(open_toolbox(project, env=env))
+        box.adopt(add)
+        samples[name] = partial(_call_each, box.call, taken.setdefault(name, []))
+    take_turns(samples, 25)
+    over = {(name, ms): sum(spent > ms / 1000 for spent in found) for name, found in taken.items() for ms in (1, 5)}
+    said = {name: f"{over[name, 1]} over 1 ms, longest {say(max(found))}" for name, found in taken.items()}
+    met: Met = over["log", 5] <= over["none", 5]
+    if met and over["log", 1] <= over["none", 1]:
+        met = "moonshot"
+    what = f"longest of {_DELAYED:,} calls, folding on, on the wall"
+    target = {"reach": "none over 5 ms by us", "moonshot": "none over 1 ms by us"}
+    yield line(17, what, said["log"], said["none"], name="without a log", met=met, **target)
+
+
+def _call_each(call: Callable[..., object], taken: list[float]) -> float:
+    clock = time.perf_counter
+    for _ in range(_DELAYED // 25):
+        began = clock()
+        call("nb.add", ARGS)
+        taken.append(clock() - began)
+    return 0.0
 
 
 def _many_lines(folder: Path) -> Iterator[dict[str, Any]]:

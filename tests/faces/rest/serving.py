@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,12 @@ class Server:
     """Jupyter Server as a process of its own; `client` is signed in by token, `browser` by cookie."""
 
     def __init__(
-        self, folder: Path, *flags: str, env: Mapping[str, str] | None = None, root: Path | None = None
+        self,
+        folder: Path,
+        *flags: str,
+        env: Mapping[str, str] | None = None,
+        root: Path | None = None,
+        python: Sequence[str] = ("-X", "dev", "-W", "default"),
     ) -> None:
         self.root = root or folder / "root"
         self.root.mkdir(parents=True, exist_ok=root is not None)
@@ -40,7 +45,7 @@ class Server:
         self._port = 0
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-X", "dev", "-W", "default", "-m", "jupyter_server"),
+                *(sys.executable, *python, "-m", "jupyter_server"),
                 f"--ServerApp.jpserver_extensions={_ONLY_OURS}",
                 "--no-browser",
                 "--allow-root",
