@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple, Union
 
 from onetool_ipy.base import values
@@ -132,10 +132,12 @@ def from_function(fn: Callable[..., Any], *, name: str, **words: Any) -> ToolSpe
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
     inner = _inner(fn)
+    hints = hints_of(inner)
+    words.setdefault("returned", cache(partial(_returned, hints.get("return", Any))))
     try:
         return from_signature(
             signature,
-            hints_of(inner),
+            hints,
             _doc(fn, inner),
             name=name,
             run=_runner(fn, signature),
@@ -354,6 +356,18 @@ def _typed_dict(hint: Any) -> Json | None:
     if None in fields.values():
         return None
     return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+
+
+def _returned(hint: Any) -> Json | None:
+    """The schema of what a function returns; None if its annotation says nothing, or names one of our own classes."""
+    if str(getattr(hint, "__module__", "")).startswith("onetool_ipy.") or hint is None or hint is type(None):
+        return None
+    plain = _plain_schema(hint)
+    if plain is not None:
+        return plain or None
+    from onetool_ipy.core.pydantic_types import returned_schema
+
+    return returned_schema(hint)
 
 
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:

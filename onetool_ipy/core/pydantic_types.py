@@ -6,6 +6,7 @@ Loaded with pydantic, when a function first asks for one of these. A type that p
 
 from __future__ import annotations
 
+import json
 import typing
 import warnings
 from typing import Any
@@ -16,7 +17,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.schema.check import Converter
 
-__all__ = ["schema_of"]
+__all__ = ["returned_schema", "schema_of"]
 
 _ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
 
@@ -36,6 +37,15 @@ def schema_of(hint: Any, name: str, defs: dict[str, Any]) -> tuple[dict[str, Any
     for key, value in schema.pop("$defs", {}).items():
         defs[f"{name}.{key}" if clash else key] = value
     return schema, _Typed(adapter)
+
+
+def returned_schema(hint: Any) -> dict[str, Any] | None:
+    """The JSON Schema of the values of a type as they are sent; None if it has no JSON form, or is binary."""
+    try:
+        found = TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+    except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
+        return None
+    return None if '"format": "binary"' in json.dumps(found) else found
 
 
 def _of_class(hint: Any) -> Converter | None:

@@ -91,7 +91,8 @@ class ToolSpec(Frozen):
     with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
     `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions. `hints` are what its
     server says of it: "destructive", "idempotent", "open world"; `icon` is a picture as a `data:` address, `meta` is
-    what else it says (`_meta`).
+    what else it says (`_meta`). `returned`, where it is set, gives the JSON Schema of what a function returns by its
+    annotation, which nothing enforces; None if that says too little.
     """
 
     name: str
@@ -128,6 +129,7 @@ class ToolSpec(Frozen):
     hints: Mapping[str, bool]
     icon: str
     meta: Mapping[str, Any]
+    returned: Callable[[], Json | None] | None
 
     def __init__(
         self,
@@ -166,6 +168,7 @@ class ToolSpec(Frozen):
         hints: Mapping[str, bool] | None = None,
         icon: str = "",
         meta: Mapping[str, Any] | None = None,
+        returned: Callable[[], Json | None] | None = None,
     ) -> None:
         fields = dict(locals())
         del fields["self"]

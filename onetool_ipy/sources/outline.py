@@ -39,6 +39,7 @@ class ToolOutline(NamedTuple):
     deps: tuple[Dep, ...] = ()
     resource: str = ""
     prompt: bool = False
+    returned: dict[str, Any] | None = None
 
 
 class OutlineFault(NamedTuple):
@@ -85,7 +86,7 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     return ToolOutline(**fields)
 
 
-_NUMBER = 4
+_NUMBER = 5
 FILE = f"packs.{_NUMBER}.json"
 """The name holds the format, so that releases with different formats do not overwrite each other's cache."""
 _FORMAT = f"{_NUMBER} {__version__}"

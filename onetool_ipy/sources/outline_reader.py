@@ -13,6 +13,7 @@ import collections.abc
 import datetime
 import decimal
 import inspect
+import json
 import math
 import pathlib
 import re
@@ -460,6 +461,7 @@ class _OutlineReader:
             line=node.lineno,
             resource=resource,
             prompt=prompt,
+            returned=_returned_schema(found.hints["return"]),
         )
 
     def _read_requires(self) -> None:
@@ -554,6 +556,12 @@ def _schema_or_empty(hint: Any, name: str, defs: dict[str, Any]) -> tuple[dict[s
         return schema_of(hint), None
     except Unknown:
         return {}, None
+
+
+def _returned_schema(hint: Any) -> dict[str, Any] | None:
+    """Return the schema of what a function returns; None if its text does not tell, or for bytes."""
+    schema, _ = _schema_or_empty(hint, "", {})
+    return None if hint is type(None) or "binary" in json.dumps(schema) else schema or None
 
 
 def _has_schema(hint: Any) -> bool:

@@ -28,6 +28,7 @@ from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
+from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import merge_deps
 from onetool_ipy.sources.functions import spec_of
@@ -314,7 +315,14 @@ class PackFile:
             identity=self._identity,
             resource=tool.resource,
             prompt=tool.prompt,
+            returned=lambda: self._returned(tool),
         )
+
+    def _returned(self, tool: ToolOutline) -> Json | None:
+        """The schema of what a tool returns: by its code if that was imported, else by its text."""
+        loaded = self._loaded
+        spec = loaded.specs.get(tool.name) if loaded is not None and loaded.outline is self._outline else None
+        return tool.returned if spec is None or spec.returned is None else spec.returned()
 
     def _reread(self, name: str) -> ToolSpec:
         """Return the tool as the file is written now; nothing is imported."""

@@ -58,6 +58,7 @@ def test_a_whole_function_is_outlined() -> None:
         timeout_s=2.5,
         is_async=True,
         line=5,
+        returned={"type": "array", "items": {"type": "string"}},
     )
     assert tool.parameters == {
         "type": "object",

@@ -21,12 +21,13 @@ from urllib.parse import quote
 import mcp_types as types
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError, TooLarge
+from onetool_ipy.base.errors import InvalidTool, OneToolError, TooLarge
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
+from onetool_ipy.schema.check import Checker
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MAX_MEDIA", "call_result", "content_blocks", "declared_output", "medium_of", "result_uri"]
+__all__ = ["MAX_MEDIA", "DeclaredOutput", "call_result", "content_blocks", "declared_output", "medium_of", "result_uri"]
 
 MAX_MEDIA = 20_000_000
 """How many bytes of one image, sound or file are sent."""
@@ -52,11 +53,38 @@ _HANDLE: Json = {
     },
     "required": ["handle", "total_lines", "preview"],
 }
+_OTHER: Json = {
+    "type": "object",
+    "properties": {"other": {"description": "What the tool gave, if it is not of the declared form."}},
+    "required": ["other"],
+}
 _LOCAL = "#/$defs/"
+_MAX_REFERENCES = 20
 Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
 
 
-def call_result(box: Toolbox, result: ToolResult) -> types.CallToolResult:
+class DeclaredOutput:
+    """The output schema of a tool as clients see it, or None; made of `source`. What is sent always conforms to it."""
+
+    def __init__(self, source: Json | None, mask: Callable[[str], str]) -> None:
+        self.source = source
+        self.schema: Json | None = values.map_text(values.to_json(declared_output(source)), mask)
+        try:
+            self._checker = None if self.schema is None else Checker(self.schema)
+        except InvalidTool:
+            self.schema = self._checker = None
+
+    def allows(self, content: Json) -> bool:
+        return self._checker is None or not self._checker.violations(content)
+
+
+def _conforming(data: Any, declared: DeclaredOutput | None) -> Json:
+    """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
+    content: Json = data if isinstance(data, dict) else {"result": data}
+    return content if declared is None or declared.allows(content) else {"other": data}
+
+
+def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput | None) -> types.CallToolResult:
     """Return what a client gets for the result of a call."""
     if result.error is not None:
         failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
@@ -64,7 +92,8 @@ def call_result(box: Toolbox, result: ToolResult) -> types.CallToolResult:
         return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
     try:
         if (media := _media(result.data)) is not None:
-            return types.CallToolResult(content=content_blocks(media, box.mask))
+            other = None if declared is None or declared.schema is None else {"other": None}
+            return types.CallToolResult(content=content_blocks(media, box.mask), structured_content=other)
         data = values.map_text(box.outgoing(result), box.mask)
     except OneToolError as exc:
         return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
@@ -72,9 +101,7 @@ def call_result(box: Toolbox, result: ToolResult) -> types.CallToolResult:
     handle = result.meta.get("handle")
     if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
         content.append(_stored(str(handle), data["total_lines"], str(result.meta.get("tool", ""))))
-    return types.CallToolResult(
-        content=content, structured_content=data if isinstance(data, dict) else {"result": data}
-    )
+    return types.CallToolResult(content=content, structured_content=_conforming(data, declared))
 
 
 def content_blocks(value: Any, mask: Callable[[str], str]) -> list[Block]:
@@ -99,14 +126,28 @@ def medium_of(value: Any) -> Any:
 
 
 def declared_output(schema: Json | None) -> Json | None:
-    """Return the output schema that holds for everything we send: an object, or what a large result goes as."""
+    """Return the output schema that holds for everything we send: an object, a large result, or one of another form."""
     if schema is None or not _is_movable(schema):
         return None
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    if inner.get("type") != "object":
-        inner = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    forms: list[Json] = [{"type": "object", "properties": {"result": inner}, "required": ["result"]}]
+    kind = _kind(schema)
+    if kind == "object":
+        forms = [inner]
+    elif not isinstance(kind, str):  # some of its values are objects, maybe
+        forms.append({"type": "object", "allOf": [inner]})
     defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {"type": "object", "anyOf": [inner, _HANDLE], **defs}
+    return {"type": "object", "anyOf": [*forms, _HANDLE, _OTHER], **defs}
+
+
+def _kind(schema: Json) -> Any:
+    """The JSON type of a schema's values, through its references; None if that is not one type."""
+    for _ in range(_MAX_REFERENCES):
+        if "$ref" not in schema:
+            return schema.get("type")
+        found = schema.get("$defs", {}).get(schema["$ref"].removeprefix(_LOCAL))
+        schema = {**found, "$defs": schema["$defs"]} if isinstance(found, dict) else {}
+    return None
 
 
 def result_uri(handle: str) -> str:

@@ -39,7 +39,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current, names
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.mcp.content import call_result, declared_output
+from onetool_ipy.faces.mcp.content import DeclaredOutput, call_result
 from onetool_ipy.faces.mcp.prompts import PromptOffers, choices_for, prompt_result, typed_arguments
 from onetool_ipy.faces.mcp.resources import (
     DOCS,
@@ -87,6 +87,7 @@ class ToolboxServer:
         self._watched: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
         self._listed: tuple[frozenset[str], frozenset[str]] | None = None
         self._wire: tuple[dict[str, str], dict[str, str]] | None = None
+        self._outputs: dict[str, DeclaredOutput] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
@@ -154,7 +155,7 @@ class ToolboxServer:
             title=spec.name,
             description=self._box.mask(spec.description),
             input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
-            output_schema=values.map_text(values.to_json(declared_output(spec.output_schema)), self._box.mask),
+            output_schema=self._declared(spec).schema,
             annotations=types.ToolAnnotations(
                 title=spec.title or spec.name,
                 read_only_hint=spec.read_only,
@@ -163,6 +164,14 @@ class ToolboxServer:
                 open_world_hint=spec.hints.get("open world"),
             ),
         )
+
+    def _declared(self, spec: ToolSpec) -> DeclaredOutput:
+        """Return the output schema of a tool: its own, or that of what its function returns."""
+        source = spec.output_schema or (None if spec.returned is None else spec.returned())
+        known = self._outputs.get(spec.name)
+        if known is None or known.source is not source:
+            known = self._outputs[spec.name] = DeclaredOutput(source, self._box.mask)
+        return known
 
     def _input_schema(self, asked: str) -> Any:
         """Return the schema by which the SDK compares the headers of a call with its arguments."""
@@ -175,7 +184,9 @@ class ToolboxServer:
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         name, args = self._canonical(params.name), params.arguments or {}
         result = await self._run(name, args, request, self._allowed(name, args))
-        answer = await asyncio.to_thread(call_result, self._box, result)
+        spec = self._box.registry.get(name)
+        declared = None if spec is None else self._declared(spec)
+        answer = await asyncio.to_thread(call_result, self._box, result, declared)
         self._note_handle(result, (answer.structured_content or {}).get("handle"))
         return answer
 
@@ -405,7 +416,7 @@ class ToolboxServer:
 
     def _changed(self) -> None:
         """The tools of the registry changed. Called in any thread."""
-        self._wire = None
+        self._wire, self._outputs = None, {}
         loop = self._loop
         if loop is not None and not loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._notify_all(), loop)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
-from typing import Any
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, TypedDict
 
 import jsonschema_rs
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
 
 from onetool_ipy import Toolbox
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.mcp.content import declared_output
+from onetool_ipy.render.media import Image
 from tests.faces.mcp.conftest import SECRET, Connect
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
@@ -109,3 +114,138 @@ async def test_output_schemas_are_declared_and_kept(shop: Toolbox, connect: Conn
         assert tools["shop_table"].output_schema is None
         assert (await client.call_tool("nb_many", {"n": 2})).structured_content == {"result": ["x" * 10] * 2}
         assert (await client.call_tool("nb_many", {"n": 2000})).structured_content["total_lines"] == 2000
+
+
+class Point(TypedDict):
+    x: int
+    y: int
+
+
+@dataclass
+class Node:
+    name: str
+    size: float
+    inner: list[Node]
+
+
+class Order(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    number: int = Field(alias="orderNumber", ge=1)
+    placed: datetime.date
+    price: Decimal
+
+
+RETURNED: list[Any] = [
+    (int, 5, {"result": 5}),
+    (str, "text", {"result": "text"}),
+    (list[int], [1, 2], {"result": [1, 2]}),
+    (dict[str, int], {"a": 1}, {"a": 1}),
+    (dict[str, int] | None, None, {"result": None}),
+    (dict[str, int] | list[int], {"a": 1}, {"a": 1}),
+    (Point, {"x": 1, "y": 2}, {"x": 1, "y": 2}),
+    (list[Point], [{"x": 1, "y": 2}], {"result": [{"x": 1, "y": 2}]}),
+    (
+        Node,
+        Node("a", 1.5, [Node("b", 2, [])]),
+        {"name": "a", "size": 1.5, "inner": [{"name": "b", "size": 2, "inner": []}]},
+    ),
+    (
+        Order,
+        Order(number=3, placed=datetime.date(2026, 11, 15), price=Decimal("1.50")),
+        {"number": 3, "placed": "2026-11-15", "price": "1.50"},
+    ),
+    (tuple[int, str], (1, "a"), {"result": [1, "a"]}),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "sent"), RETURNED, ids=[str(each[0]) for each in RETURNED])
+async def test_return_annotation_is_declared_and_what_is_sent_fits(
+    shop: Toolbox, connect: Connect, hint: Any, value: Any, sent: Any
+) -> None:
+    """The official client checks each result. One that is of another form than its annotation says still comes."""
+    given = [value]
+
+    def give() -> Any:
+        return given[0]
+
+    give.__annotations__["return"] = hint
+    shop.adopt(give)
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        declared = tools["nb_give"].output_schema
+        assert declared["type"] == "object"
+        assert jsonschema_rs.validator_for(declared).is_valid(sent)
+        assert not jsonschema_rs.validator_for(declared).is_valid({"result": 7 if hint is str else "a lie"})
+        assert (await client.call_tool("nb_give", {})).structured_content == sent
+        given[0] = [["a lie"]]
+        lie = await client.call_tool("nb_give", {})
+        assert lie.structured_content == {"other": [["a lie"]]}
+        assert lie.content[0].text == '[["a lie"]]'
+        given[0] = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+        picture = await client.call_tool("nb_give", {})
+        assert (picture.content[0].type, picture.structured_content) == ("image", {"other": None})
+        given[0] = ["x" * 100] * 1000
+        assert (await client.call_tool("nb_give", {})).structured_content["total_lines"] == 1000
+
+
+@pytest.mark.parametrize("hint", [None, Any, object, bytes, Image, "NoSuchType", ToolSpec, type("Foreign", (), {})])
+async def test_annotation_that_says_nothing_declares_nothing(shop: Toolbox, connect: Connect, hint: Any) -> None:
+    def give() -> Any:
+        return 5
+
+    give.__annotations__["return"] = hint
+    shop.adopt(give)
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["nb_give"].output_schema is None
+        assert (await client.call_tool("nb_give", {})).structured_content == {"result": 5}
+
+
+async def test_annotations_of_a_pack_file_are_declared_without_importing_it(shop: Toolbox, connect: Connect) -> None:
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        lines = {"type": "array", "items": {"type": "string"}}
+        assert tools["shop_lines"].output_schema["anyOf"][0]["properties"]["result"] == lines
+        for name in ("picture", "drawn", "table", "parts"):
+            assert tools[f"shop_{name}"].output_schema is None, name
+        assert (await client.call_tool("shop_lines", {"n": 2})).structured_content == {"result": ["line 1", "line 2"]}
+        assert (await client.call_tool("shop_lines", {"n": 2000})).structured_content["total_lines"] == 2000
+
+
+RICH = '''
+from dataclasses import dataclass
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+def corner() -> Point:
+    """Give a point."""
+    return Point(1, 2)
+'''
+
+
+async def test_classes_of_a_pack_file_are_declared_after_its_first_call(shop: Toolbox, connect: Connect) -> None:
+    (shop.config.paths.project / ".onetool" / "tools" / "rich.py").write_text(RICH, encoding="utf-8")
+    async with connect() as client:
+
+        async def declared() -> Any:
+            return next(tool for tool in (await client.list_tools()).tools if tool.name == "rich_corner").output_schema
+
+        assert await declared() is None
+        assert (await client.call_tool("rich_corner", {})).structured_content == {"x": 1, "y": 2}
+        assert (await declared())["anyOf"][0]["required"] == ["x", "y"]
+        assert (await client.call_tool("rich_corner", {})).structured_content == {"x": 1, "y": 2}
+
+
+async def test_secret_in_a_result_is_masked_and_fits_all_the_same(shop: Toolbox, connect: Connect) -> None:
+    def give() -> Literal["s3cr3t-of-the-tests", "other"]:
+        return "s3cr3t-of-the-tests"
+
+    shop.adopt(give)
+    async with connect() as client:
+        declared = next(tool for tool in (await client.list_tools()).tools if tool.name == "nb_give").output_schema
+        result = await client.call_tool("nb_give", {})
+    assert "s3cr3t" not in json.dumps([declared, result.structured_content])
+    assert list(result.structured_content) == ["result"]
