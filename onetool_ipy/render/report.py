@@ -6,13 +6,30 @@ serves light and dark. Every text that comes from a tool is escaped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 from onetool_ipy.render.views import counted, duration, people_rows
 
-__all__ = ["CELL_STYLE", "MARK", "STYLE", "Bar", "HorizontalBar", "columns", "lines", "plots", "rows", "usage_page"]
+__all__ = [
+    "CELL_STYLE",
+    "FEW_STEPS",
+    "MARK",
+    "STYLE",
+    "Bar",
+    "HorizontalBar",
+    "axis_marks",
+    "bands",
+    "columns",
+    "plots",
+    "rows",
+    "usage_page",
+]
+
+FEW_STEPS = 5
+"""With fewer steps than this a plot over time says nothing: the latency is then shown by tool."""
 
 _WIDTH = 720
 _HEIGHT = 180
@@ -20,6 +37,7 @@ _LEFT = 56
 _BOTTOM = 24
 _TOP = 12
 _ROW = 24
+_SECONDS_FROM_MS = 2_000
 
 
 class Bar(NamedTuple):
@@ -31,11 +49,11 @@ class Bar(NamedTuple):
 
 
 class HorizontalBar(NamedTuple):
-    """One horizontal bar."""
+    """One horizontal bar; the first part of it is drawn stronger."""
 
     label: str
     total: float
-    failed: float
+    part: float
     note: str
 
 
@@ -43,38 +61,41 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
     """Columns over time, with the failed part at the foot of each."""
     if not bars:
         return _nothing(title)
-    top = max((bar.total for bar in bars), default=0) or 1
+    marks = axis_marks(max(bar.total for bar in bars), is_whole=True)
     step = (_WIDTH - _LEFT) / len(bars)
     width = max(1.0, min(48.0, step * 0.8))
-    parts = [_axis(top)]
+    parts = [_axis(marks)]
     for index, bar in enumerate(bars):
         x = _LEFT + step * index + (step - width) / 2
         tip = f"{bar.label}: {counted(bar.total, 'call')}, {bar.failed:g} failed"
-        parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, bar.total, top, 'ok')}")
+        parts.append(f"<g><title>{escape(tip)}</title>{_rect(x, width, 0, bar.total, marks[-1], 'ok')}")
         if bar.failed:
-            parts.append(_rect(x, width, bar.failed, top, "bad"))
+            parts.append(_rect(x, width, 0, bar.failed, marks[-1], "bad"))
         parts.append("</g>")
     parts.append(_labels([bar.label for bar in bars], step))
     return _frame(parts, _HEIGHT, title)
 
 
-def lines(labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], *, title: str, unit: str) -> str:
-    """Lines over time, one per series; the first is drawn strongest."""
-    if not labels:
-        return _nothing(title)
-    top = max((value for _, values in series for value in values), default=0) or 1
-    step = (_WIDTH - _LEFT) / len(labels)
-    parts = [_axis(top, unit)]
-    for index, (name, values) in enumerate(series):
-        points = [(_LEFT + step * (i + 0.5), _y(value, top)) for i, value in enumerate(values)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline class="line line{index}" points="{path}"><title>{escape(name)}</title></polyline>')
-        for (x, y), value, label in zip(points, values, labels, strict=True):
-            tip = escape(f"{label}: {name} {value:,.1f} {unit}")
-            parts.append(
-                f'<circle class="dot line{index}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{tip}</title></circle>'
-            )
-    parts.append(_labels(labels, step))
+def bands(steps: Sequence[tuple[str, float, float] | None], *, title: str) -> str:
+    """A band over time from the median to p95, in milliseconds; a step without calls is None and leaves a gap."""
+    known = [step for step in steps if step is not None]
+    top = max((p95 for _, _, p95 in known), default=0)
+    unit, scale = ("s", 1000) if top >= _SECONDS_FROM_MS else ("ms", 1)
+    marks = axis_marks(top / scale)
+    wide = (_WIDTH - _LEFT) / len(steps)
+    parts = [_axis(marks, unit)]
+    for index, step in enumerate(steps):
+        if step is None:
+            continue
+        label, p50, p95 = step
+        x, tip = _LEFT + wide * index, f"{label}: median {p50:,.1f} ms, p95 {p95:,.1f} ms"
+        y50, y95 = (_y(value / scale, marks[-1]) for value in (p50, p95))
+        parts.append(
+            f"<g><title>{escape(tip)}</title>{_rect(x, wide, p50 / scale, p95 / scale, marks[-1], 'band')}"
+            f'<line class="p95" x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y95:.1f}" y2="{y95:.1f}"/>'
+            f'<line class="p50" x1="{x:.1f}" x2="{x + wide:.1f}" y1="{y50:.1f}" y2="{y50:.1f}"/></g>'
+        )
+    parts.append(_labels(["" if step is None else step[0] for step in steps], wide))
     return _frame(parts, _HEIGHT, title)
 
 
@@ -83,47 +104,50 @@ def rows(bars: Sequence[HorizontalBar], *, title: str) -> str:
     if not bars:
         return _nothing(title)
     top = max(bar.total for bar in bars) or 1
-    left, right = 220, 120
+    left, right = 220, 180
     span = _WIDTH - left - right
     parts = []
     for index, bar in enumerate(bars):
         y = index * _ROW + 4
-        wide, bad = span * bar.total / top, span * bar.failed / top
+        wide, part = span * bar.total / top, span * bar.part / top
         label = bar.label if len(bar.label) <= 30 else bar.label[:29] + "…"
         parts.append(
             f"<g><title>{escape(f'{bar.label}: {bar.note}')}</title>"
             f'<text class="name" x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(label)}</text>'
-            f'<rect class="ok" x="{left}" y="{y}" width="{max(wide, 1):.1f}" height="16" rx="2"/>'
-            f'<rect class="bad" x="{left}" y="{y}" width="{bad:.1f}" height="16" rx="2"/>'
+            f'<rect class="band" x="{left}" y="{y}" width="{max(wide, 1):.1f}" height="16" rx="2"/>'
+            f'<rect class="ok" x="{left}" y="{y}" width="{max(part, 1):.1f}" height="16" rx="2"/>'
             f'<text class="note" x="{left + wide + 6:.1f}" y="{y + 12}">{escape(bar.note)}</text></g>'
         )
     return _frame(parts, len(bars) * _ROW + 8, title)
+
+
+def axis_marks(top: float, *, is_whole: bool = False) -> list[float]:
+    """Two to four round numbers from 0 on, the last of them not below `top`: 0, 20, 40."""
+    if top <= 0:
+        return [0.0, 1.0]
+    size = 10.0 ** math.floor(math.log10(top) - 1)
+    step = next(size * factor for factor in (1, 2, 5, 10, 20, 50, 100) if top <= 3 * size * factor)
+    step = max(step, 1.0) if is_whole else step
+    return [float(f"{step * place:.6g}") for place in range(math.ceil(top / step - 1e-9) + 1)]
 
 
 def _y(value: float, top: float) -> float:
     return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / top)
 
 
-def _rect(x: float, width: float, high: float, top: float, kind: str) -> str:
-    y0, y1 = _y(0, top), _y(high, top)
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y1:.1f}" width="{width:.1f}" height="{max(y0 - y1, 0):.1f}" rx="1"/>'
+def _rect(x: float, width: float, low: float, high: float, top: float, kind: str) -> str:
+    y0, y1 = _y(low, top), _y(high, top)
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y1:.1f}" width="{width:.1f}" height="{max(y0 - y1, 0):.1f}"/>'
 
 
-def _axis(top: float, unit: str = "") -> str:
+def _axis(marks: Sequence[float], unit: str = "") -> str:
     parts = []
-    for share in (0, 0.5, 1):
-        y = _y(top * share, top)
-        text = f"{_tick(top * share, top)} {unit}".strip()
+    for mark in marks:
+        y = _y(mark, marks[-1])
+        text = f"{mark:,.10g} {unit}".strip()
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>')
     return "".join(parts)
-
-
-def _tick(value: float, top: float) -> str:
-    """A number with enough places to tell the three numbers of the axis apart."""
-    if top < 1:
-        return f"{value:.2g}"
-    return f"{value:,.0f}" if top >= 10 or top % 2 == 0 else f"{value:,.1f}"
 
 
 def _labels(labels: Sequence[str], step: float) -> str:
@@ -161,11 +185,12 @@ color:var(--ot-ink);font:14px/1.5 system-ui,sans-serif}
 .ot-usage .grid{stroke:var(--ot-line);stroke-width:1}
 .ot-usage .tick{fill:var(--ot-soft);font-size:11px}.ot-usage .name{fill:var(--ot-ink);font-size:12px}
 .ot-usage .note{fill:var(--ot-soft);font-size:11px}
-.ot-usage .line{fill:none;stroke:var(--ot-ok);stroke-width:2}.ot-usage .line1{stroke:var(--ot-soft);stroke-width:1.5}
-.ot-usage .dot{fill:var(--ot-ok)}.ot-usage .dot.line1{fill:var(--ot-soft)}
+.ot-usage .band{fill:var(--ot-ok);opacity:.25}.ot-usage .p50{stroke:var(--ot-ok);stroke-width:2.5}
+.ot-usage .p95{stroke:var(--ot-ok);stroke-width:1}
 .ot-usage .facts{display:flex;flex-wrap:wrap;gap:12px;margin:16px 0}
 .ot-usage .fact{border:1px solid var(--ot-line);border-radius:8px;padding:10px 16px;min-width:120px}
 .ot-usage .fact b{display:block;font-size:22px;font-weight:600}
+.ot-usage .key::before{content:"■ ";color:var(--ot-bad)}
 .ot-usage .fact span,.ot-usage .small{color:var(--ot-soft);font-size:12px}
 .ot-usage h2{font-size:15px;margin:24px 0 8px}
 .ot-usage table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
@@ -181,6 +206,7 @@ CELL_STYLE = """
 """
 """In a cell the colours are the notebook's own."""
 
+_MOST_MESSAGES = 20
 _PAGE = "body{margin:0;background:#fff}@media (prefers-color-scheme:dark){body{background:#0d1117}}"
 _COLUMNS = (
     ("tool", "Tool"),
@@ -197,12 +223,12 @@ _FAILURE_COLUMNS = (("message", "Message"), ("tool", "Tool"), ("calls", "Calls")
 def usage_page(
     summary: Mapping[str, Any],
     tools: Sequence[Mapping[str, Any]],
-    series: Sequence[Mapping[str, Any]],
+    steps: Sequence[Mapping[str, Any]],
     *,
     made: str,
     formula: str = "",
 ) -> str:
-    """The whole page. `series` rows are {start, calls, failures, p50_ms, p95_ms}; `formula` is that of the savings."""
+    """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}; `formula` is that of the savings."""
     estimated = f"; tokens and time saved are estimated from {formula}" if formula else ""
     title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
     return (
@@ -212,33 +238,45 @@ def usage_page(
         f'<body><main class="ot-usage" style="max-width:960px;margin:0 auto;padding:24px">'
         f"<h1 style='font-size:20px;margin:0'>{escape(title)}</h1>"
         f'<p class="small">made {escape(made)}{escape(estimated)}</p>'
-        f"{_facts(summary, has_savings=bool(formula))}{plots(tools, series)}<h2>By tool</h2>{_table(tools, _COLUMNS)}"
-        f"{_failures(summary.get('failures') or ())}</main></body></html>\n"
+        f"{_facts(summary, has_savings=bool(formula))}{plots(tools, steps, summary.get('failures') or ())}"
+        f"<h2>By tool</h2>{_table(tools, _COLUMNS)}</main></body></html>\n"
     )
 
 
-def plots(tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> str:
-    """Calls over time, latency, and the most used tools, for the report and for a cell."""
-    labels = [str(row["start"]) for row in series]
-    bars = [Bar(label, row["calls"], row["failures"]) for label, row in zip(labels, series, strict=True)]
-    latency = [("p95", [r["p95_ms"] for r in series]), ("median", [r["p50_ms"] for r in series])]
-    most = [
-        HorizontalBar(
-            *(str(row["tool"]), row["calls"], row["failures"]),
-            f"{counted(row['calls'], 'call')}, {row['failures']:,} failed",
-        )
-        for row in tools[:12]
-    ]
+def plots(
+    tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], failures: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Calls over time, latency, and the failed calls by message, for the report and for a cell."""
+    bars = [Bar(str(row["start"]), row["calls"], row["failures"]) for row in steps]
+    failed = '<span class="key">failed</span>' if any(bar.failed for bar in bars) else ""
     return (
-        f"<h2>Calls over time</h2>{columns(bars, title='Calls over time')}"
-        "<h2>Latency <span class='small'>p95 and median</span></h2>"
-        f"{lines(labels, latency, title='Latency', unit='ms')}"
-        f"<h2>Most used, with failures</h2>{rows(most, title='Calls per tool')}"
+        f"<h2>Calls <span class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}"
+        f"{_latency(tools, steps)}{_failures(failures)}"
     )
+
+
+def _latency(tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> str:
+    called = [row for row in steps if row["calls"]]
+    if len(called) >= FEW_STEPS:
+        known = [(str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps]
+        return f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(known, title='Latency')}"
+    slow = [
+        HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], f"{_ms(row['avg_ms'])} / {_ms(row['p95_ms'])} ms")
+        for row in tools[:8]
+    ]
+    return f"<h2>Latency by tool <span class='small'>mean / p95</span></h2>{rows(slow, title='Latency by tool')}"
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _failures(groups: Sequence[Mapping[str, Any]]) -> str:
-    return f"<h2>Failed calls by message</h2>{_table(groups, _FAILURE_COLUMNS)}" if groups else ""
+    if not groups:
+        return ""
+    left = len(groups) - _MOST_MESSAGES
+    more = f"<p class='small'>{counted(left, 'more message')}</p>" if left > 0 else ""
+    return f"<h2>Failed calls by message</h2>{_table(groups[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
 
 
 def _facts(summary: Mapping[str, Any], *, has_savings: bool) -> str:

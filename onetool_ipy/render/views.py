@@ -30,6 +30,7 @@ __all__ = [
     "local_time",
     "people_rows",
     "record_text",
+    "span_labels",
 ]
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
@@ -46,6 +47,17 @@ def local_time(moment: datetime.datetime) -> str:
     today = datetime.datetime.now(datetime.UTC).astimezone().date()
     form = "%H:%M:%S" if here.date() == today else "%b %d %H:%M" if here.year == today.year else "%Y-%m-%d %H:%M"
     return here.strftime(form)
+
+
+def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
+    """Short labels for the steps of a timeline: days as dates (UTC), shorter steps as local times."""
+    if step_s >= 86_400:
+        is_one_year = len({start.year for start in starts}) == 1
+        return [start.strftime("%b %d" if is_one_year else "%Y-%m-%d") for start in starts]
+    here = [start.astimezone() for start in starts]
+    time = "%H:%M" if step_s >= 60 else "%H:%M:%S"
+    form = time if len({start.date() for start in here}) == 1 else f"%b %d {time}"
+    return [start.strftime(form) for start in here]
 
 
 def duration(ms: float) -> str:

@@ -36,7 +36,7 @@ def look_everywhere(log: CallLog) -> int:
     """Ask all there is to ask; the number of calls counted."""
     for period in ("day", "week", "month"):
         log.usage(period=period)  # type: ignore[arg-type]  # a Period
-        log.series(period=period)  # type: ignore[arg-type]  # a Period
+        log.overview(period=period)  # type: ignore[arg-type]  # a Period
     rows = log.history(limit=None)
     assert len(rows) == len(log.frame())
     log.recent_tools()

@@ -6,25 +6,49 @@ import re
 
 import pytest
 
-from onetool_ipy.render.report import Bar, columns, lines
+from onetool_ipy.render.report import Bar, axis_marks, bands, columns, plots
 from onetool_ipy.render.views import counted
 
 
 @pytest.mark.parametrize(
     ("top", "ticks"),
     [
-        (0.088, ["0", "0.044", "0.088"]),
+        (0.088, ["0", "0.05", "0.1"]),
         (0.004, ["0", "0.002", "0.004"]),
-        (1.5, ["0.0", "0.8", "1.5"]),
-        (2.0, ["0", "1", "2"]),
-        (3.0, ["0.0", "1.5", "3.0"]),
-        (34.0, ["0", "17", "34"]),
-        (12_000.0, ["0", "6,000", "12,000"]),
+        (1.5, ["0", "0.5", "1", "1.5"]),
+        (3.0, ["0", "1", "2", "3"]),
+        (34.0, ["0", "20", "40"]),
+        (39.0, ["0", "20", "40"]),
+        (1_200.0, ["0", "500", "1,000", "1,500"]),
     ],
 )
-def test_an_axis_tells_its_numbers_apart(top: float, ticks: list[str]) -> None:
-    drawn = lines(["a"], [("x", [top])], title="t", unit="ms")
+def test_an_axis_has_round_numbers(top: float, ticks: list[str]) -> None:
+    drawn = bands([("a", 0.0, top)], title="t")
     assert re.findall(r'class="tick"[^>]*>([^<]*) ms</text>', drawn) == ticks
+
+
+def test_long_latencies_are_in_seconds_and_counts_are_whole() -> None:
+    assert re.findall(r"([^>]*) s</text>", bands([("a", 1.0, 12_000.0)], title="t")) == ["0", "5", "10", "15"]
+    assert axis_marks(1, is_whole=True) == [0, 1]
+    assert axis_marks(2, is_whole=True) == [0, 1, 2]
+    assert axis_marks(0) == [0, 1]
+
+
+def _steps(count: int) -> list[dict[str, object]]:
+    return [{"start": f"10:0{at}", "calls": 2, "failures": 1, "p50_ms": 1.0, "p95_ms": 3.0} for at in range(count)]
+
+
+def test_few_steps_make_no_curve_and_failures_are_a_table() -> None:
+    """Young data: the latency of each tool; from five steps on a band over time. A message is escaped."""
+    tools = [{"tool": "a.b", "calls": 9, "failures": 1, "avg_ms": 2.0, "p95_ms": 4.0}]
+    failures = [{"message": "no <such> street", "tool": "a.b", "calls": 7, "last_called": "2026-01-01T00:00:00Z"}]
+    young, older = plots(tools, _steps(4), failures), plots(tools, _steps(5), failures)
+    assert "Latency by tool" in young
+    assert "2 / 4 ms" in young
+    assert "Latency by tool" not in older
+    assert older.count('class="p50"') == 5
+    assert "circle" not in young + older
+    assert "no &lt;such&gt; street" in young
 
 
 def test_one_of_a_thing_has_no_s() -> None:

@@ -8,7 +8,6 @@ the usage view's data, the favourites of a project (a small file in its state fo
 from __future__ import annotations
 
 import ast
-import datetime
 import json
 import os
 import re
@@ -35,8 +34,8 @@ from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
-from onetool_ipy.render.views import duration, local_time
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, savings
+from onetool_ipy.render.views import duration, local_time, span_labels
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpan, savings
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
@@ -91,21 +90,19 @@ def _is_newer(found: Any) -> bool:
 
 
 _PERIODS = ("day", "week", "month", "all")
-_HOURS = {"day": 24, "week": 168}
-"""Hours of the periods that are shown by the hour."""
 
 
 def usage_shown(box: Toolbox, payload: Json) -> Json:
-    """Totals, one step per hour or day, and the tools of a period."""
+    """Totals, the calls over time in steps that suit them, the tools and the failures of a period."""
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     seen = box.log.overview(period=period, tool=tool or None)
     used, saved = seen.usage, savings(*seen.by_models, box.config.settings.stats)
     rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
-    form = "%m-%d %H:%M" if period in _HOURS else "%Y-%m-%d"
     totals = [
-        {"label": "calls", "value": f"{used.total_calls:,}"},
-        {"label": "success", "value": rate},
+        {"label": "call" if used.total_calls == 1 else "calls", "value": f"{used.total_calls:,}"},
+        {"label": "failed", "value": f"{used.failures:,}"},
+        {"label": "succeeded", "value": rate},
     ]
     if saved.formula:
         totals.append({"label": "tokens saved (estimate)", "value": f"{saved.context_saved:,}", "help": saved.formula})
@@ -120,8 +117,8 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         }
         for group in seen.failures[:50]
     ]
-    spans = {span.start.strftime(form): span for span in seen.series}
-    series = [_step(label, spans.get(label)) for label in _labels(period, form, spans, box.now())]
+    labels = span_labels([span.start for span in seen.timeline.spans], seen.timeline.step_s)
+    series = [_step(label, span) for label, span in zip(labels, seen.timeline.spans, strict=True)]
     rows = [
         {
             "tool": row.tool,
@@ -129,7 +126,7 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
             "failures": row.failures,
             "avg_ms": row.avg_ms,
             "p95_ms": row.p95_ms,
-            "last_called": row.last_called.astimezone().strftime("%Y-%m-%d %H:%M"),
+            "last_called": local_time(row.last_called),
         }
         for row in used.tools[:200]
     ]
@@ -138,24 +135,11 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
     return {**shown, "tools": rows, "failures": failures, "known": known}
 
 
-def _step(label: str, span: Any) -> Json:
-    if span is None or not span.calls:
+def _step(label: str, span: UsageSpan) -> Json:
+    if not span.calls:
         return {"label": label, "ok": 0, "failed": 0, "p50": None, "p95": None}
     ok = span.calls - span.failures
     return {"label": label, "ok": ok, "failed": span.failures, "p50": span.p50_ms, "p95": span.p95_ms}
-
-
-def _labels(period: str, form: str, spans: Mapping[str, Any], now: datetime.datetime) -> list[str]:
-    """Every hour or day of the period in order, also those without a call."""
-    if period in _HOURS:
-        hour = now.replace(minute=0, second=0, microsecond=0)
-        steps = [hour - datetime.timedelta(hours=back) for back in range(_HOURS[period], -1, -1)]
-    else:
-        first = min((span.start for span in spans.values()), default=now)
-        known = 31 if period == "month" else min((now - first).days + 1, 400)
-        steps = [now - datetime.timedelta(days=back) for back in range(max(known, 2) - 1, -1, -1)]
-    labels = [step.strftime(form) for step in steps]
-    return [*sorted(label for label in spans if label not in labels and label < labels[0]), *labels]
 
 
 MOST_SENT = 2_000

@@ -16,7 +16,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import Returned, worded
 from onetool_ipy.render import html
-from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows
+from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows, span_labels
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -32,22 +32,22 @@ _MAX_GROUPS = 50
 class UsagePlot:
     """Plots of usage: inline SVG in a notebook, bars of text in a terminal."""
 
-    def __init__(self, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> None:
-        self._tools = tools
-        self._series = series
+    def __init__(self, stats: UsageStats) -> None:
+        self._stats = stats
 
     def _repr_html_(self) -> str:
         from onetool_ipy.render import report
 
         style = report.STYLE + report.CELL_STYLE
-        plots = report.plots(self._tools, self._series)
+        plots = report.plots(self._stats["tools"], self._stats.steps, self._stats["failures"])
         return f"<style>{style}</style><div class='ot-usage {html.AS_TEXT}'>{plots}</div>"
 
     def __repr__(self) -> str:
         """Show the tools called most, as bars of text."""
-        total = sum(row["calls"] for row in self._tools)
-        lines = [f"{counted(total, 'call')} of {counted(len(self._tools), 'tool')}"]
-        most = self._tools[:_TEXT_ROWS]
+        tools = self._stats["tools"]
+        total = sum(row["calls"] for row in tools)
+        lines = [f"{counted(total, 'call')} of {counted(len(tools), 'tool')}"]
+        most = tools[:_TEXT_ROWS]
         width = max((len(str(row["tool"])) for row in most), default=0)
         for row in most:
             bar = "█" * max(1, round(_TEXT_BAR * row["calls"] / most[0]["calls"]))
@@ -60,16 +60,18 @@ class UsageStats(Record):
     """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
 
     series: Sequence[Mapping[str, Any]] = ()
+    steps: Sequence[Mapping[str, Any]] = ()
+    """The calls over time as plots show them: in minutes, hours or days, whichever suits the calls there are."""
     formula = ""
     """How the savings were estimated; empty without calls by models."""
 
     def plot(self) -> Any:
-        """Draw calls over time, latency and failures: a matplotlib figure where that is installed, else SVG."""
+        """Draw calls over time with failures, and latency: a matplotlib figure where that is installed, else SVG."""
         try:
             figures = import_module("matplotlib.figure")  # never a dependency of ours
         except ImportError:
-            return UsagePlot(self["tools"], self.series)
-        return _figure(figures.Figure(figsize=(9, 7), layout="constrained"), self["tools"], self.series)
+            return UsagePlot(self)
+        return _figure(figures.Figure(figsize=(9, 5), layout="constrained"), self["tools"], self.steps)
 
     def _repr_html_(self) -> str:
         hidden = ("tools", "failures", "estimates", *(() if self.formula else self.get("estimates", ())))
@@ -116,7 +118,8 @@ class UsageTools:
 
         Returns:
             {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
-            for calls by models and MCP clients. `failures` counts the newest failed calls by tool and message.
+            for calls by models and MCP clients. `failures` counts the failed calls by tool and message: the 50 most
+            frequent messages.
 
         Example:
             ot.stats(period='day')
@@ -146,6 +149,9 @@ class UsageTools:
         if tool:
             record["tool"] = tool
         record.series = [{**_cells(span), "start": _label(span.start, period)} for span in seen.series]
+        labels = span_labels([span.start for span in seen.timeline.spans], seen.timeline.step_s)
+        spans = zip(seen.timeline.spans, labels, strict=True)
+        record.steps = [{**_cells(span), "start": label} for span, label in spans]
         if output:
             record["html_report"] = str(self._write(output, record))
         return record
@@ -191,7 +197,7 @@ class UsageTools:
         from onetool_ipy.render import report
 
         made = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
-        page = report.usage_page(record, record["tools"], record.series, made=made, formula=record.formula)
+        page = report.usage_page(record, record["tools"], record.steps, made=made, formula=record.formula)
         try:
             path = Path(output).expanduser().absolute()
             self._require_place(path)
@@ -253,19 +259,33 @@ def _label(start: Any, period: str) -> str:
     return str(start.astimezone().strftime("%m-%d %H:%M") if period == "day" else start.strftime("%Y-%m-%d"))
 
 
-def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]) -> Any:
-    over_time, latency, per_tool = figure.subplots(3, 1)
-    labels = [row["start"] for row in series]
-    over_time.bar(labels, [row["calls"] for row in series], label="calls")
-    over_time.bar(labels, [row["failures"] for row in series], label="failed")
-    over_time.set_title("Calls over time")
+def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:
+    from onetool_ipy.render.report import FEW_STEPS
+
+    over_time, latency = figure.subplots(2, 1)
+    places, labels = range(len(steps)), [row["start"] for row in steps]
+    failed = [row["failures"] for row in steps]
+    over_time.bar(places, [row["calls"] for row in steps], label="calls")
+    over_time.bar(places, failed, color="tab:red", label="failed")
+    over_time.set_title("Calls")
     over_time.legend()
-    latency.plot(labels, [row["p95_ms"] for row in series], marker="o", label="p95")
-    latency.plot(labels, [row["p50_ms"] for row in series], marker="o", label="median")
-    latency.set_title("Latency in ms")
+    known = [(place, row) for place, row in enumerate(steps) if row["calls"]]
+    plots = [over_time]
+    if len(known) >= FEW_STEPS:
+        low, high = ([row[key] for _, row in known] for key in ("p50_ms", "p95_ms"))
+        at = [place for place, _ in known]
+        latency.fill_between(at, low, high, alpha=0.25, step="mid")
+        latency.step(at, low, where="mid", label="median")
+        latency.step(at, high, where="mid", linewidth=1, label="p95")
+        latency.set_title("Latency in ms")
+        plots.append(latency)
+    else:
+        most = list(reversed(tools[:8]))
+        latency.barh([row["tool"] for row in most], [row["p95_ms"] for row in most], alpha=0.25, label="p95")
+        latency.barh([row["tool"] for row in most], [row["avg_ms"] for row in most], label="mean")
+        latency.set_title("Latency by tool in ms")
     latency.legend()
-    most = list(reversed(tools[:12]))
-    per_tool.barh([row["tool"] for row in most], [row["calls"] for row in most])
-    per_tool.barh([row["tool"] for row in most], [row["failures"] for row in most])
-    per_tool.set_title("Calls per tool, with failures")
+    every = max(1, -(-len(steps) // 8))
+    for plot in plots:
+        plot.set_xticks(list(places)[::every], labels[::every])
     return figure

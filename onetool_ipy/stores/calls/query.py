@@ -8,7 +8,7 @@ that hour count. A period has no end: after a clock was set back, calls dated in
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -37,6 +37,7 @@ __all__ = [
     "Period",
     "RunRow",
     "Savings",
+    "Timeline",
     "ToolUsage",
     "UsageOverview",
     "UsagePeriod",
@@ -63,6 +64,10 @@ _TS, _CALL_ID, _TOOL, _OK, _HANDLE = map(FIELDS.index, ("ts", "call_id", "tool",
 _SOURCE, _ARGS, _CODE, _REASON, _SIZE = map(FIELDS.index, ("source", "args", "code", "reason", "size"))
 _MODELS = ("model", "mcp")
 _MAX_GROUPS = 1_000
+_MAX_IN_MINUTES = 50_000
+"""Up to so many calls are added up by the minute; there are no sums of minutes on disk."""
+_MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
+_MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 """As in the index of the database, to the letter: SQLite uses it only then."""
 _ANY_HANDLE = "coalesce(later.handle, calls.handle)"
@@ -137,16 +142,25 @@ class UsageSpan(Value):
     p95_ms: float
 
 
+class Timeline(Value):
+    """The calls over time for a plot, in steps that suit them: minutes, hours, days; none is left out in between."""
+
+    step_s: int
+    spans: tuple[UsageSpan, ...]
+
+
 class UsageOverview(Value):
     """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
 
-    `failures` has the failed calls by tool and message, the most frequent first; `series` the calls over time.
+    `failures` has the failed calls by tool and message, the most frequent first. `series` has the calls over time by
+    the hour or the day of the period; `timeline` in steps that suit the calls there are.
     """
 
     usage: UsagePeriod
     by_models: tuple[int, int]
     failures: tuple[FailureGroup, ...]
     series: tuple[UsageSpan, ...]
+    timeline: Timeline
 
 
 class CallFilter(Value):
@@ -250,7 +264,51 @@ def overview_of(found: CallSnapshot, *, period: Period, tool: str | None, now: d
         _by_models(found, period=period, tool=tool, now=now),
         _failures_of(found, period=period, tool=tool, now=now),
         _series_of(found, period=period, tool=tool, now=now),
+        _timeline_of(found, period=period, tool=tool, now=now),
     )
+
+
+def _timeline_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> Timeline:
+    """Give the calls over time: by the minute if all are of three hours, by the hour if of three days."""
+    edge = since(period, now)
+
+    def by(width: int, first: int | None, span: str) -> dict[int, Rollup]:
+        cells = chain(
+            _stored(found, first, tool or "", span=span, key="start"),
+            ((start, cell) for (start, _), cell in _tail(found, first, tool)),
+        )
+        return grouped((start - start % width, cell) for start, cell in cells)
+
+    days = by(DAY_US, edge, "hour" if period in ("day", "week") else "day")
+    if not days:
+        return Timeline(60, ())
+    first = max(min(days), _MIN if edge is None else edge)
+    if max(days) - min(days) > 3 * DAY_US:
+        return _timeline(days, DAY_US)
+    hours = by(HOUR_US, first, "hour")
+    is_long = max(hours) - min(hours) > 3 * HOUR_US
+    if is_long or sum(cell.calls for cell in hours.values()) > _MAX_IN_MINUTES:
+        return _timeline(hours, HOUR_US)
+    of_tool, values = (" AND tool = ?", (first, tool)) if tool else ("", (first,))
+    select = f"SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ?{of_tool}"
+    calls = found.rows((int, str, int, float, int), select, values)
+    calls += [c for c in map(_COUNTED, found.tail.calls) if c[0] >= first and tool in (None, "", c[1])]
+    lasted = max(call[0] for call in calls) - min(call[0] for call in calls)
+    width = next((step for step in _MINUTES if lasted <= 36 * step), HOUR_US)
+    try:
+        cells = by_hour_and_tool(calls, width)
+        return _timeline(grouped((start, cell) for (start, _), cell in cells.items()), width)
+    except (OverflowError, ValueError):  # a duration that we never wrote; the sums on disk do not have it
+        return _timeline(hours, HOUR_US)
+
+
+def _timeline(cells: Mapping[int, Rollup], width: int) -> Timeline:
+    """Make a timeline without gaps; steps are joined until there are few enough to be drawn."""
+    while (max(cells) - min(cells)) // width > _MAX_STEPS:
+        width *= 7
+        cells = grouped((start - start % width, cell) for start, cell in cells.items())
+    steps = range(min(cells), max(cells) + 1, width)
+    return Timeline(width // 1_000_000, tuple(_usage_span(start, cells.get(start, Rollup(0, 0))) for start in steps))
 
 
 def _series_of(

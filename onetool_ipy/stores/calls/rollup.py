@@ -87,11 +87,11 @@ def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
     return [first, *map(sum, zip(*wide, strict=True))]
 
 
-def by_hour_and_tool(calls: Iterable[Any]) -> dict[tuple[int, str], Rollup]:
-    """Add up calls by the start of the hour and by tool; a call is its ts, tool, ok, ms and size."""
+def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[int, str], Rollup]:
+    """Add up calls by the start of the hour (or another width) and by tool; a call is its ts, tool, ok, ms and size."""
     groups: dict[tuple[int, str], list[Any]] = {}
     for call in calls:
-        groups.setdefault((call[0] // HOUR_US * HOUR_US, call[1]), []).append(call)
+        groups.setdefault((call[0] // width * width, call[1]), []).append(call)
     return {key: _sum(group) for key, group in groups.items()}
 
 

@@ -444,12 +444,14 @@ def test_a_value_that_no_call_gave_is_viewed(side: Side) -> None:
     assert [child["preview"] for child in tree["children"]] == ["1", "2"]
 
 
-def test_usage_covers_the_whole_period(side: Side) -> None:
+def test_usage_has_steps_that_suit_the_calls(side: Side) -> None:
     side.run("time.now")
     side.box.call("tools.echo", {})
-    for period, least in (("day", 24), ("week", 168), ("month", 30), ("all", 2)):
+    for period in ("day", "week", "month", "all"):
         usage = side.ask("usage", period=period, tool="")
-        assert len(usage["series"]) >= least
+        assert len(usage["series"]) <= 40, "calls of one test are not spread over days"
+        assert all(len(step["label"]) == len("11:46:28") for step in usage["series"])
+        assert [(row["tool"], row["calls"]) for row in usage["failures"]] == [("tools.echo", 1)]
         assert sum(step["ok"] + step["failed"] for step in usage["series"]) == 2
         assert usage["totals"][0]["value"] == "2"
     assert side.ask("usage", period="day", tool="time.now")["totals"][0]["value"] == "1"

@@ -106,7 +106,7 @@ def test_stats_write_a_self_contained_report(box: Toolbox, tmp_path: Path) -> No
     page = file.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "tools.echo" in page
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 2
     assert "<script" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in page

@@ -124,7 +124,7 @@ def test_disabled_statistics_record_nothing_and_say_so(tmp_path: Path, clock: Cl
     note(log)
     log.attach("id0", "r_1")
 
-    for question in (log.usage, log.series, log.history, log.frame):
+    for question in (log.usage, log.overview, log.history, log.frame):
         with pytest.raises(StatsDisabled, match="disabled"):
             question()
     assert not log.folder.exists()
@@ -134,7 +134,7 @@ def test_disabled_statistics_record_nothing_and_say_so(tmp_path: Path, clock: Cl
 @pytest.mark.spec("001/Runtime Statistics/Invalid period")
 @pytest.mark.parametrize("period", ["invalid", "", "Day", "year"])
 def test_an_unknown_period_is_refused_in_the_words_of_the_spec(calls: CallLog, period: Any) -> None:
-    for question in (calls.usage, calls.series):
+    for question in (calls.usage, calls.overview):
         with pytest.raises(InvalidPeriod) as caught:
             question(period=period)
         assert isinstance(caught.value, ValueError)
@@ -288,6 +288,37 @@ def test_a_series_is_by_hour_for_a_week_and_by_day_for_a_month(calls: CallLog, c
     assert (week[0].p50_ms, week[0].p95_ms) == (10.0, 10.0)
 
 
+@pytest.mark.parametrize(
+    ("minutes", "step_s", "steps"),
+    [
+        ((0, 0.1, 5), 10, 31),
+        ((0, 30, 119), 300, 25),
+        ((0, 60 * 5, 60 * 30), 3600, 31),
+        ((0, 60 * 24 * 10), 86400, 11),
+        ((0, 60 * 24 * 600), 7 * 86400, 87),
+    ],
+)
+def test_a_timeline_has_steps_that_suit_its_calls(
+    calls: CallLog, clock: Clock, settle: Any, minutes: tuple[float, ...], step_s: int, steps: int
+) -> None:
+    """Minutes for a first day, hours for the first days, then days; steps without calls are there, too."""
+    for back in minutes:
+        clock.now = START - HOUR * back / 60
+        note(calls, ok=back != 0, ms=10.0)
+        note(calls, "other.tool", ms=99.0)
+        settle(calls)
+    clock.now = START
+
+    seen = calls.overview(tool="a.b").timeline
+
+    assert (seen.step_s, abs(len(seen.spans) - steps) <= 1) == (step_s, True)
+    assert sum(span.calls for span in seen.spans) == len(minutes)
+    assert (seen.spans[-1].calls, seen.spans[-1].failures, seen.spans[-1].p95_ms) == (1, 1, 10.0)
+    gaps = {(b.start - a.start).total_seconds() for a, b in zip(seen.spans, seen.spans[1:], strict=False)}
+    assert gaps == {step_s}
+    assert calls.overview(tool="no.calls").timeline.spans == ()
+
+
 def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog, settle: Any) -> None:
     for number, (tool, args, said) in enumerate(
         [("shop.order", {"street": "Ring 1"}, ""), ("shop.order", {"n": 2}, "no such STREET"), ("geo.code", {}, "")]
@@ -341,4 +372,7 @@ def test_every_failure_of_a_period_is_grouped_by_its_message(calls: CallLog, set
         if number % 1_300 == 0:
             settle(calls)
 
-    assert [(group.message, group.calls) for group in calls.failures()] == [("message 0", 1300), ("message 1", 1300)]
+    assert [(group.message, group.calls) for group in calls.overview().failures] == [
+        ("message 0", 1300),
+        ("message 1", 1300),
+    ]
