@@ -9,6 +9,7 @@ written is counted and reported.
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 _PAUSE_S = 0.05
-_PATIENCE = 1024
+_PATIENCE = 256
 """A fold in the background waits for a pause of the callers, but for no more than so many times `fold_bytes`."""
 
 _AT_CLOSE = 2 << 20
@@ -78,6 +79,8 @@ class CallLog:
         self._journal = Journal(folder, fold_bytes=fold_bytes)
         self._run_later = run_later
         self._is_fold_due = False
+        self._waiting_pid = 0  # of the process in which a fold waits for a pause: a forked child has none
+        self._is_long = False
         self._fault: OneToolError | None = None
         self._dumps: Callable[..., bytes] | None = None
         self._newline = 0
@@ -227,14 +230,17 @@ class CallLog:
         return snapshot.ask(self.folder, question, keep=self._keep)
 
     def _fold_later(self) -> None:
-        """Ask for a fold in the background, and not again before the journal is much longer."""
+        """Ask for a fold in the background; if one still waits for a pause, it must not wait any longer."""
         self._is_fold_due = True
         self._journal.left += _PATIENCE * self._fold_bytes
-        if self._run_later is not None:
+        if self._waiting_pid == os.getpid():
+            self._is_long = True
+        elif self._run_later is not None:
             try:
+                self._waiting_pid = os.getpid()
                 self._run_later(self._fold_at_pause)
             except OneToolError:  # no worker is free: it is asked for again when the journal is longer
-                return
+                self._waiting_pid = 0
 
     def _fold_at_pause(self) -> None:
         """Fold once no call was recorded for a moment, or the journal has become very long. Runs in another thread.
@@ -242,12 +248,12 @@ class CallLog:
         It leaves off when a call is recorded, unless it is that long: the rest is folded at the next pause.
         """
         left = self._journal.left + 1
-        while 0 <= self._journal.left < left:
+        while self._journal.left < left and not self._is_long:
             left = self._journal.left
             time.sleep(_PAUSE_S)
-        is_long = self._journal.left < 0
+        is_long = self._is_long
         self._journal.release()
-        self._is_fold_due = False
+        self._is_fold_due, self._waiting_pid, self._is_long = False, 0, False
         self._fault = snapshot.try_fold(self.folder, keep=self._keep, go_on=lambda: is_long or self._is_idle())
 
     def _is_idle(self) -> bool:
