@@ -270,7 +270,7 @@ def add_mcp(commands: Any) -> None:
         nargs="?",
         const=".",
         metavar="FOLDER",
-        help="hand on, on stdio, what a notebook of this project serves (%%tool serve); by default of the one here",
+        help="hand on, on stdio, the tools of a running notebook of this project; by default of the one here",
     )
     mcp.set_defaults(run=_serve)
 
@@ -304,6 +304,10 @@ def _attach(options: argparse.Namespace) -> int:
     from onetool_ipy.faces.mcp.attach import attach, choose_note  # it imports the SDK
 
     note = choose_note(paths.state, paths.project, options.port)
+    if note is None:
+        from onetool_ipy.faces.mcp.kernels import note_of_kernel  # only now: it imports jupyter_client
+
+        note = note_of_kernel(paths.project)
     say(f"Attached to {note.url}")
     attach(note)
     return OK

@@ -1,5 +1,6 @@
 """Hand what a running notebook serves to a client on stdio: `onetool-ipy mcp --attach [FOLDER]`.
 
+A notebook that serves nothing yet is asked to, by `kernels`.
 `%tool serve` and `onetool-ipy mcp --http` leave a note in the project's state folder, readable by the user alone: the
 configuration for a client, with address and token. A note whose server is gone is removed. Messages are passed on as
 they are, of either era of the protocol; only the HTTP headers are added that they need.
@@ -26,12 +27,14 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import read_own
 
-__all__ = ["NOTES", "ServingNote", "attach", "choose_note"]
+__all__ = ["LOOPBACK", "NOTES", "ServingNote", "attach", "choose_note", "read_note"]
 
 NOTES = "serving"
 """The folder of the notes, in a project's state folder."""
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""The names of this machine that count."""
+
 _MAX_NOTE = 100_000
 _DIAL_S = 3.0
 _OPEN_S = 30.0
@@ -44,23 +47,28 @@ class ServingNote(NamedTuple):
     headers: Mapping[str, str]
 
     @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
     def port(self) -> int:
         return urlsplit(self.url).port or 0
 
 
-def choose_note(state: Path, project: Path, port: int) -> ServingNote:
-    """Return the note of what serves the project, on `port` if that is not 0. Raises UsageProblem."""
+def choose_note(state: Path, project: Path, port: int) -> ServingNote | None:
+    """Return the note of what serves the project, on `port` if that is not 0; None if nothing does.
+
+    Raises UsageProblem if several do.
+    """
     found = [note for file in sorted((state / NOTES).glob("*.json")) if (note := _read(file)) is not None]
     chosen = [note for note in found if port in (0, note.port)]
     if len(chosen) == 1:
         return chosen[0]
-    if not found:
-        raise UsageProblem(
-            f"No notebook serves the tools of '{project}' now.", hint="In a notebook of this project, run: %tool serve"
-        )
+    if not found and not port:
+        return None
     ports = ", ".join(str(note.port) for note in found)
     said = f"Several serve the tools of '{project}'" if not port else f"Nothing serves '{project}' on port {port}"
-    raise UsageProblem(f"{said}; ports: {ports}.", hint="Choose one with --port.")
+    raise UsageProblem(f"{said}; ports: {ports or 'none'}.", hint="Choose one with --port.")
 
 
 def attach(note: ServingNote) -> None:
@@ -68,18 +76,23 @@ def attach(note: ServingNote) -> None:
     anyio.run(_attach, note)
 
 
-def _read(file: Path) -> ServingNote | None:
-    """Return a note; None for one that is not the user's own or whose server is gone, which is removed."""
+def read_note(text: str | bytes) -> ServingNote | None:
+    """Return the note in a client's configuration; None if it is not one of a server on this machine."""
     try:
-        entry = json.loads(read_own(file, _MAX_NOTE) or b"")["mcpServers"]["onetool"]
+        entry = json.loads(text)["mcpServers"]["onetool"]
         note = ServingNote(str(entry["url"]), {str(k): str(v) for k, v in entry.get("headers", {}).items()})
-        host = urlsplit(note.url).hostname
-        if host not in _LOOPBACK or not note.port:
-            return None
+        return note if note.host in LOOPBACK and note.port else None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def _read(file: Path) -> ServingNote | None:
+    """Return a note; None for one that is not the user's own or whose server is gone, which is removed."""
+    note = read_note(read_own(file, _MAX_NOTE) or b"")
+    if note is None:
+        return None
     try:
-        socket.create_connection((host, note.port), timeout=_DIAL_S).close()
+        socket.create_connection((note.host, note.port), timeout=_DIAL_S).close()
     except OSError:
         with suppress(OSError):
             file.unlink()

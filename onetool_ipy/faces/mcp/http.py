@@ -7,9 +7,11 @@ them are busy.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
+import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Serving", "serve_http", "serve_stdio"]
+__all__ = ["Serving", "serve_http", "serve_stdio", "serve_to_process"]
 
 PATH = "/mcp"
 MAX_SESSIONS = 100
@@ -36,6 +38,7 @@ MAX_SESSIONS = 100
 
 _STOP_S = 5.0
 _IDLE_S = 3600.0
+_POLL_S = 1.0
 _SESSION = b"mcp-session-id"
 
 
@@ -128,6 +131,33 @@ def serve_http(
     listening = _listen(host, port)
     server = ToolboxServer(box, allow=allow)
     return Serving(server, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
+
+
+def serve_to_process(box: Toolbox, pid: int) -> Serving:
+    """Serve the tools that only read, with a new token, until that process of this machine has ended."""
+    serving = serve_http(box)
+    unsubscribe = box.subscribe(closing=serving.stop)
+
+    async def watch() -> None:
+        while _is_running(pid):  # noqa: ASYNC110 - nothing tells of the end of a process that is not a child
+            await asyncio.sleep(_POLL_S)
+        unsubscribe()
+        await asyncio.to_thread(serving.stop)
+
+    box.background.submit(watch)
+    return serving
+
+
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":
+        return True  # it cannot be asked there
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class _TokenRequired:

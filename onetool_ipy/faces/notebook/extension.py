@@ -6,6 +6,7 @@ there is no configuration, the first cell that needs the toolbox opens it, so lo
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -106,6 +107,17 @@ class Extension:
             except OneToolError as exc:
                 said = f"onetool_ipy: {exc.message}"
                 print(printable(self.box.mask(said)))  # noqa: T201 - loading goes on without this one
+
+    def serve_to(self, project: str, pid: int) -> str:
+        """Serve the tools to a process of the same user (`onetool-ipy mcp --attach`) until it ends.
+
+        Returns, as JSON, what it needs; an empty text if the toolbox is of another project.
+        """
+        if str(self.box.config.paths.project) != project:
+            return ""
+        from onetool_ipy.faces.mcp.http import serve_to_process  # late: it loads the MCP SDK
+
+        return json.dumps(serve_to_process(self.box, pid).client())
 
     def _page_text(self, name: str, is_shortcut: bool) -> str:
         return self.magics.runner.page_text(name, is_shortcut)

@@ -109,12 +109,6 @@ async def test_a_terminal_uses_the_live_tools_of_the_notebook(kernel: Kernel, pr
         kernel.execute("%tool serve stop")
 
 
-def test_without_a_notebook_that_serves_the_words_say_what_to_do(project: Path) -> None:
-    said = refused(str(project))
-    assert f"No notebook serves the tools of '{project}' now." in said
-    assert "%tool serve" in said
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -146,7 +140,9 @@ def test_several_that_serve_are_named_and_dead_ones_forgotten(tmp_path: Path) ->
         assert str(ports[1]) in caught.value.message
         assert "--port" in caught.value.hint
         assert not dead.exists()
-        assert choose_note(tmp_path, tmp_path, ports[1]).url == f"http://127.0.0.1:{ports[1]}/mcp"
+        chosen = choose_note(tmp_path, tmp_path, ports[1])
+        assert chosen is not None
+        assert chosen.url == f"http://127.0.0.1:{ports[1]}/mcp"
         with pytest.raises(UsageProblem, match="on port 7"):
             choose_note(tmp_path, tmp_path, 7)
 
@@ -162,5 +158,6 @@ NOTES = {
 @pytest.mark.parametrize("text", NOTES.values(), ids=NOTES)
 def test_a_note_that_is_not_one_does_not_count(tmp_path: Path, text: str) -> None:
     note(tmp_path, 1).write_text(text)
-    with pytest.raises(UsageProblem, match="No notebook serves"):
-        choose_note(tmp_path, tmp_path, 0)
+    assert choose_note(tmp_path, tmp_path, 0) is None
+    with pytest.raises(UsageProblem, match=r"Nothing serves .* on port 7; ports: none"):
+        choose_note(tmp_path, tmp_path, 7)
