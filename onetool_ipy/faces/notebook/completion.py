@@ -37,6 +37,9 @@ _BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history"
 _NAMING = (None, "query", "tool", "pattern", "handle", "name")
 _WORDS_OF = {"info": ("list", "min", "full"), "period": ("day", "week", "month", "all"), "engine": ("threads", "dask")}
 _PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*)\((?P<inside>[^)]*)$")
+_TOOL_CALL = re.compile(
+    r"(?<![\w.%$])(?P<name>[^\W\d]\w*\.\w+(?:\.\w+)*)\((?P<inside>(?:[^()\"']|\"[^\"]*\"|'[^']*')*)$"
+)
 _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
 NAMED = ("info", "help", "check", "browse")
 """Sub-commands that take the name of a tool."""
@@ -143,7 +146,8 @@ def complete(
     is_first = inside is not None and not inside["more"]
     if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
         return _inside_ot(inside["function"], inside["typed"], context)
-    return None
+    call = _TOOL_CALL.search(before)
+    return _parameters(call["name"], call["inside"], context) if call is not None else None
 
 
 def answer(before: str, context: CompletionContext, magics: Collection[str], *, cell: str = "") -> dict[str, Any]:
@@ -222,7 +226,7 @@ def _name(typed: str, context: CompletionContext) -> Completions:
     words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
     names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
     packs = _picked(typed, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
-    tools = sorted(_tools(typed, context), key=lambda item: item.text.startswith("ot."))
+    tools = _tools(typed, context)
     commands = _picked(typed, words).offers
     all_kinds = [*commands, *packs, *tools] if typed else [*packs, *tools, *commands]
     found = Completions(typed, tools if "." in typed else all_kinds)
@@ -236,7 +240,7 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
     specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
-    first = sorted(s.name for s in specs if s.name.lower().startswith(lower))
+    first = [s.name for s in sorted(specs, key=lambda spec: spec.place) if s.name.lower().startswith(lower)]
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
 
@@ -294,13 +298,32 @@ def _python_call(name: str, inside: str, context: CompletionContext) -> Completi
     return _argument(parts[-1].lstrip(), spec.parameters, given, context)
 
 
+def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:
+    """In Python code, where an argument of a tool begins: the parameters that are not given yet."""
+    *done, last = re.split(r",\s*", inside.lstrip())
+    if last:  # IPython adds the parameters to the other names that begin so
+        return None
+    known = context.box.registry
+    spec = known.find(name) or next((s for s in known.known() if _python_name(s) == name), None)
+    if spec is None:
+        return None
+    given = {part.partition("=")[0].strip() for part in done if "=" in part}
+    names = [param.name for param in schema_params(spec.parameters) if param.name.isidentifier()]
+    left = [each for each in names[sum("=" not in part for part in done) :] if each not in given]
+    return Completions("", [CompletionItem(f"{each}=", "param") for each in left])
+
+
+def _python_name(spec: ToolSpec) -> str:
+    return f"{identifier(spec.pack)}.{identifier(spec.short_name)}"
+
+
 def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")) -> Completions:
     name, blank, text = rest.partition(" ")
     known = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
     if not blank:
         offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(known.items())]
         picked = _picked(name, offers).offers
-        return Completions(name, [*picked, *(_tools(name, context) if name and "function" in kinds else [])])
+        return Completions(name, [*picked, *(_tools(name, context) if "function" in kinds else [])])
     spec = context.box.registry.find(name)
     params = known[name][1] if name in known else spec.parameters if spec is not None else {}
     done, last = _split_last(text)

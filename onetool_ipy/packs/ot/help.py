@@ -216,8 +216,12 @@ def _overview_parts() -> Iterable[Part]:
     for section in sections:
         name, *lines = section.split("\n- ")
         yield Heading(name, level=2)
+        if name == "Tips":
+            yield Prose("- " + "\n- ".join(lines))
+            continue
+        link: Link = "line" if name == "Examples" else ""
         split = (line.partition(" - ") for line in lines)
-        yield Rows(tuple(Row(code, said) for code, _, said in split))
+        yield Rows(tuple(Row(code, said, link=link) for code, _, said in split))
 
 
 def _tool_page(spec: ToolSpec, info: str) -> PageText:

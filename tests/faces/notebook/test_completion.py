@@ -79,6 +79,21 @@ def test_tab_offers_what_can_be_typed_there(loaded: Kernel, code: str, offered: 
     assert (found.start, found.end) == (start, len(code))
 
 
+@pytest.mark.parametrize(
+    ("code", "first"),
+    [
+        ("$", ["greet", "shop.order", "fs.list_dir"]),
+        ("shop.order(", ["item=", "size=", "gift=", "count="]),
+        ("x = shop.order(item='a, b', ", ["size=", "gift=", "count="]),
+        ("shop.order(tea, ", ["size=", "gift=", "count="]),
+    ],
+)
+def test_tab_offers_tools_and_parameters_before_all_else(loaded: Kernel, code: str, first: list[str]) -> None:
+    offered = list(loaded.complete(code).matches)
+    assert offered[: len(first)] == first
+    assert "abs" not in offered
+
+
 def test_offers_are_typed(loaded: Kernel) -> None:
     assert set(loaded.complete("%tool ti").types) == {"module", "function"}
     assert set(loaded.complete("%tool shop.order ").types) == {"param"}
