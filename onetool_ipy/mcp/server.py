@@ -224,9 +224,9 @@ class Server:
         return connection is not None and connection.is_stale
 
     async def list_again(self) -> None:
-        """List what it offers again. Starts nothing."""
-        connection = self._connection_here()
-        if connection is not None and connection.is_stale:
+        """Find out what it offers now: start it, or ask it if its listing no longer counts."""
+        connection = await self.connect()
+        if connection.is_stale:
             await connection.list_again()
 
     def may_be_tried(self) -> bool:

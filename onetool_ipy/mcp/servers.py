@@ -202,7 +202,7 @@ class Servers(Mapping[str, "State"]):
 
     def leave_tasks(self) -> None:
         """The kernel ends: tasks of servers at an address go on there, whatever happens to their calls."""
-        self._tasks.close()
+        self._tasks.is_closed = True
 
     def check(self, limit_s: float = math.inf) -> dict[str, State]:
         """Probe every server now, all at once, within `timeouts.mcp_s`. Starts those that were never started.
@@ -320,19 +320,14 @@ class Servers(Mapping[str, "State"]):
         """
         if self._background.is_here() or self._is_closed:
             return
-        stale = [server for server in self._servers.values() if server.is_stale]
-        if stale and wait:
-            self._all(stale, lambda server: server.list_again())
-        elif stale:
-            self._background.submit(lambda: _together(stale, lambda server: server.list_again(), self._wait_s))
-        if self._is_prepared:
-            return
-        self._is_prepared = True
-        unknown = [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
-        if unknown and wait:
-            self._all(unknown, lambda server: server.connect())
-        elif unknown:
-            self._background.submit(lambda: _together(unknown, lambda server: server.connect(), self._wait_s))
+        wanted = [server for server in self._servers.values() if server.is_stale]
+        if not self._is_prepared:
+            self._is_prepared = True
+            wanted += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
+        if wanted and wait:
+            self._all(wanted, lambda server: server.list_again())
+        elif wanted:
+            self._background.submit(lambda: _together(wanted, lambda server: server.list_again(), self._wait_s))
 
     def seek(self, tool: object) -> None:
         """Before a call: start the server that its tool name names, if its tools are not known, and wait for it."""

@@ -43,7 +43,6 @@ Progress = Callable[[float, float | None, str], None]
 _TTL_MS = 24 * 3_600 * 1_000
 _POLL_S = (0.05, 10.0)
 _CANCEL_S = 5.0
-_UNFINISHED = ("working", "input_required")
 
 
 def requires_task(tool: Any) -> bool:
@@ -74,50 +73,37 @@ class TaskRun:
         """Call a tool as a task and wait for its result. `wire` is what the server calls the tool."""
         params = CallToolRequestParams(name=wire, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
         task = (await self._send(CallToolRequest(params=params), CreateTaskResult)).task
-        self._call.is_begun, self._status = True, task.status
-        if not self._definition.url:  # a process, and what it does, ends with this kernel
-            return await self._finish(task.task_id, _pause(task))
+        self._call.is_begun = True
         server, key = self._definition.name, self._definition.fingerprint(self._store.mask)
-        saved = self._store.add(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
-        return await self._finish_saved(saved, _pause(task))
+        saved = self._store.new(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
+        if self._definition.url:  # a process, and what it does, ends with this kernel
+            self._store.write(saved)
+        return await self._finish(saved, task.status, _pause(task))
 
     async def resume(self, saved: SavedTask) -> CallToolResult:
         """Wait for the result of a task that an earlier call has started."""
-        self._status = "working"
-        return await self._finish_saved(saved, 0)
+        return await self._finish(saved, "working", 0)
 
-    async def _finish(self, task_id: str, pause_s: float) -> CallToolResult:
-        """Wait for the result. If the wait is cancelled, so is the task."""
+    async def _finish(self, saved: SavedTask, status: str, pause_s: float) -> CallToolResult:
+        """Wait for the result. If the wait is cancelled so is the task; it goes on if the connection or kernel ends."""
+        store, is_kept, self._status = self._store, False, status
+        store.held.add(saved.id)
         try:
-            return await self._result(task_id, pause_s)
-        except BaseException:
-            if self._status in _UNFINISHED:
-                await cancel_task(self._client, task_id)
+            return await self._result(saved.task_id, pause_s)
+        except _Unknown:
             raise
-
-    async def _finish_saved(self, saved: SavedTask, pause_s: float) -> CallToolResult:
-        """The same, but the task goes on if the connection or the kernel ends."""
-        store, is_kept = self._store, True
-        store.hold(saved)
-        try:
-            result = await self._result(saved.task_id, pause_s)
-            is_kept = False
-            return result
         except MCPError:
             is_kept = self._status not in ("failed", "cancelled")
-            raise
-        except _Unknown:
-            is_kept = False
             raise
         except BaseException:
             is_kept = store.is_closed or not await cancel_task(self._client, saved.task_id)
             raise
         finally:
-            store.release(saved)
-            if is_kept:
-                self._call.left = f"The task goes on at the server. Get its result with: %tool jobs {saved.id}"
-            else:
+            store.held.discard(saved.id)
+            if not is_kept:
                 store.remove(saved)
+            elif self._definition.url:
+                self._call.left = f"The task goes on at the server. Get its result with: %tool jobs {saved.id}"
 
     async def _result(self, task_id: str, pause_s: float) -> CallToolResult:
         """Look until the task has ended. The limit of the call counts from the server's last answer."""

@@ -39,23 +39,28 @@ class SavedTask(NamedTuple):
 
 
 class TaskStore:
-    """The tasks of a project. After `close`, tasks that are given up here go on at their servers."""
+    """The tasks of a project. `held` are those that calls of this process wait for.
+
+    Once the kernel ends (`is_closed`), a task that is given up here goes on at its server.
+    """
 
     def __init__(self, folder: Path, mask: Callable[[str], str]) -> None:
         self.is_closed = False
         self.mask = mask
+        self.held: set[str] = set()
         self._folder = folder
-        self._held: set[str] = set()
 
-    def add(self, task_id: str, ttl_ms: int | None, **about: str) -> SavedTask:
-        """Save a new task. A disk that fails only costs its durability."""
+    def new(self, task_id: str, ttl_ms: int | None, **about: str) -> SavedTask:
+        """Return a task that was just created."""
         digest = hashlib.sha256(f"{about['definition']}\n{task_id}".encode("utf-8", "replace")).hexdigest()
         now = time.time()
         kept_s = _MAX_KEPT_S if ttl_ms is None else min(max(ttl_ms, 0) / 1000, _MAX_KEPT_S)
-        task = SavedTask(f"t{digest[:6]}", task_id, started=now, expires=now + kept_s, **about)
+        return SavedTask(f"t{digest[:6]}", task_id, started=now, expires=now + kept_s, **about)
+
+    def write(self, task: SavedTask) -> None:
+        """Save a task. A disk that fails only costs its durability."""
         with suppress(StoreError):
             write_whole(self._path(task), json.dumps(task._asdict()).encode(), nofollow=True)
-        return task
 
     def list(self) -> list[SavedTask]:
         """Return the tasks that nobody in this process waits for, oldest first. Those past their time are removed."""
@@ -68,25 +73,13 @@ class TaskStore:
         for task in found:
             if task.expires < time.time():
                 self.remove(task)
-        kept = [task for task in found if task.id not in self._held and task.expires >= time.time()]
+        kept = [task for task in found if task.id not in self.held and task.expires >= time.time()]
         return sorted(kept, key=lambda task: task.started)
-
-    def hold(self, task: SavedTask) -> None:
-        """Note that a call of this process waits for the task."""
-        self._held.add(task.id)
-
-    def release(self, task: SavedTask) -> None:
-        """Note that nobody here waits for the task any more."""
-        self._held.discard(task.id)
 
     def remove(self, task: SavedTask) -> None:
         """Forget a task."""
         with suppress(OSError):
             os.unlink(self._path(task))
-
-    def close(self) -> None:
-        """The kernel ends: what is given up from now on goes on at its server."""
-        self.is_closed = True
 
     def _path(self, task: SavedTask) -> Path:
         return self._folder / f"{task.id}.json"

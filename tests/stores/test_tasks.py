@@ -19,7 +19,9 @@ def store(tmp_path: Path) -> TaskStore:
 
 
 def add(store: TaskStore, task_id: str = "secret-id", ttl_ms: int | None = 60_000) -> SavedTask:
-    return store.add(task_id, ttl_ms, **ABOUT)
+    task = store.new(task_id, ttl_ms, **ABOUT)
+    store.write(task)
+    return task
 
 
 def test_task_is_found_by_another_store(store: TaskStore, tmp_path: Path) -> None:
@@ -43,9 +45,9 @@ def test_file_is_for_its_user_alone(store: TaskStore, tmp_path: Path) -> None:
 def test_task_that_is_waited_for_is_not_listed(store: TaskStore) -> None:
     task = add(store)
 
-    store.hold(task)
+    store.held.add(task.id)
     assert store.list() == []
-    store.release(task)
+    store.held.discard(task.id)
     assert store.list() == [task]
 
 

@@ -74,17 +74,13 @@ class DeclaredOutput:
         except InvalidTool:
             self.schema = self._checker = None
 
-    def allows(self, content: Json) -> bool:
-        return self._checker is None or not self._checker.violations(content)
+    def conforming(self, data: Any) -> Json:
+        """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
+        content: Json = data if isinstance(data, dict) else {"result": data}
+        return {"other": data} if self._checker is not None and self._checker.violations(content) else content
 
 
-def _conforming(data: Any, declared: DeclaredOutput | None) -> Json:
-    """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
-    content: Json = data if isinstance(data, dict) else {"result": data}
-    return content if declared is None or declared.allows(content) else {"other": data}
-
-
-def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput | None) -> types.CallToolResult:
+def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> types.CallToolResult:
     """Return what a client gets for the result of a call."""
     if result.error is not None:
         failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
@@ -92,7 +88,7 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput | Non
         return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
     try:
         if (media := _media(result.data)) is not None:
-            other = None if declared is None or declared.schema is None else {"other": None}
+            other = None if declared.schema is None else {"other": None}
             return types.CallToolResult(content=content_blocks(media, box.mask), structured_content=other)
         data = values.map_text(box.outgoing(result), box.mask)
     except OneToolError as exc:
@@ -101,7 +97,7 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput | Non
     handle = result.meta.get("handle")
     if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
         content.append(_stored(str(handle), data["total_lines"], str(result.meta.get("tool", ""))))
-    return types.CallToolResult(content=content, structured_content=_conforming(data, declared))
+    return types.CallToolResult(content=content, structured_content=declared.conforming(data))
 
 
 def content_blocks(value: Any, mask: Callable[[str], str]) -> list[Block]:

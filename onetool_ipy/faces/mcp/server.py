@@ -165,8 +165,10 @@ class ToolboxServer:
             ),
         )
 
-    def _declared(self, spec: ToolSpec) -> DeclaredOutput:
+    def _declared(self, spec: ToolSpec | None) -> DeclaredOutput:
         """Return the output schema of a tool: its own, or that of what its function returns."""
+        if spec is None:
+            return DeclaredOutput(None, str)
         source = spec.output_schema or (None if spec.returned is None else spec.returned())
         known = self._outputs.get(spec.name)
         if known is None or known.source is not source:
@@ -184,8 +186,7 @@ class ToolboxServer:
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         name, args = self._canonical(params.name), params.arguments or {}
         result = await self._run(name, args, request, self._allowed(name, args))
-        spec = self._box.registry.get(name)
-        declared = None if spec is None else self._declared(spec)
+        declared = self._declared(self._box.registry.get(name))
         answer = await asyncio.to_thread(call_result, self._box, result, declared)
         self._note_handle(result, (answer.structured_content or {}).get("handle"))
         return answer

@@ -50,10 +50,10 @@ class CallCommands(CommandGroup):
             tasks = [self._task_row(task) for task in self.box.servers.tasks()]
             return Listing([*tasks, *(self._job_row(job) for job in self.box.jobs.list())])
         if words[0] != "cancel" and len(words) == 1:
-            return self.box.resume(words[0], source="magic") if _names_task(words[0]) else self._job(words[0])
+            return self.box.resume(words[0], source="magic") if words[0].startswith("t") else self._job(words[0])
         if words[0] != "cancel" or len(words) != 2:
             raise UsageProblem("%tool jobs takes nothing, an id, or cancel and an id.", hint="See: %tool jobs")
-        if _names_task(words[1]):
+        if words[1].startswith("t"):
             task = self.box.servers.cancel_task(words[1])
             return self.page(self.box.mask(f"Task {task.id} ({task.tool}): cancelled."))
         job = self._job(words[1])
@@ -168,10 +168,6 @@ class CallCommands(CommandGroup):
 
 def _row(label: str, spec: ToolSpec, args: dict[str, Any], outcome: str) -> dict[str, str]:
     return {"check": label, "call": format_call(spec.name, args), "outcome": outcome}
-
-
-def _names_task(word: str) -> bool:
-    return word.startswith("t")
 
 
 def _said(cassette: Cassette) -> str:
