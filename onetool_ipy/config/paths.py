@@ -97,6 +97,16 @@ class Paths(Value):
     state: Path
 
     @property
+    def about(self) -> str:
+        """The project in words; without a `.onetool/` also what follows from that."""
+        if self.onetool_dir is not None:
+            return f"Project: {self.project}"
+        return (
+            f"Project: {self.project}, this folder alone. There is no {FOLDER}/ here or above, so each folder has"
+            " its own history and results; for one project, run at its top: onetool-ipy init"
+        )
+
+    @property
     def secrets_file(self) -> Path | None:
         """The path of secrets.yaml, whether or not it exists. No fs tool may read it."""
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, Status, to_html, to_text
@@ -32,6 +33,9 @@ _STATUS: Mapping[str, Status] = {
 class Health(Record):
     """The state of a toolbox, shown as a list with a mark for each part."""
 
+    about = ""
+    """The project in words."""
+
     def parts(self) -> list[Part]:
         """The page for people: tools, each server, then the problems and what to do about them."""
         problems = list(self["problems"])
@@ -47,7 +51,7 @@ class Health(Record):
         rows += [Row(problem["where"], _advice(problem), "problem", "bad") for problem in problems]
         well = [] if any(row.status != "good" for row in rows) else [Note("Nothing is wrong.")]
         title = Heading(f"onetool_ipy {self['version']}", f"Python {self['python']}, {self['cwd']}")
-        return [title, Rows(tuple(rows)), *well]
+        return [title, Rows(tuple(rows)), *well, Note(printable_line(self.about))]
 
     def _repr_html_(self) -> str:
         return to_html(self.parts())
@@ -98,6 +102,7 @@ class HealthTools:
         )
         if left := self._box.abandoned():
             record["abandoned_calls"] = left
+        record.about = self._box.config.paths.about
         return record
 
     @mark(read_only=True)

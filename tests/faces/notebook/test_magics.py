@@ -68,6 +68,7 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     assert "fs" in text
     assert "%tool info NAME" in text
     assert "%tool list" in text
+    assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

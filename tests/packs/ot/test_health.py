@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, __version__, open_toolbox
+from onetool_ipy.assemble import open_leniently
 from tests.harness.servers import hostile, wait_until_gone
 
 Open = Callable[..., Toolbox]
@@ -45,6 +46,25 @@ def test_health_names_every_component(opened: Open) -> None:
         assert found["proxy"] == {"status": "ok", "server_count": 0, "servers": {}}
         assert found["problems"] == []
         assert yaml.safe_load(str(found)) == found
+        assert f"Project: {box.config.paths.project}" in found._repr_html_()
+
+
+def test_health_says_what_a_project_is_without_a_configuration(tmp_path: Path) -> None:
+    """Each folder is one of its own, until a folder above has a `.onetool/`."""
+    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with open_leniently(env=env, cwd=tmp_path / "a") as box:
+        box.call("tools.echo", {"message": "x"})
+        said = box.ot.health().to_text(300)
+        assert f"Project: {tmp_path / 'a'}, this folder alone." in said
+        assert "onetool-ipy init" in said
+    with open_leniently(env=env, cwd=tmp_path / "b") as box:
+        assert box.ot.history(tool="tools.echo") == []
+    (tmp_path / "b" / ".onetool").mkdir()
+    (tmp_path / "b" / "deep").mkdir()
+    with open_leniently(env=env, cwd=tmp_path / "b" / "deep") as box:
+        assert box.config.paths.about == f"Project: {tmp_path / 'b'}"
 
 
 @pytest.mark.spec("001/Health Check/Disconnected server")

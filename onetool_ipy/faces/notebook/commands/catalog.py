@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import format_call, read_options
 from onetool_ipy.faces.notebook.commands import (
@@ -51,6 +52,7 @@ class Pages:
             Rows(tuple(rows)),
             Heading("Next", level=2),
             Rows(_lines(_NEXT)),
+            Note(printable_line(self._box.config.paths.about)),
         ]
         problems = self._box.problems()
         if problems:
