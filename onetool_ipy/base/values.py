@@ -217,11 +217,14 @@ def _map(value: Any, change: Callable[[str], str]) -> Any:
     if kind is str:
         return change(value)
     if kind is dict:
-        pairs = {_map(k, change): _map(v, change) for k, v in value.items()}
+        pairs = {
+            change(k) if type(k) is str else _map(k, change): change(v) if type(v) is str else _map(v, change)
+            for k, v in value.items()
+        }
         same = all(a is c and b is d for (a, b), (c, d) in zip(pairs.items(), value.items(), strict=False))
         return value if same and len(pairs) == len(value) else pairs
     if kind is list or kind is tuple:
-        items = [_map(v, change) for v in value]
+        items = [change(v) if type(v) is str else _map(v, change) for v in value]
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return items if kind is list else tuple(items)
@@ -277,9 +280,13 @@ class _Copier:
         return fresh
 
     def _copy_items(self, fresh: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+        memo = self._memo
         for key, item in items:
             kind = type(item)
             if kind is str:
+                self.size += len(item)
+            elif kind is list and depth < _MAX_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item)):
+                fresh[key] = memo[id(item)] = item[:]  # numbers alone, as in most tables: no call for each row
                 self.size += len(item)
             elif kind not in _BRIEF:
                 fresh[key] = self._copy(item, depth)

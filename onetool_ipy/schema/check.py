@@ -460,13 +460,25 @@ class Checker:
     ) -> list[Violation]:
         """Look again, at the JSON form: find all that is wrong and cannot be mended, or that only the form was odd."""
         for last in (*(False,) * _MAX_ROUNDS, True):
-            views, fine, found = self._views(args, mask)
-            errors = [error for view in views for error in self._validator.iter_errors(view)]
-            errors = [error for error in errors if not (path := list(error.instance_path)) or path[0] not in fine]
+            found: list[Violation] = []
+            errors = self._plain_errors(args)
+            if errors is None:
+                views, fine, found = self._views(args, mask)
+                errors = [error for view in views for error in self._validator.iter_errors(view)]
+                errors = [error for error in errors if not (path := list(error.instance_path)) or path[0] not in fine]
             if last or not mend(errors):
                 break
         found.extend(found_in(errors, args, self._parameters, mask, noun))
         return found
+
+    def _plain_errors(self, args: Mapping[Any, Any]) -> list[Any] | None:
+        """The errors of arguments that are JSON as they stand; None if their JSON form has to be judged."""
+        if self._convert or not values.is_json(args):
+            return None
+        try:
+            return list(self._validator.iter_errors(args))
+        except ValueError:  # a lone surrogate
+            return None
 
     def _views(self, args: Mapping[Any, Any], mask: Mask) -> tuple[list[dict[str, Any]], set[Any], list[Violation]]:
         """The JSON forms to judge, the names that need no judging, and what is wrong with the names themselves."""
@@ -518,12 +530,14 @@ class Checker:
             raise self._invalid(tool, found)
 
     def _invalid(self, tool: str, found: list[Violation]) -> InvalidArgs:
-        found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
-        found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
-        said = [str(f["message"]) for f in found]
-        near = (text.partition("did you mean '")[2].partition("'")[0] for text in said)
-        meant = {f"missing argument '{name}'" for name in near}
-        told = [text for text in said if text not in meant]  # the unknown argument names it already
+        if len(found) > 1:
+            found = list({(f["pointer"], f["keyword"], f["message"]): f for f in found}.values())
+            found.sort(key=lambda f: (f["pointer"] != "", f["keyword"] != "additionalProperties"))
+        told = [str(f["message"]) for f in found]
+        if len(told) > 1:
+            near = (text.partition("did you mean '")[2].partition("'")[0] for text in told)
+            meant = {f"missing argument '{name}'" for name in near}
+            told = [text for text in told if text not in meant]  # the unknown argument names it already
         shown = "; ".join(told[:3])
         more = f" (and {len(told) - 3} more)" if len(told) > 3 else ""
         if tool not in self._usage:
@@ -535,8 +549,10 @@ def _meant_by_text(error: Any, args: Mapping[str, Any]) -> Any:
     """The list or object that text stands for as JSON, where one of these is wanted and the text is refused."""
     path = list(error.instance_path)
     text = given_at(path, args, None)
+    if type(text) is not str or not path or text.lstrip()[:1] not in ("[", "{"):
+        return _NOTHING
     wanted = wanted_kinds(error)
-    if type(text) is not str or not path or text.lstrip()[:1] not in ("[", "{") or wanted.isdisjoint(_NESTED.values()):
+    if wanted.isdisjoint(_NESTED.values()):
         return _NOTHING
     try:
         value = json.loads(text)
