@@ -8,7 +8,6 @@ state folder is made from it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import stat
@@ -191,6 +190,8 @@ def state_base(env: Mapping[str, str], home: Path) -> Path:
 
 def project_key(project: Path) -> str:
     """Return a folder name for this project: readable, and different for every path."""
+    import hashlib
+
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:12]
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in project.name)
     return f"{name[:40] or 'root'}-{digest}"

@@ -8,7 +8,7 @@ also while a cell runs. `ScreenRequests` is loaded by the first request.
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ class _PanelComm:
     target_name = TARGET
 
     def __init__(self, kernel: Any, shell: Any, host: Callable[[], NotebookHost]) -> None:
-        self.comm_id = uuid.uuid4().hex
+        self.comm_id = os.urandom(16).hex()
         self._kernel = kernel
         self._shell = shell
         self._host = host
