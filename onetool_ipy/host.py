@@ -29,6 +29,8 @@ class Screens(Protocol):
 
     def usage(self, period: str = "week", tool: str = "") -> Any: ...
 
+    def http_tool(self) -> Any: ...
+
 
 class Host:
     """What a toolbox asks of the program it runs in; each method here is the answer of a program without a face.

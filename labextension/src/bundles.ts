@@ -1,11 +1,10 @@
 /**
  * The bundles of a project, over the REST API: list, switch on and off, import and delete. Creating and editing a tool is
- * in httpToolForm.ts. Errors of the server are shown at their field.
+ * in a tab of its own (httpToolTab.ts). Errors of the server are shown at their field.
  */
 
-import { HttpToolForm } from './httpToolForm';
 import { type IBundle, type IFieldError, type IImported, type ITool, type RestClient, RestError } from './restClient';
-import { createForm, fill, h, show } from './ui/index.js';
+import { createForm, fill, h, type IHttpPlace, show } from './ui/index.js';
 
 /** The schema of the import form. */
 const IMPORT_SCHEMA = {
@@ -20,12 +19,12 @@ const IMPORT_SCHEMA = {
 export class BundlesView {
   constructor(
     private readonly rest: RestClient,
-    private readonly options: { onChanged: () => void }
+    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void }
   ) {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
     this._editor = show(h('div.onetool-Bundles-editor'), false);
-    this._newButton = h('button.otx-small', { type: 'button', onclick: () => this.create() }, 'New HTTP tool');
+    this._newButton = h('button.otx-small', { type: 'button', onclick: () => this.options.onEdit({}) }, 'New HTTP tool');
     const bar = h(
       'div.otx-bar',
       null,
@@ -54,7 +53,6 @@ export class BundlesView {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
       bundles.sort((a, b) => Number(a.isBuiltIn) - Number(b.isBuiltIn) || a.slug.localeCompare(b.slug));
-      this._bundles = bundles;
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
       fill(this._list, bundles.map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
@@ -65,14 +63,11 @@ export class BundlesView {
     });
   }
 
-  /** Open the form for a new HTTP tool. */
-  create(): void {
-    if (this._isNew && this._form) {
-      this._form.focus(); // keep what was typed
-      return;
-    }
-    this._edit(new HttpToolForm(this.rest, { bundles: this._bundles, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
-    this._isNew = true;
+  /** Show a tool that was saved in an editor. */
+  async saved(name: string): Promise<void> {
+    this._opened.add(name.split('.')[0]);
+    this.options.onChanged();
+    await this.load();
   }
 
   close(): void {
@@ -113,8 +108,7 @@ export class BundlesView {
   }
 
   private _tool(bundle: IBundle, tool: ITool): HTMLElement {
-    const edit = (): void =>
-      this._edit(new HttpToolForm(this.rest, { bundles: this._bundles, bundle, tool, onSaved: saved => void this._saved(saved), onClosed: () => this._close() }));
+    const edit = (): void => this.options.onEdit({ bundle: bundle.slug, tool: tool.slug, version: tool.version });
     const calls = tool.callCount ? ` · ${tool.callCount} calls` : '';
     return h(
       'div.onetool-Tool',
@@ -200,14 +194,6 @@ export class BundlesView {
     };
     const buttons = h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'), status);
     show(fill(this._editor, h('h3', null, 'Import OpenAPI'), form.element, buttons), true);
-    this._isNew = false;
-    form.focus();
-  }
-
-  private _edit(form: HttpToolForm): void {
-    show(fill(this._editor, form.element), true);
-    this._form = form;
-    this._isNew = false;
     form.focus();
   }
 
@@ -217,14 +203,6 @@ export class BundlesView {
     if (hadFocus) {
       this._newButton.focus();
     }
-    this._isNew = false;
-  }
-
-  private async _saved(name: string): Promise<void> {
-    this._opened.add(name.split('.')[0]);
-    this.options.onChanged();
-    await this.load();
-    this._showNotice([`Saved. Call it: %tool ${name}`]);
   }
 
   private _showNotice(lines: string[]): void {
@@ -249,10 +227,7 @@ export class BundlesView {
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
   private readonly _editor: HTMLElement;
-  private _bundles: IBundle[] = [];
   private _isClosed = false;
-  private _form: HttpToolForm | null = null;
-  private _isNew = false;
   private readonly _opened = new Set<string>();
 }
 

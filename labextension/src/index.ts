@@ -10,11 +10,12 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
+import { openHttpTool } from './httpToolTab';
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
 import { addQuestionOutputs } from './questionOutput';
 import { openResult } from './resultTab';
-import { needsTrust } from './ui/index.js';
+import { type IHttpPlace, needsTrust } from './ui/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'onetool';
@@ -139,11 +140,9 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   app.commands.addCommand('onetool:new-http', {
     label: 'New HTTP tool',
     isEnabled: () => panel.notebook !== null,
-    execute: () => {
-      open();
-      panel.newHttpTool();
-    }
+    execute: () => editHttpTool(app, panel, {})
   });
+  panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
   app.commands.addCommand('onetool:insert', {
     label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
@@ -197,6 +196,14 @@ async function ensureLoaded(panel: ToolsPanel): Promise<boolean> {
     }
   }
   return panel.connection !== null;
+}
+
+async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
+  if ((await ensureLoaded(panel)) && panel.connection?.transport) {
+    openHttpTool(app, panel.connection.transport, place, name => panel.showSaved(name));
+  } else {
+    Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
+  }
 }
 
 /** The names of the tools, at most MAX_IN_PALETTE. */

@@ -13,7 +13,7 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createServers, fill, h, type IBrowser, type IServers, type Transport } from './ui/index.js';
+import { createBrowser, createServers, fill, h, type IBrowser, type IHttpPlace, type IServers, type Transport } from './ui/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -36,6 +36,9 @@ export class NotebookTools {
   /** Emitted when the panel must be redrawn. */
   readonly changed = new Signal<this, void>(this);
 
+  /** Emitted when the user wants to make or edit an HTTP tool. */
+  readonly edited = new Signal<this, IHttpPlace>(this);
+
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
@@ -50,7 +53,7 @@ export class NotebookTools {
     const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
     if (this._bundles?.project !== project) {
       this._bundles?.close();
-      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh() });
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place) });
     }
     return this._bundles;
   }

@@ -13,7 +13,7 @@ import { Widget } from '@lumino/widgets';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, createProblems, fill, h, type IProblems, reconcile, selectTab, show } from './ui/index.js';
+import { addTabKeys, createProblems, fill, h, type IHttpPlace, type IProblems, reconcile, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -82,6 +82,9 @@ export class ToolsPanel extends Widget {
   /** Emitted when the panel follows another notebook, or its kernel reports a change. */
   readonly updated = new Signal<this, void>(this);
 
+  /** Emitted when the user wants to make or edit an HTTP tool. */
+  readonly edited = new Signal<this, IHttpPlace>(this);
+
   get connection(): KernelConnection | null {
     return this._current?.connection ?? null;
   }
@@ -116,10 +119,9 @@ export class ToolsPanel extends Widget {
     await this._current?.browser?.find(name);
   }
 
-  /** Open the form for a new HTTP tool. */
-  newHttpTool(): void {
-    this.selectView('bundles');
-    this._current?.bundles.create();
+  /** Show the bundles after a tool was saved in an editor. */
+  showSaved(name: string): void {
+    void this._current?.bundles.saved(name);
   }
 
   override dispose(): void {
@@ -155,6 +157,7 @@ export class ToolsPanel extends Widget {
   private _open(notebook: NotebookPanel): NotebookTools {
     const tools = new NotebookTools(notebook, this.server);
     this._notebooks.set(notebook, tools);
+    tools.edited.connect((_, place) => this.edited.emit(place));
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();

@@ -88,10 +88,6 @@ export class RestClient {
     return this._all<ITool>('tools/tools', { includeDisabled: 'true', bundleIDs: bundleID, pageSize: '256' });
   }
 
-  putBundle(id: string, body: Partial<IBundle>): Promise<IBundle> {
-    return this.send('PUT', `tools/bundles/${id}`, body);
-  }
-
   switchBundle(id: string, isEnabled: boolean): Promise<IBundle> {
     return this.send('PATCH', `tools/bundles/${id}`, { isEnabled });
   }
@@ -100,20 +96,12 @@ export class RestClient {
     return this.send('DELETE', `tools/bundles/${id}`);
   }
 
-  putTool(bundleID: string, slug: string, version: string, body: Record<string, unknown>): Promise<ITool> {
-    return confirmingSecrets(confirmed => this.send('PUT', toolPath(bundleID, slug, version), body, { checkSecrets: 'true', ...(confirmed.length ? { confirmSecrets: confirmed.join(',') } : {}) }));
-  }
-
   switchTool(each: ITool, isEnabled: boolean): Promise<ITool> {
     return this.send('PATCH', toolPath(each.bundleID, each.slug, each.version), { isEnabled });
   }
 
   deleteTool(each: ITool): Promise<void> {
     return this.send('DELETE', toolPath(each.bundleID, each.slug, each.version));
-  }
-
-  test(draft: Record<string, unknown>, args: Record<string, unknown>): Promise<any> {
-    return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/test', { tool: draft, args, confirmSecrets }));
   }
 
   importOpenapi(document: unknown, slug: string): Promise<IImported> {

@@ -57,6 +57,15 @@ export interface IViewer {
 
 export function createViewer(request: Transport['request']): IViewer;
 
+/** The tool to edit; empty for a new one. */
+export interface IHttpPlace {
+  bundle?: string;
+  tool?: string;
+  version?: string;
+}
+
+export function createHttpEditor(transport: Transport, place: IHttpPlace, onSaved: (name: string) => void): { element: HTMLElement; close(): void };
+
 export interface IServers {
   element: HTMLElement;
   load(): Promise<void>;

@@ -58,6 +58,7 @@ __all__ = [
     "body_text",
     "compile_http",
     "decoded",
+    "phrase_of",
     "shown_request",
 ]
 
@@ -220,7 +221,7 @@ def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
     after = reply.headers.get("retry-after", "")
     hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
     return ExecutionFailed(
-        f"HTTP {reply.status} {_phrase(reply.status)}".rstrip() + words,
+        f"HTTP {reply.status} {phrase_of(reply.status)}".rstrip() + words,
         hint=hint,
         details={"status": reply.status, "attempts": reply.attempts},
     )
@@ -249,7 +250,8 @@ def _title(text: str, mime: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", " ", inner))
 
 
-def _phrase(status: int) -> str:
+def phrase_of(status: int) -> str:
+    """The words of a status, as in 'Not Found'."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -30,6 +30,7 @@ from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
+from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
@@ -166,6 +167,7 @@ class ScreenRequests:
         self._namespace = namespace
         self._viewer = ResultViewer(box)
         self._servers = ServerRequests(box)
+        self._http = HttpToolRequests(box, self._viewer)
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
         self._sent_at: dict[str, float] = {}
@@ -224,6 +226,12 @@ class ScreenRequests:
                 _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
             ),
             "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
+            "httpTool": self._http.start,
+            "httpCurl": self._http.read_curl,
+            "httpSecret": self._http.keep_secret,
+            "httpSend": self._http.send,
+            "httpSelect": self._http.select,
+            "httpSave": self._http.save,
             "history": self._history,
             "results": self._results,
             "usage": lambda p: usage_shown(self._box, p),

@@ -240,6 +240,11 @@ class NotebookScreens:
             raise UsageProblem(f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}.")
         return self._screen("usage", {"period": period, "tool": tool}, usage_picture(self._box, period, tool))
 
+    def http_tool(self) -> Any:
+        """The editor of a new HTTP tool."""
+        title = "The editor of an HTTP tool: request, auth, arguments, response."
+        return self._screen("http", {}, _made(self._box, title, "", _HINT, [title]))
+
     def close(self) -> None:
         """Close every screen; may be called twice."""
         while self._open:

@@ -3,6 +3,7 @@ import { createBrowser } from './browser.js';
 import { addTabKeys, fill, h, keepFocus, reconcile, selectTab, show } from './dom.js';
 import { createForm } from './form.js';
 import { createProblems } from './problems.js';
+import { createHttpEditor } from './httpEditor.js';
 import { createQuestion } from './question.js';
 import { createServers } from './servers.js';
 import { Transport } from './transport.js';
@@ -10,7 +11,7 @@ import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, createProblems, createQuestion, createServers, createViewer, fill, h, needsTrust, reconcile, selectTab, show };
+export { Transport, addTabKeys, createBrowser, createForm, createHttpEditor, createProblems, createQuestion, createServers, createViewer, fill, h, needsTrust, reconcile, selectTab, show };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 
@@ -49,6 +50,7 @@ function hidePicture(picture) {
 function openView(transport, kind, options) {
   if (kind === 'usage') return createUsage(transport, options);
   if (kind === 'result') return openViewer(transport, options);
+  if (kind === 'http') return createHttpEditor(transport, options);
   const browser = createBrowser(transport);
   if (options.tool) browser.open(options.tool, options.args ?? null, false);
   if (options.pack) browser.find(options.pack);

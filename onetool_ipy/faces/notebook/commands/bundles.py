@@ -136,6 +136,7 @@ class NewHttpCommand(CommandGroup):
     """`%tool new http`: make an HTTP tool."""
 
     HELP: ClassVar[tuple[str, ...]] = (
+        "%tool new http                 the editor of an HTTP tool: request, auth, arguments, response",
         "%tool new http BUNDLE.TOOL     an HTTP tool: --url, --method, --header, --body, --arg NAME:TYPE, --curl '...'",
         "%%tool new http BUNDLE.TOOL    the same of a curl command below; --allow-host, --save-secrets, --replace",
     )
@@ -150,7 +151,10 @@ class NewHttpCommand(CommandGroup):
     def cells(self) -> dict[str, CellCommand]:
         return {"new": self._new}
 
-    def _new(self, rest: str, cell: str | None) -> Page:
+    def _new(self, rest: str, cell: str | None) -> Any:
+        screens = self.box.host.screens() if rest.split() == ["http"] and not cell else None
+        if screens is not None and getattr(self.context.shell, "kernel", None) is not None:
+            return screens.http_tool()
         from onetool_ipy.bundles.importing.curl import import_curl
 
         asked = _NewHttp(rest, cell)

@@ -1,0 +1,308 @@
+"""What the HTTP tool editor asks for: bundles and secrets to choose from, a curl command as a draft, send, save.
+
+A draft is a tool's record as `box.bundles` takes it. What needs a yes (a write, a new host, a secret that goes to
+another host) is returned as `questions`; the same request with their keys in `agreed` goes on. Wrong fields are returned
+as `errors` with JSON pointers. The value of a secret comes in and is stored; it never leaves.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import (
+    CallFailure,
+    Conflict,
+    InvalidArgs,
+    MissingSecret,
+    NotFound,
+    OneToolError,
+    UsageProblem,
+)
+from onetool_ipy.config.edit import allow_host, save_secret
+from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.faces import creation
+from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.model import Bundle
+    from onetool_ipy.faces.widgets.viewer import ResultViewer
+    from onetool_ipy.toolbox import Toolbox
+
+__all__ = ["HttpToolRequests"]
+
+_READING = ("GET", "HEAD")
+_EVERY_STATUS = [f"{hundred}xx" for hundred in range(1, 6)]
+_NUMBERED = re.compile(r"(v?)(\d{1,6})")
+
+
+class HttpToolRequests:
+    """Answers the HTTP tool editors of one screen. Keeps the last response, for its selector."""
+
+    def __init__(self, box: Toolbox, viewer: ResultViewer) -> None:
+        self._box = box
+        self._viewer = viewer
+        self._last: tuple[Any, str] | None = None
+
+    def start(self, payload: Json) -> Json:
+        """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
+        every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
+        listed = creation.all_pages(lambda token: self._box.bundles.list_bundles(**every, page_token=token))
+        bundles = [
+            {"slug": one.slug, "baseUrl": one.base_url, "auth": creation.wire_auth(one)}
+            for one in listed
+            if not one.is_built_in
+        ]
+        found: Json = {"bundles": bundles, "secrets": self._secrets(), "tool": None}
+        if payload.get("tool"):
+            bundle = self._bundle(payload)
+            if bundle is None:
+                raise UsageProblem(f"There is no bundle '{payload.get('bundle')}'.")
+            tool = self._box.bundles.get_tool(bundle.bundle_id, str(payload["tool"]), str(payload.get("version")))
+            found |= {"tool": values.map_text(tool.to_dict(), self._box.mask), "version": _next(tool.version)}
+        return found
+
+    def read_curl(self, payload: Json) -> Json:
+        """A pasted curl command as a draft. With `isKept` the credentials in it become secrets of the project."""
+        from onetool_ipy.bundles.importing.curl import import_curl
+
+        draft = import_curl(str(payload.get("text") or "").strip())
+        if payload.get("isKept"):
+            for name, value in draft.secrets.items():
+                if name not in self._box.config.secrets.names():
+                    self._store_secret(name, value)
+        missing = [name for name in (*draft.secrets, *draft.missing) if name not in self._secrets()]
+        return {"tool": draft.tool, "notes": draft.notes, "missing": missing, "secrets": self._secrets()}
+
+    def keep_secret(self, payload: Json) -> Json:
+        """Store a new secret; returns the names of all."""
+        from onetool_ipy.bundles.http.template import SECRET_NAME
+
+        name, value = str(payload.get("name") or "").strip(), str(payload.get("value") or "")
+        if not SECRET_NAME.fullmatch(name):
+            return _wrong("/secret", "Use letters, digits and _ for the name, as in API_TOKEN.")
+        if name in self._box.config.secrets.names():
+            return _wrong("/secret", f"There is a secret '{name}' already. Choose it, or take another name.")
+        if not value:
+            return _wrong("/secret", "Type its value.")
+        self._store_secret(name, value)
+        return {"secrets": self._secrets()}
+
+    def send(self, payload: Json) -> Json:
+        """Send a draft once; returns its response, or what is wrong or needs a yes."""
+        bundle = self._bundle(payload)
+        record = _whole_response(_record(payload))
+        try:
+            self._require_trust()
+            runner = self._box.bundles.draft(record, bundle=bundle)
+            sent = runner.preview(payload.get("args") or {})[0]
+            questions = [*self._writes(record, sent, payload), *self._sendings(record, bundle, payload)]
+            questions += self._hosts(sent["url"], payload)
+            if questions:
+                return {"questions": questions}
+            runner = self._box.bundles.draft(record, bundle=bundle)  # the yes may have changed the rules
+            trace = runner.trace(payload.get("args") or {})
+        except MissingSecret as exc:
+            return _wrong("/http/request/auth", _said(exc))
+        except InvalidArgs as exc:
+            return {"errors": [{**one, "pointer": f"/args{one['pointer']}"} for one in _details(exc)]}
+        except OneToolError as exc:
+            return {"errors": _details(exc)}
+        return self._told(trace, payload)
+
+    def select(self, payload: Json) -> Json:
+        """The part of the last response that a JMESPath expression takes. Nothing is sent."""
+        if self._last is None:
+            raise UsageProblem("There is no response yet.", hint="Press Send first.")
+        value, text = self._last
+        expr = str(payload.get("selector") or "").strip()
+        if expr:
+            from onetool_ipy.bundles.http.definition import Selector
+            from onetool_ipy.bundles.http.template import compile_selector
+
+            try:
+                value = compile_selector(Selector.model_construct(expr=expr, type="jmespath", all=False))(value, text)
+            except (ValueError, CallFailure) as exc:
+                return _wrong("/http/response/selector", str(exc))
+        return {"view": self._viewed(value, 0.0)}
+
+    def save(self, payload: Json) -> Json:
+        """Store a draft as a tool, with its bundle; returns how to call it, or what is wrong or needs a yes."""
+        bundle, record = self._bundle(payload), _record(payload)
+        names = {key: str(payload.get(key) or "").strip() for key in ("bundle", "slug", "version")}
+        lacking = [key for key in ("bundle", "slug") if not names[key]]
+        if lacking:
+            return {"errors": [{"pointer": f"/{key}", "message": "This field is required."} for key in lacking]}
+        try:
+            shared = self._shared(bundle, record, payload)
+            questions = self._sendings(record, bundle, payload)
+            questions += self._ask_sendings([shared_request(shared.get("base_url"), shared.get("auth"))], None, payload)
+            if questions:
+                return {"questions": list({one["key"]: one for one in questions}.values())}
+            return self._stored(bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced")))
+        except OneToolError as exc:
+            return {"errors": _details(exc)}
+
+    def _stored(self, bundle: Bundle | None, names: Json, record: Json, shared: Json, *, is_replaced: bool) -> Json:
+        bundles, was_there = self._box.bundles, bundle is not None
+        version = names["version"] or "1"
+        if bundle is None:
+            bundles.draft(record)  # an invalid tool leaves no empty bundle behind
+            slug = names["bundle"]
+            try:
+                bundle = bundles.put_bundle(bundles.new_id(), slug=slug, display_name=slug, **shared)
+            except OneToolError as exc:
+                return {"errors": [{"pointer": "/bundle", "message": _said(exc)}]}
+        elif shared:
+            bundle = creation.set_shared(self._box, bundle, **shared)
+        creation.lean_on(bundle, record)
+        place = (bundle.bundle_id, names["slug"], version)
+        try:
+            if is_replaced:
+                bundles.draft(record, bundle=bundle)
+                self._drop(*place)
+            tool = bundles.put_tool(*place, record)
+        except Conflict as exc:
+            if names["version"]:
+                return _wrong("/version", _said(exc))
+            said = f"The bundle '{bundle.slug}' has a tool '{names['slug']}'. Take another name, or edit that one."
+            return _wrong("/slug", said)
+        except OneToolError:
+            if not was_there:
+                bundles.delete_bundle(bundle.bundle_id)
+            raise
+        self._box.registry.refresh()
+        wanted = [f"{name}=" for name in (tool.arg_schema.get("required") or [])]
+        line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *wanted])
+        return {"said": f"Saved. Call it: {line}", "name": f"{bundle.slug}.{tool.slug}", "version": tool.version}
+
+    def _drop(self, bundle_id: str, slug: str, version: str) -> None:
+        try:
+            self._box.bundles.delete_tool(bundle_id, slug, version)
+        except NotFound:
+            return
+
+    def _shared(self, bundle: Bundle | None, record: Json, payload: Json) -> Json:
+        """The base URL and auth that the bundle gets by this save; empty if it stays as it is."""
+        if not payload.get("isShared"):
+            return {}
+        shared = creation.shared_of(record)
+        if shared and bundle is not None:
+            shared["base_url"] = bundle.base_url or shared["base_url"]
+        return shared
+
+    def _told(self, trace: Json, payload: Json) -> Json:
+        """The response for the screen, and its body as the viewer shows it."""
+        from onetool_ipy.bundles.http.definition import ResponseOptions
+        from onetool_ipy.bundles.http.runner import ResponseReader, phrase_of
+
+        response, result = trace["response"], trace["result"]
+        response["phrase"] = phrase_of(response["status"])
+        text = response.pop("body", "")
+        value = result["value"] if result["ok"] else text
+        self._last = (value, text)
+        options = _record(payload)["http"].get("response") or {}
+        codes = ResponseOptions.model_validate({"successCodes": options.get("successCodes")})
+        is_ok = ResponseReader(codes).is_success(response["status"])
+        chosen = self.select({"selector": payload.get("selector")}) if is_ok else {}
+        view = chosen.get("view") or self._viewed(value, response["durationMs"])
+        told = {"request": trace["request"], "response": response, "isOk": is_ok, "view": view}
+        return {**told, **({"selectorErrors": chosen["errors"]} if "errors" in chosen else {})}
+
+    def _viewed(self, value: Any, duration_ms: float) -> Json:
+        meta = {"call_id": f"draft-{uuid.uuid4().hex[:12]}", "tool": "", "duration_ms": duration_ms}
+        return self._viewer.show(ToolResult(True, data=value, meta=meta))
+
+    def _writes(self, record: Json, sent: Json, payload: Json) -> list[Json]:
+        is_read_only = record.get("readOnly", sent["method"] in _READING)
+        if is_read_only or "write" in _agreed(payload):
+            return []
+        return [{"key": "write", "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}."}]
+
+    def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
+        return self._ask_sendings([record], bundle, payload)
+
+    def _ask_sendings(self, records: list[Json], bundle: Bundle | None, payload: Json) -> list[Json]:
+        base_url = None if bundle is None else bundle.base_url
+        found = unconfirmed(new_sendings(self._box, records, base_url=base_url), _agreed(payload))
+        return [{"key": one.word, "text": one.said} for one in found]
+
+    def _hosts(self, url: str, payload: Json) -> list[Json]:
+        """Ask for hosts that HTTP tools may not reach; allow those that were agreed to."""
+        parts = urlsplit(url)
+        hosts = creation.unreached(self._box, creation.own_host(f"{parts.scheme}://{parts.netloc}/"))
+        asked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
+        if asked or not hosts:
+            return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in asked]
+        for host in hosts:
+            with self._box.gate.saving():
+                allow_host(self._box.config.paths, host)
+        self._box.reload()
+        return []
+
+    def _store_secret(self, name: str, value: str) -> None:
+        self._require_trust()
+        with self._box.gate.saving():
+            save_secret(self._box.config.paths, name, value)
+        self._box.reload()
+
+    def _require_trust(self) -> None:
+        self._box.gate.refresh()
+        trust = self._box.config.trust
+        if not trust.is_given and trust.how != "no project":
+            raise UsageProblem("This project is not trusted.", hint="Trust it in the Tools view, or run: %tool trust")
+
+    def _bundle(self, payload: Json) -> Bundle | None:
+        return self._box.bundles.named(str(payload.get("bundle") or "").strip())
+
+    def _secrets(self) -> list[str]:
+        return sorted(self._box.config.secrets.names())
+
+
+def _record(payload: Json) -> Json:
+    record = payload.get("tool")
+    if not isinstance(record, dict) or not isinstance(record.get("http"), dict):
+        raise UsageProblem("There is no HTTP tool in this request.")
+    return {**record, "http": {**record["http"], "request": dict(record["http"].get("request") or {})}}
+
+
+def _whole_response(record: Json) -> Json:
+    """The draft as it is sent by the editor: every status is read, and the whole body is shown."""
+    encoding = (record["http"].get("response") or {}).get("encoding", "auto")
+    response = {"successCodes": _EVERY_STATUS, "encoding": encoding}
+    kept = {key: value for key, value in record.items() if key not in ("outputSchema", "outputSchemaFrom")}
+    return {**kept, "http": {**record["http"], "response": response}}
+
+
+def _agreed(payload: Json) -> list[str]:
+    found = payload.get("agreed")
+    return [str(key) for key in found] if isinstance(found, list) else []
+
+
+def _details(exc: OneToolError) -> list[Json]:
+    found = getattr(exc, "details", None)
+    if isinstance(found, list) and found:
+        return [{"pointer": str(one["pointer"]), "message": str(one["message"])} for one in found if _is_fault(one)]
+    return [{"pointer": "", "message": _said(exc)}]
+
+
+def _is_fault(one: Any) -> bool:
+    return isinstance(one, Mapping) and "pointer" in one and "message" in one
+
+
+def _said(exc: OneToolError) -> str:
+    return f"{exc.message} {exc.hint}".strip()
+
+
+def _wrong(pointer: str, message: str) -> Json:
+    return {"errors": [{"pointer": pointer, "message": message}]}
+
+
+def _next(version: str) -> str:
+    """The version after this one."""
+    found = _NUMBERED.fullmatch(version)
+    return f"{found[1]}{int(found[2]) + 1}" if found else f"{version}-2"

@@ -1,0 +1,146 @@
+// The HTTP tool editor: fields become a record, a record fills the fields, errors stand at their fields, a secret's value
+// leaves the page once and is not kept in it.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { transportOf, type, ui, until } from './page.mjs';
+
+const { createHttpEditor } = await ui('httpEditor');
+window.Element.prototype.scrollIntoView ??= () => {};
+const SHOP = { slug: 'shop', baseUrl: 'https://api.shop.com/v1', auth: { type: 'bearer', value: '${SHOP_TOKEN}' } };
+const VIEW = { ok: true, tool: '', call: 'draft-1', ms: 1, kinds: ['text'], lines: 1, preview: ['{}'] };
+const REPLY = { request: { method: 'GET', url: 'https://a.test', headers: {} }, response: { status: 200, phrase: 'OK', durationMs: 12, size: 2, headers: { etag: '<b>' } }, isOk: true, view: VIEW };
+
+async function open(answers = {}, place = {}) {
+  const { transport, asked } = await transportOf({ httpTool: () => ({ bundles: [SHOP], secrets: ['SHOP_TOKEN'], tool: null }), httpSend: () => REPLY, httpSave: ({ version }) => ({ said: 'Saved.', name: 'a.b', version: version || '1' }), page: () => ({ lines: ['{}'], total: 1 }), ...answers });
+  const editor = createHttpEditor(transport, place);
+  document.body.replaceChildren(editor.element);
+  const field = label => [...editor.element.querySelectorAll('[aria-label]')].find(each => each.getAttribute('aria-label') === label);
+  await until(() => asked.some(({ kind }) => kind === 'httpTool') && field('Secret').options.length > 1);
+  const button = name => [...editor.element.querySelectorAll('button')].find(each => each.textContent === name);
+  const press = async name => (await until(() => button(name)?.getAttribute('aria-disabled') !== 'true'), button(name).click());
+  const sent = kind => asked.filter(message => message.kind === kind).at(-1)?.payload;
+  const status = () => editor.element.querySelector('.otx-editor-status').textContent;
+  const choose = (label, value) => { field(label).value = value; field(label).dispatchEvent(new Event('change', { bubbles: true })); };
+  const errors = () => [...editor.element.querySelectorAll('.otx-error:not([hidden])')].map(each => each.textContent);
+  return { editor, field, button, press, sent, status, choose, errors, asked };
+}
+
+test('fields become a record: arguments appear, names are suggested, kinds are kept', async () => {
+  const { field, press, sent, status, choose, editor } = await open();
+  type(field('URL'), 'https://api.example.com/users/{id}?x=${page}');
+  choose('Method', 'POST');
+  type(field('Query parameter name'), 'limit');
+  type(field('Query parameter value'), '{limit}');
+  choose('Kind of body', 'json');
+  type(field('Body'), '{"name": "{name}", "n": ${count}, "key": "${API_KEY}"}');
+  choose('Type of count', 'integer');
+  type(field('Default of limit'), '5');
+  choose('Type of limit', 'integer');
+  type(field('Value of count to try'), '3');
+  type(field('Value of id to try'), '7');
+  await press('Send');
+  await until(() => status().startsWith('200 OK'));
+  const { tool, args, bundle } = sent('httpSend');
+  assert.deepEqual(tool.http.request, { method: 'POST', urlTemplate: 'https://api.example.com/users/${id}?x=${page}', query: { limit: '${limit}' }, bodyType: 'json', body: { name: '${name}', n: '${count}', key: '${API_KEY}' } });
+  assert.deepEqual(Object.keys(tool.argSchema.properties), ['id', 'page', 'limit', 'name', 'count']);
+  assert.deepEqual(tool.argSchema.properties.limit, { type: 'integer', default: 5 });
+  assert.deepEqual(tool.argSchema.required, ['id', 'page', 'name', 'count']);
+  assert.deepEqual(args, { id: '7', count: 3 });
+  assert.deepEqual([bundle, field('Tool').value], ['example', 'post-users']);
+  type(field('URL'), 'https://api.example.com/users/{user}');
+  assert.equal(field('Type of id'), undefined);
+  assert.equal(editor.element.querySelector('b'), null);
+  editor.close();
+});
+
+test('a bundle of the same API is chosen, with its auth; none can be chosen', async () => {
+  const { field, press, sent, choose, editor } = await open();
+  type(field('URL'), 'https://api.shop.com/orders');
+  assert.deepEqual([field('Bundle').value, field('Kind of auth').value], ['shop', 'inherit']);
+  await press('Save');
+  await until(() => sent('httpSave'));
+  assert.equal(sent('httpSave').tool.http.request.auth, undefined);
+  assert.equal(sent('httpSave').isShared, false);
+  choose('Kind of auth', 'none');
+  await press('Save');
+  await until(() => sent('httpSave').tool.http.request.auth);
+  assert.deepEqual(sent('httpSave').tool.http.request.auth, { type: 'none' });
+  editor.close();
+});
+
+test('a new secret is stored once, and its value does not stay in the page', async () => {
+  const { field, press, sent, status, choose, editor, asked } = await open({ httpSecret: ({ name }) => ({ secrets: ['SHOP_TOKEN', name] }) });
+  type(field('URL'), 'https://x.test/a');
+  choose('Kind of auth', 'apiKey');
+  type(field('Name of the key'), 'X-Key');
+  choose('Secret', '+');
+  type(field('Value of the new secret'), 'v-123');
+  await press('Send');
+  await until(() => status().startsWith('200'));
+  assert.deepEqual(sent('httpSecret'), { name: 'X_TOKEN', value: 'v-123' });
+  assert.deepEqual(sent('httpSend').tool.http.request.auth, { type: 'apiKey', in: 'header', name: 'X-Key', value: '${X_TOKEN}' });
+  assert.deepEqual([field('Secret').value, field('Value of the new secret').value], ['X_TOKEN', '']);
+  assert.equal(asked.filter(({ kind, payload }) => kind !== 'httpSecret' && JSON.stringify(payload).includes('v-123')).length, 0);
+  editor.close();
+});
+
+test('errors stand at their fields and go when the field is edited; questions are asked here', async () => {
+  const faults = [{ pointer: '/http/request/urlTemplate', message: 'Must start with http.' }, { pointer: '/http/request/auth/value', message: 'It must be text.' }, { pointer: '', message: 'And <i>this</i>.' }];
+  const replies = [{ errors: faults }, { questions: [{ key: 'write', text: 'DELETE may change data.' }] }, REPLY];
+  const { field, button, press, sent, status, choose, errors, editor } = await open({ httpSend: () => replies.shift() });
+  choose('Kind of body', 'json');
+  type(field('Body'), '{"a": ');
+  await press('Send');
+  await until(() => errors().length);
+  assert.match(errors()[0], /^This is not JSON/);
+  assert.equal(sent('httpSend'), undefined);
+  assert.equal(document.activeElement, field('Body'));
+  type(field('Body'), '{}');
+  assert.deepEqual(errors(), []);
+  type(field('URL'), 'ftp://x/{n}');
+  choose('Type of n', 'integer');
+  type(field('Value of n to try'), 'many');
+  await press('Send');
+  await until(() => errors().length);
+  assert.deepEqual(errors(), ["n: 'many' is not a whole number."]);
+  type(field('Value of n to try'), '2');
+  await press('Send');
+  await until(() => errors().length === 2);
+  assert.equal(status(), 'And <i>this</i>.');
+  assert.equal(document.activeElement, field('URL'));
+  assert.equal(field('URL').getAttribute('aria-invalid'), 'true');
+  await press('Send');
+  await until(() => button('Send it'));
+  await press('Send it');
+  await until(() => status().startsWith('200 OK'));
+  assert.deepEqual(sent('httpSend').agreed, ['write']);
+  editor.close();
+});
+
+test('a record fills the fields, and comes back as it was', async () => {
+  const tool = { slug: 'order', version: '1', displayName: 'order', description: 'Order.', tags: ['a'], type: 'http', limits: { maxCallsPerMinute: 3 }, argSchema: { type: 'object', properties: { id: { type: 'integer', maximum: 9, description: 'Which.' }, any: { anyOf: [{ type: 'string' }, { type: 'null' }] } }, required: ['id'] }, http: { request: { method: 'PUT', urlTemplate: '/orders/${id}', timeoutMs: 5, query: { on: true, tag: ['a', 'b'] }, headers: { Accept: 'text/plain' }, body: { a: '${any}' }, bodyType: 'form', auth: { type: 'basic', username: 'me', password: 'x${SHOP_TOKEN}' } }, response: { errorMode: 'empty', selector: { type: 'regex', expr: 'a', all: true } } } };
+  const { field, press, sent, editor } = await open({ httpTool: () => ({ bundles: [SHOP], secrets: ['SHOP_TOKEN'], tool, version: '2' }) }, { bundle: 'shop', tool: 'order', version: '1' });
+  assert.match(editor.element.textContent, /Sent to https:\/\/api\.shop\.com\/v1\/orders/);
+  await press('Save');
+  await until(() => sent('httpSave'));
+  const { slug, version, bundle, tool: saved } = sent('httpSave');
+  assert.deepEqual([bundle, slug, version, field('Version').value], ['shop', 'order', '2', '2']);
+  assert.deepEqual(saved.http, tool.http);
+  assert.deepEqual({ ...saved.argSchema, additionalProperties: undefined }, { ...tool.argSchema, additionalProperties: undefined });
+  assert.deepEqual([saved.limits, saved.tags, saved.description], [tool.limits, tool.tags, tool.description]);
+  editor.close();
+});
+
+test('a pasted curl command replaces all fields', async () => {
+  const tool = { slug: 'x', version: '1', argSchema: { type: 'object', properties: { name: { type: 'string', default: 'Ada' } } }, http: { request: { method: 'POST', urlTemplate: 'https://api.shop.com/users', body: { name: '${name}' }, bodyType: 'json' } } };
+  const { field, choose, status, editor } = await open({ httpCurl: () => ({ tool, notes: [], missing: [], secrets: ['SHOP_TOKEN'] }) });
+  type(field('URL'), 'https://api.shop.com/items/{id}');
+  choose('Kind of auth', 'bearer');
+  const event = Object.assign(new Event('paste', { cancelable: true, bubbles: true }), { clipboardData: { getData: () => "curl -X POST 'x'" } });
+  field('URL').dispatchEvent(event);
+  await until(() => status() === 'Filled in.');
+  assert.equal(event.defaultPrevented, true);
+  assert.equal(field('Type of id'), undefined);
+  assert.deepEqual([field('Kind of auth').value, field('Default of name').value, field('Kind of body').value], ['inherit', 'Ada', 'json']);
+  editor.close();
+});
