@@ -1,8 +1,8 @@
 """What the HTTP tool editor asks for: bundles and secrets to choose from, a curl command as a draft, send, save.
 
 A draft is a tool's record as `box.bundles` takes it. What needs a yes (a write, a new host, a secret that goes to
-another host) is returned as `questions`; the same request with their keys in `agreed` goes on. Wrong fields are returned
-as `errors` with JSON pointers. The value of a secret comes in and is stored; it never leaves.
+another host) is returned as `questions`; the same request with their keys in `agreed` goes on. Wrong fields are
+returned as `errors` with JSON pointers. The value of a secret comes in and is stored; it never leaves.
 """
 
 from __future__ import annotations

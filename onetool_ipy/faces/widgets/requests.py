@@ -29,8 +29,8 @@ from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
-from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
+from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer

@@ -1,0 +1,169 @@
+"""The HTTP tool editor's requests, with a real API: read, keep a secret, ask, send, select, save."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core.result import Json
+from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
+from onetool_ipy.faces.widgets.viewer import ResultViewer
+from onetool_ipy.toolbox import Toolbox
+from tests.harness.stub import Asked, Stub
+
+TOKEN = "tok-1a2b3c4d5e"
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def answer(asked: Asked) -> tuple[int, Any]:
+    if asked.path == "/pixel":
+        return 200, PIXEL
+    if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+        return 401, {"detail": "no token"}
+    return 200, {"path": asked.path, "items": [{"id": 1}, {"id": 2}], "token": TOKEN}
+
+
+@pytest.fixture
+def api() -> Iterator[Stub]:
+    with Stub(answer) as stub:
+        yield stub
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    opened = open_toolbox(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def editor(box: Toolbox) -> HttpToolRequests:
+    return HttpToolRequests(box, ResultViewer(box))
+
+
+def draft(url: str, **request: Any) -> Json:
+    return {"type": "http", "description": "x", "http": {"request": {"urlTemplate": url, **request}}}
+
+
+BEARER = {"type": "bearer", "value": "${API_TOKEN}"}
+
+
+def test_from_a_secret_to_a_saved_tool_and_a_second_one_of_the_bundle(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    assert editor.start({}) == {"bundles": [], "secrets": [], "tool": None}
+    record, asked = draft(api.url("/items"), auth=BEARER), {"bundle": "shop", "slug": "items", "version": ""}
+    assert (
+        "API_TOKEN" in editor.send({"tool": record, "agreed": [f"host:127.0.0.1:{api.port}"]})["errors"][0]["message"]
+    )
+    assert editor.keep_secret({"name": "API_TOKEN", "value": TOKEN}) == {"secrets": ["API_TOKEN"]}
+    assert "already" in editor.keep_secret({"name": "API_TOKEN", "value": "other"})["errors"][0]["message"]
+
+    told = editor.send({"tool": record, "selector": "items"})
+    assert (told["response"]["status"], told["response"]["phrase"], told["isOk"]) == (200, "OK", True)
+    assert (told["view"]["kinds"][0], told["view"]["rows"]) == ("table", 2)
+    assert TOKEN not in json.dumps(told)
+    whole = editor.select({"selector": ""})["view"]
+    assert whole["kinds"][0] == "tree"
+    assert "errors" in editor.select({"selector": "items["})
+    assert len(api.asked) == 1
+
+    saved = editor.save({**asked, "tool": record, "isShared": True})
+    assert saved["said"] == "Saved. Call it: %tool shop.items"
+    second = draft(api.url("/users"))
+    assert editor.send({"tool": second, "bundle": "shop"})["isOk"]
+    assert editor.save({**asked, "slug": "users", "tool": second})["name"] == "shop.users"
+    assert box.call("shop.users", {}).data["path"] == "/users"
+    (bundle,) = editor.start({})["bundles"]
+    assert bundle == {"slug": "shop", "baseUrl": api.url(""), "auth": BEARER}
+    opened = editor.start({"bundle": "shop", "tool": "items", "version": "1"})
+    assert (opened["version"], "auth" in opened["tool"]["http"]["request"]) == ("2", False)
+    assert editor.save({**asked, "tool": record})["errors"][0]["pointer"] == "/slug"
+    assert editor.save({**asked, "version": "1", "tool": record})["errors"][0]["pointer"] == "/version"
+    again = editor.save({**asked, "version": "1", "tool": draft(api.url("/other")), "isReplaced": True})
+    assert again["version"] == "1"
+    assert box.call("shop.items", {}).data["path"] == "/other"
+
+
+def test_a_write_a_host_and_a_secret_for_another_host_need_a_yes(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    editor.keep_secret({"name": "API_TOKEN", "value": TOKEN})
+    first = {"tool": draft("https://first.example.com/", auth=BEARER), "bundle": "first", "slug": "a"}
+    assert "said" in editor.save(first)
+    record = draft(api.url("/orders"), method="POST", auth=BEARER)
+
+    asked = editor.send({"tool": record})["questions"]
+    keys = [one["key"] for one in asked]
+    assert keys == ["write", f"API_TOKEN=127.0.0.1:{api.port}", f"host:127.0.0.1:{api.port}"]
+    assert [one["key"] for one in editor.send({"tool": record, "agreed": keys[:2]})["questions"]] == keys[2:]
+    assert api.asked == []
+    assert box.config.settings.http.allowed_hosts == ()
+    assert editor.send({"tool": record, "agreed": keys})["isOk"]
+    shared = {"tool": record, "bundle": "second", "slug": "b", "isShared": True}
+    assert [one["key"] for one in editor.save(shared)["questions"]] == keys[1:2]
+    assert box.bundles.named("second") is None
+    assert "said" in editor.save({**shared, "agreed": keys})
+
+
+def test_what_is_wrong_is_told_by_field_and_leaves_nothing(box: Toolbox, editor: HttpToolRequests) -> None:
+    pointers = {one["pointer"] for one in editor.save({"tool": draft("x")})["errors"]}
+    assert pointers == {"/bundle", "/slug"}
+    wrong = draft("ftp://x", auth={"type": "magic"}, headers={"Host": "a"})
+    found = editor.save({"tool": wrong, "bundle": "shop", "slug": "a b"})["errors"]
+    assert {one["pointer"].split("/")[3] for one in found} == {"urlTemplate", "auth", "headers"}
+    assert not any("nput should" in one["message"] for one in found)
+    assert editor.save({"tool": draft("https://a.test"), "bundle": "my shop", "slug": "a"})["errors"][0]["pointer"] == (
+        "/bundle"
+    )
+    refused = editor.save({"tool": draft("https://a.test"), "bundle": "shop", "slug": "a b"})["errors"]
+    assert refused[0]["pointer"] == "/slug"
+    assert box.bundles.named("shop") is None
+    needed = draft("https://a.test/${id}") | {
+        "argSchema": {"type": "object", "properties": {"id": {}}, "required": ["id"]}
+    }
+    assert editor.send({"tool": needed})["errors"][0]["pointer"].startswith("/args")
+
+
+def test_a_curl_command_fills_the_draft_and_keeps_its_token_apart(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    text = f"curl -H 'Authorization: Bearer {TOKEN}' {api.url('/me?limit=5')}"
+    shown = editor.read_curl({"text": text})
+    assert shown["secrets"] == []
+    kept = editor.read_curl({"text": text, "isKept": True})
+    (name,) = kept["secrets"]
+    assert (shown["missing"], kept["missing"]) == ([name], [])
+    assert TOKEN not in json.dumps(kept)
+    assert box.config.secrets.get(name) == TOKEN
+    assert kept["tool"]["argSchema"]["properties"]["limit"]["default"] == 5
+    picture = editor.send({"tool": draft(api.url("/pixel")), "agreed": [f"host:127.0.0.1:{api.port}"]})
+    assert picture["response"]["size"] == len(PIXEL)
+
+
+def test_an_untrusted_project_sends_and_keeps_nothing(
+    tmp_path: Path, api: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONETOOL_TRUST", "")
+    with open_toolbox() as box:
+        editor = HttpToolRequests(box, ResultViewer(box))
+        agreed = [f"host:127.0.0.1:{api.port}"]
+        told = editor.send({"tool": draft(api.url("/pixel")), "agreed": agreed})["errors"]
+        assert "not trusted" in told[0]["message"]
+        with pytest.raises(Exception, match="not trusted"):
+            editor.keep_secret({"name": "A", "value": "b"})
+    assert api.asked == []
+    assert not (tmp_path / ".onetool" / "secrets.yaml").exists()
