@@ -138,7 +138,7 @@ export class AuthForm {
     this.kind = h('select.otx-input', { 'aria-label': 'Kind of auth', onchange: () => (this.isTyped = true, this.draw(), onChange()) });
     this.secret = new SecretPicker('Secret', onChange);
     this.where = select('Where the key goes', { header: 'in a header', query: 'in the query' }, onChange);
-    this.texts = Object.fromEntries(Object.entries({ name: ['Name of the key', 'X-Api-Key'], username: ['User', 'user'], tokenUrl: ['Token URL', 'https://…/token'], clientId: ['Client id', 'client id'], scope: ['Scope', 'scope (optional)'] }).map(([key, [label, placeholder]]) => [key, input(label, { placeholder, oninput: onChange })]));
+    this.texts = Object.fromEntries(Object.entries({ name: ['Name of the key', 'X-Api-Key'], username: ['User', 'user'], tokenUrl: ['Token URL', 'https://api.example.com/token'], clientId: ['Client id', 'client id'], scope: ['Scope', 'scope (optional)'] }).map(([key, [label, placeholder]]) => [key, input(label, { placeholder, oninput: onChange })]));
     this.isShared = h('input', { type: 'checkbox', checked: true, onchange: () => (this.isSharedTyped = true) });
     this.shared = h('label', null, this.isShared, ' use it for all tools of this bundle');
     this.note = h('p.otx-muted');
