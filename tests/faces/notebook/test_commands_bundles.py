@@ -321,7 +321,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     [
         ("%tool new", "makes HTTP tools"),
         ("%tool new ftp a.b", "makes HTTP tools"),
-        ("%tool new http", "needs a name"),
+        ("%tool new http --url https://a.example.com", "needs a name"),
         ("%tool new http --url https://x.com", "needs a name"),
         ("%tool new http noname --url https://x.com", "is not a valid tool name"),
         ("%tool new http a_b.c --url https://x.com", "'_'"),
@@ -444,3 +444,10 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
     asked = loaded.execute(elsewhere, allow_errors=True).text
     assert f"The secret 'SHOP' is used with '{api.host}'; this would send it to 'other.example.com:443'" in asked
     assert api.host in loaded.execute("%tool bundle show shop").text
+
+
+def test_new_http_alone_opens_the_editor_in_the_cell(loaded: Kernel) -> None:
+    shown = loaded.execute("%tool new http")
+
+    assert "The editor of an HTTP tool" in shown.text
+    assert any("application/vnd.jupyter.widget-view+json" in each.data for each in shown.displays)
