@@ -388,7 +388,7 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     except ValidationError as exc:
         raise of_validation(exc, kind, data) from None
     except RecursionError:
-        raise whole("The record is nested too deeply.") from None
+        raise whole("The tool is nested too deeply.") from None
 
 
 def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
     """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as it is written."""
     size = _size(body.shared())
     if size > MAX_BYTES:
-        said = f"The tool's record has {size:,} bytes; at most {MAX_BYTES:,} are kept."
+        said = f"The tool has {size:,} bytes; at most {MAX_BYTES:,} are kept."
         raise BodyTooLarge(said, details=[fault("", said)])
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
@@ -357,7 +357,7 @@ class Bundles:
         _refuse_built_in(bundle_id)
         taken = self._needs.taken(body.slug)
         if taken:
-            raise Conflict(f"The slug '{body.slug}' is the name of the {taken}.", hint="Choose another slug.")
+            raise Conflict(f"The name '{body.slug}' is the name of the {taken}.", hint="Choose another name.")
         with self._store.writing() as snapshot:
             self._records.reap(snapshot)
             known = snapshot.bundles.get(bundle_id)
@@ -367,7 +367,7 @@ class Bundles:
                 raise Conflict(f"The bundle '{bundle_id}' was deleted.", hint="Make a new one under a new id.")
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
-                raise Conflict(f"The slug '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
+                raise Conflict(f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
             if known is not None and body.base_url is None:
                 _refuse_relative(known)
             made = self._records.fresh_bundle(bundle_id, body, None if known is None else known.bundle)

@@ -204,9 +204,9 @@ def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -
             continue
         held.twin = slugs.get(bundle.slug, "")
         if held.twin:
-            said = f"the slug '{bundle.slug}' is that of the bundle '{held.twin}', which is older."
+            said = f"the name '{bundle.slug}' is that of the bundle '{held.twin}', which is older."
             problems.append(
-                Problem(f"bundle {bundle.bundle_id}", said, "Its tools are not offered. Give it another slug.")
+                Problem(f"bundle {bundle.bundle_id}", said, "Its tools are not offered. Give it another name.")
             )
         slugs.setdefault(bundle.slug, bundle.bundle_id)
     return BundleSnapshot({held.bundle.bundle_id: held for held in found}, slugs, tuple(problems), outside)
@@ -253,7 +253,7 @@ def _held(folder: str, inside: list[tuple[str, RecordFile]], problems: list[Prob
         if not isinstance(tool, Tool):
             continue
         if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
-            said = f"holds the record '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
+            said = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
             problems.append(Problem(path, said, _COPY))
             continue
         paths[tool.tool_id] = path
@@ -663,7 +663,7 @@ def _plain_stamp(path: str) -> Stamp | None:
 def _read(path: str, stamp: Stamp) -> bytes | str:
     """Return the content of a file, or why it cannot be read."""
     if stamp[2] > _MAX_BYTES_STORE:
-        return f"It has {stamp[2]:,} bytes; a record has at most {_MAX_BYTES_STORE:,}."
+        return f"It has {stamp[2]:,} bytes; a file has at most {_MAX_BYTES_STORE:,}."
     try:
         with open(path, "rb") as file:
             if fault := Owners().fault(os.fstat(file.fileno()), path):

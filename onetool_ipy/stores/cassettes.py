@@ -59,7 +59,7 @@ _FORMAT_LINE = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0
 _FIELDS = ("of", "key", "args", "version", "recorded", "ms", "replaces", "not_recorded", "failure", "result")
 _MAX_ARGS = 10_000
 _OT_PACK = "ot"
-_RECORD_AGAIN = "Record it again: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
+_RECORD_AGAIN = "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
 _UNCHANGED = "Nothing was changed."
 
 
@@ -118,7 +118,7 @@ class Cassette:
         self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
         if mode == "replay" and not path.exists():
             raise UsageProblem(
-                f"There is no cassette '{path}', and only a cassette may answer here.",
+                f"There is no replay file '{path}', and only its answers may be used here.",
                 hint='Record it first with mode="auto", where there is a network, and keep the file.',
             )
         self._answers = _read_answers(path) if path.exists() else []
@@ -216,7 +216,7 @@ class Cassette:
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
         said = f"{len(self._answers)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
-        return f"<Cassette '{self.path}' ({self.mode}): {said}>"
+        return f"<Replay '{self.path}' ({self.mode}): {said}>"
 
     def _encoded(self, value: Any) -> Any:
         form = values.map_text(encode(value), self._mask)
@@ -233,7 +233,7 @@ class Cassette:
             said = f"'{what}' was not recorded with these arguments."
         else:
             said = f"'{what}' was not recorded."
-        how = 'Run it once with mode="auto", where there is a network, to record it.'
+        how = 'Run it once with mode="auto", where there is a network, to keep its answer.'
         return NotRecorded(f"{said} Only '{self.path}' may answer here.", hint=how)
 
 
@@ -328,7 +328,7 @@ def _read_answers(path: Path) -> list[RecordedAnswer]:
     if found is not None and int(found[1]) > _FORMAT:
         why = f"it has format {found[1]}, which is newer than this version knows"
         hint = f"{_UNCHANGED} Update onetool-ipy to use it."
-        raise DamagedCassette(path, why, doing="read the cassette", hint=hint)
+        raise DamagedCassette(path, why, doing="read the replay file", hint=hint)
     answers: list[RecordedAnswer] = []
     lines = text.split("\n")
     first = 0
@@ -383,8 +383,8 @@ def _read_answer(path: Path, line: int, document: str) -> RecordedAnswer:
 
 
 def _damaged(path: Path, why: str) -> DamagedCassette:
-    hint = f"{_UNCHANGED} Repair the line, delete its answer, or move the file to record it anew."
-    return DamagedCassette(path, why, doing="read the cassette", hint=hint)
+    hint = f"{_UNCHANGED} Repair the line, delete its answer, or move the file to begin anew."
+    return DamagedCassette(path, why, doing="read the replay file", hint=hint)
 
 
 @lru_cache(maxsize=1)

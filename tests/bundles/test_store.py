@@ -179,7 +179,7 @@ def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBun
 
     assert project_bundles.bundles.get_tool(owner(good), "good", "1").description == "Say it."
     assert "which is older" in says(project_bundles, path)
-    assert any("the slug 'my-api' is that of the bundle" in str(problem) for problem in project_bundles.box.problems())
+    assert any("the name 'my-api' is that of the bundle" in str(problem) for problem in project_bundles.box.problems())
     failed = project_bundles.bundles.invoke(other["bundleID"], "good", "1", {"message": "x"})
     assert failed.error.code == "tool_not_found"  # type: ignore[union-attr]
     assert project_bundles.bundles.invoke(owner(good), "good", "1", {"message": "x"}).data == "x"

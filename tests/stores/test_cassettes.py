@@ -172,7 +172,7 @@ def test_ci_and_the_environment_choose_the_mode(bench: Open, env: dict[str, str]
 
 def test_without_a_file_only_replay_is_refused_and_makes_none(bench: Open) -> None:
     made = bench()
-    with pytest.raises(UsageProblem, match="There is no cassette"):
+    with pytest.raises(UsageProblem, match="There is no replay file"):
         made.ask("a", mode="replay")
     assert not made.file.exists()
     assert made.box.replays.active is None

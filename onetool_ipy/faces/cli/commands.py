@@ -186,7 +186,7 @@ def add_bundles(commands: Any) -> None:
     imported.add_argument(
         "source", metavar="FILE_OR_URL", nargs="+", help="a file or an address; openapi may stand before"
     )
-    imported.add_argument("--bundle", metavar="SLUG", help="the bundle's name; by default made from the title")
+    imported.add_argument("--bundle", metavar="NAME", help="the bundle's name; by default made from the title")
     imported.add_argument("--server", metavar="URL", help="the server to call, instead of the document's")
     imported.add_argument("--auth", metavar="KIND:SECRET", help="for tools without auth, such as bearer:API_TOKEN")
     imported.add_argument("--dry", action="store_true", help="only list what would be imported")

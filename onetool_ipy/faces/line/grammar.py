@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import json
 import keyword
 import math
 import re
@@ -32,7 +31,6 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import to_json
 from onetool_ipy.faces.line.tokenizer import Word, bracket_end, closed_words, require_quotes, show, words
 from onetool_ipy.faces.line.values import (
     MISSING,
@@ -58,7 +56,6 @@ __all__ = [
     "Line",
     "OptionKind",
     "Options",
-    "format_call",
     "plain_words",
     "read_arguments",
     "read_body",
@@ -650,9 +647,6 @@ def _refuse(what: str, event: Event) -> NoReturn:
 
 
 _NAME_END = re.compile(r"[({]")
-_BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
-_BARE_KEY = re.compile(r"[^\W\d][\w.]*")
-_BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -699,18 +693,6 @@ def _split(line: str, commands: Collection[str]) -> Line:
     return Line("call", name, rest, flags, words=kept if name_end == word.end else None)
 
 
-def format_call(name: str, args: Mapping[str, Any]) -> str:
-    """Write the `%tool` line of a call; it reads back to the same arguments if they fit the schema.
-
-    A value that JSON cannot hold is written as `base.values.to_json` converts it.
-    """
-    shown = name if _BARE_NAME.fullmatch(name) else _double(name)
-    plain = to_json(dict(args))
-    if all(_BARE_KEY.fullmatch(key) for key in plain):
-        return " ".join(["%tool", shown, *(f"{key}={_write(plain[key])}" for key in plain)])
-    return f"%tool {shown} {_dump(plain)}"
-
-
 def without_semicolon(line: str) -> str:
     """The line without the `;` at its end that hides the output; a `;` in quotes is part of a value."""
     if not line.rstrip().endswith(";"):
@@ -743,22 +725,3 @@ def _keep(line: str, spans: Iterable[tuple[int, int]]) -> str:
         pieces += " " * (start - place), line[start:end]
         place = end
     return "".join(pieces)
-
-
-def _write(value: Any) -> str:
-    if not isinstance(value, str):
-        return _dump(value)
-    if not value.isprintable():
-        return "{" + repr(value) + "}"
-    is_bare = _BARE_TEXT.fullmatch(value) and read_literal(value) is MISSING
-    return value if is_bare else _double(value)
-
-
-def _double(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _dump(value: Any) -> str:
-    found = json.dumps(value, ensure_ascii=False)
-    return found if found.isprintable() else json.dumps(value)

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.question import Question, Reply
-from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_arguments, read_prompt
+from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
@@ -52,8 +53,9 @@ _PAUSE_S = 0.1
 class NotebookView(AskListener):
     """Shows an ask in the outputs of one cell."""
 
-    def __init__(self, mask: Mask, publisher: Any) -> None:
+    def __init__(self, mask: Mask, publisher: Any, *, is_soft: bool = True) -> None:
         self._mask = mask
+        self._is_soft = is_soft
         self._publisher = publisher
         self._has_model = False
         self._status = self._output()
@@ -84,7 +86,7 @@ class NotebookView(AskListener):
 
     def ended(self, answer: Answer) -> None:
         self._end_text()
-        self._status.show(_line(self._mask(summary(answer))))
+        self._status.show(_line(self._mask(_ending(answer, is_soft=self._is_soft))))
 
     def _end_text(self) -> None:
         if self._text is not None:
@@ -101,8 +103,9 @@ class NotebookView(AskListener):
 class TerminalView(AskListener):
     """Prints an ask while it runs."""
 
-    def __init__(self, mask: Mask) -> None:
+    def __init__(self, mask: Mask, *, is_soft: bool = True) -> None:
         self._mask = mask
+        self._is_soft = is_soft
         self._is_open = False
 
     def text(self, piece: str) -> None:
@@ -122,7 +125,7 @@ class TerminalView(AskListener):
         return super().question(question, put)
 
     def ended(self, answer: Answer) -> None:
-        self._line(self._mask(summary(answer)))
+        self._line(self._mask(_ending(answer, is_soft=self._is_soft)))
 
     def _line(self, text: str) -> None:
         sys.stdout.write(("\n" if self._is_open else "") + printable(text) + "\n")
@@ -148,6 +151,11 @@ class _Output:
         """Show the data unless it was shown just now; `show` always shows the last state."""
         if time.monotonic() - self._shown_at >= _PAUSE_S:
             self.show(make())
+
+
+def _ending(answer: Answer, *, is_soft: bool) -> str:
+    """The last line; the error that follows says why a model failed, unless it is not raised."""
+    return summary(answer, reason=is_soft or answer.stop_reason != "error")
 
 
 def _markdown(text: str) -> dict[str, str]:
@@ -233,7 +241,7 @@ class AskMagic:
         self._formatter.type_printers.pop(Answer, None)
 
     def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
-        options, view = _options(given), self._view()
+        options, view = _options(given), self._view(is_soft=bool(given.get("--soft") or self._config.soft))
         allow = options.get("tool_allow")
         answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view) if is_typed else None
         if answer is None:
@@ -271,10 +279,10 @@ class AskMagic:
             frame = frame.f_back
         return frame is not None and {line, cell or line} <= {c for c in frame.f_code.co_consts if isinstance(c, str)}
 
-    def _view(self) -> AskListener:
+    def _view(self, *, is_soft: bool) -> AskListener:
         if self._is_notebook:
-            return NotebookView(self._box.mask, self._shell.display_pub)
-        return TerminalView(self._box.mask)
+            return NotebookView(self._box.mask, self._shell.display_pub, is_soft=is_soft)
+        return TerminalView(self._box.mask, is_soft=is_soft)
 
     def _model(self, name: str | None) -> Any:
         """A configured model by its name, or the model in a variable of the notebook."""

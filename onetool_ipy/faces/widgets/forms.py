@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.line.grammar import format_call
 from onetool_ipy.proxies import PackProxy
 
 __all__ = ["Variable", "as_code", "as_curl", "resolved", "with_variables"]

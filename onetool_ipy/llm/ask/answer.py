@@ -6,8 +6,6 @@ work of a model can be repeated without one. `summary`, `called` and `bundle` ar
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +14,7 @@ from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
+from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import markdown
@@ -35,8 +34,8 @@ _ENDINGS = {
 }
 
 
-def summary(answer: Answer) -> str:
-    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended if it was cut short."""
+def summary(answer: Answer, *, reason: bool = True) -> str:
+    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended and why if it was cut short."""
     count = len(answer.calls)
     facts = [answer.model or "no model"]
     if count:
@@ -46,7 +45,7 @@ def summary(answer: Answer) -> str:
     if answer.seconds:
         facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
     if answer.stop_reason != "done":
-        facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note else ""))
+        facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else ""))
     return " · ".join(facts)
 
 
@@ -72,8 +71,6 @@ def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
 
 StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "error"]
 """Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a failing model."""
-
-_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]*")
 
 
 class AskFailed(OneToolError):
@@ -216,7 +213,7 @@ class Answer:
 
     def to_cells(self, write: Callable[[str, Mapping[str, Any]], str] | None = None) -> list[str]:
         """Return each call that ran as a `%tool` line that repeats it, in order, without reused results."""
-        line = _line if write is None else write
+        line = format_call if write is None else write
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
@@ -250,14 +247,3 @@ def _holds_records(value: Any, depth: int) -> bool:
         return bool(value) and all(isinstance(row, dict) for row in value)
     inner: Sequence[Any] = list(value.values()) if isinstance(value, dict) and depth else ()
     return any(_holds_records(one, depth - 1) for one in inner)
-
-
-def _line(name: str, args: Mapping[str, Any]) -> str:
-    shown = name if _PLAIN_NAME.fullmatch(name) else _one_line(name)
-    return f"%tool {shown} {_one_line(values.to_json(dict(args)))}" if args else f"%tool {shown}"
-
-
-def _one_line(value: Any) -> str:
-    """Return JSON on one line; characters that end a line for Python, such as U+2028, are escaped."""
-    found = json.dumps(value, ensure_ascii=False)
-    return found if found.isprintable() else json.dumps(value)

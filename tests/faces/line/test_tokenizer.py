@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.line.grammar import OptionKind, format_call, read_arguments, read_body, read_options, split_line
+from onetool_ipy.core.call_line import format_call
+from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_body, read_options, split_line
 from onetool_ipy.faces.line.tokenizer import closed_words, words
 
 LIST_OPTIONS: dict[str, OptionKind] = {"--json": "switch", "--limit": "number", "--pack": "text"}

@@ -26,12 +26,12 @@ def shell(kernel: Kernel) -> Kernel:
 
 
 def test_recorded_until_it_is_switched_off_and_answered_after(shell: Kernel) -> None:
-    assert "No cassette is on. Switch one on with: %tool replay FILE" in shell.execute("%tool replay").text
+    assert "No replay is on. Switch one on with: %tool replay FILE" in shell.execute("%tool replay").text
     assert "(auto): 0 answers" in shell.execute("%tool replay calls.yaml").text
     shell.execute("a = %tool nb.dice\nb = nb.dice(20)\nc = $nb.dice sides=8")
     assert "3 recorded so far" in shell.execute("%tool replay").text
-    assert "Off: Cassette" in shell.execute("%tool replay off").text
-    assert "No cassette was on" in shell.execute("%tool replay off").text
+    assert "Off: Replay" in shell.execute("%tool replay off").text
+    assert "No replay was on" in shell.execute("%tool replay off").text
 
     shell.execute("%tool replay calls.yaml --only\nd = %tool nb.dice\ne = nb.dice(20)\nf = $nb.dice sides=8")
 
@@ -42,7 +42,7 @@ def test_recorded_until_it_is_switched_off_and_answered_after(shell: Kernel) -> 
 def test_a_cassette_ends_with_the_extension(shell: Kernel) -> None:
     shell.execute("%tool replay calls.yaml")
     shell.execute("%unload_ext onetool_ipy\n%load_ext onetool_ipy")
-    assert "No cassette is on" in shell.execute("%tool replay").text
+    assert "No replay is on" in shell.execute("%tool replay").text
 
 
 def test_the_context_manager_does_the_same(shell: Kernel) -> None:
@@ -58,7 +58,7 @@ def test_the_context_manager_does_the_same(shell: Kernel) -> None:
         ("%tool replay --refresh", "takes one file"),
         ("%tool replay a.yaml --only --refresh", "at most one of"),
         ("%tool replay a.yaml --onyl", "--onyl"),
-        ("%tool replay nowhere.yaml --only", "There is no cassette"),
+        ("%tool replay nowhere.yaml --only", "There is no replay file"),
         ("%tool replay /dev", "Cannot read '/dev': it is a folder"),
         ("with ot.replay('x.yaml', mode='often'): pass", "No mode 'often' of replay"),
     ],

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.line.grammar import format_call, read_options
+from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.commands import Command, CommandGroup, ask_yes_no
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.progress import seconds
@@ -38,7 +39,7 @@ class CallCommands(CommandGroup):
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool jobs [ID]                calls in the background (%tool NAME --bg); %tool jobs cancel ID",
         "%tool check NAME               try it with arguments made from its schema; --call also one that may write",
-        "%tool replay FILE              record what calls give, answer from FILE after; off, --only, --refresh",
+        "%tool replay FILE              keep what calls give, answer from FILE after; off, --only, --refresh",
     )
 
     def table(self) -> dict[str, Command]:
@@ -98,7 +99,7 @@ class CallCommands(CommandGroup):
             )
         if not asked.words:
             on = self.box.replays.active
-            return self.page("No cassette is on. Switch one on with: %tool replay FILE" if on is None else _said(on))
+            return self.page("No replay is on. Switch one on with: %tool replay FILE" if on is None else _said(on))
         if asked.words == ["off"]:
             return self._replay_off()
         mode = "refresh" if "--refresh" in asked.given else "replay" if "--only" in asked.given else None
@@ -108,7 +109,7 @@ class CallCommands(CommandGroup):
     def _replay_off(self) -> Page:
         on = self.box.replays.active
         self.box.replays.close()
-        return self.page("No cassette was on." if on is None else f"Off: {_said(on)}")
+        return self.page("No replay was on." if on is None else f"Off: {_said(on)}")
 
     def _check(self, rest: str) -> Any:
         """Try a tool: the examples of its docstring, sample arguments, and what the docstring leaves out."""

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.line.grammar import format_call, read_options
+from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.commands import (
     Command,
     CommandContext,

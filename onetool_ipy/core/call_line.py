@@ -1,0 +1,49 @@
+"""A call as the `%tool` line that repeats it; `faces.line` reads such lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from onetool_ipy.base.values import to_json
+
+__all__ = ["format_call"]
+
+_BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
+_BARE_KEY = re.compile(r"[^\W\d][\w.]*")
+_BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
+_LITERALS = frozenset(("true", "True", "false", "False", "null", "None"))
+"""Words that are read as values; as texts they need quotes."""
+
+
+def format_call(name: str, args: Mapping[str, Any]) -> str:
+    """Write the `%tool` line of a call; it reads back to the same arguments if they fit the schema.
+
+    A value that JSON cannot hold is written as `base.values.to_json` converts it.
+    """
+    shown = name if _BARE_NAME.fullmatch(name) else _double(name)
+    plain = to_json(dict(args))
+    if all(_BARE_KEY.fullmatch(key) for key in plain):
+        return " ".join(["%tool", shown, *(f"{key}={_write(plain[key])}" for key in plain)])
+    return f"%tool {shown} {_dump(plain)}"
+
+
+def _write(value: Any) -> str:
+    if not isinstance(value, str):
+        return _dump(value)
+    if not value.isprintable():
+        return "{" + repr(value) + "}"
+    is_bare = _BARE_TEXT.fullmatch(value) and value not in _LITERALS
+    return value if is_bare else _double(value)
+
+
+def _double(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _dump(value: Any) -> str:
+    found = json.dumps(value, ensure_ascii=False)
+    return found if found.isprintable() else json.dumps(value)
