@@ -138,8 +138,9 @@ def _connect(info: dict[str, Any]) -> BlockingKernelClient | None:
 
 def _none(project: Path, silent: int) -> UsageProblem:
     if silent:
+        busy = "one is" if silent == 1 else f"{silent} are"
         return UsageProblem(
-            f"No notebook that answers has the tools of '{project}'; {silent} are busy.",
+            f"No notebook that answers has the tools of '{project}'; {busy} busy.",
             hint="Try again when the cell has ended, or run there: %tool serve",
         )
     return UsageProblem(
