@@ -15,6 +15,7 @@ from tests.e2e import story
 from tests.e2e.screens import Screens, choose, field, press_run
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab, Notebook
+from tests.harness.stub import Stub
 
 SETUP = '''
 from typing import Literal
@@ -100,6 +101,7 @@ def main(folder: Path) -> None:
             _notebook(lab, folder)
             _screens(lab, folder)
             _questions(lab, folder)
+            _http_tool(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -154,6 +156,30 @@ def _questions(lab: Lab, folder: Path) -> None:
         question.get_by_role("button", name="Skip all" if cell == 1 else "Cancel").click()
         expect(question).to_have_count(0)
     notebook.close()
+
+
+def _http_tool(lab: Lab, folder: Path) -> None:
+    """The editor of an HTTP tool, with a response."""
+    rows = [{"id": n, "item": item, "price": n * 1.25} for n, item in enumerate(("pen", "ink", "paper", "ruler"), 1)]
+    with Stub(lambda _: (200, {"user": "Ada", "orders": rows})) as api:
+        notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 740))
+        notebook.run_cell(0)
+        expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+        notebook.command("application:toggle-left-area")
+        notebook.command("onetool:new-http")
+        editor = notebook.page.locator(".onetool-HttpTool")
+        fields = {"URL": api.url("/users/{id}/orders"), "Bundle": "shop", "Description of id": "Which user"}
+        for label, text in (fields | {"Value of id to try": "7"}).items():
+            editor.get_by_label(label, exact=True).fill(text)
+        editor.get_by_label("Type of id").select_option("integer")
+        editor.get_by_label("Kind of auth").select_option("bearer")
+        editor.get_by_label("Value of the new secret").fill("token-of-the-shop")
+        editor.get_by_role("button", name="Send", exact=True).click()
+        editor.get_by_role("button", name="Allow and send").click()
+        editor.get_by_label("Keep (JMESPath)").fill("orders")
+        expect(editor.locator(".otx-table-row").first).to_be_visible()
+        _keep(editor, folder / "http-tool.png")
+        notebook.close()
 
 
 def _top(notebook: Notebook, cell: int) -> None:
