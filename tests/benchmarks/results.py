@@ -44,6 +44,10 @@ _PATTERNS = {
     "nothing, a common letter first": r"id=zzzz",
     "nothing, no case": r"(?i)zzzqqq",
 }
+_WHY = (
+    "Row 5: a text that is not there costs what ripgrep pays if its first letter is rare. Else, and without regard to"
+    " case, three quarters of the time are RE2's own automaton; reading the file is 17 ms."
+)
 _CHILD = """if True:
     import json, sys
     from pathlib import Path
@@ -178,7 +182,8 @@ def _search_line(what: str, pattern: str, times: Rounds, name: str) -> dict[str,
     limits = (2.0, 1.5) if what.startswith("nothing") else (4.0, 2.0)
     target = at_most(cost, *limits, show=lambda over: f"{over:g}x ripgrep") if name == "rg" else {}
     said = f"regex {pattern}  ({what}), 114 MB, on the wall"
-    return line(5, said, times["ours"], times[name], name=name, ratio=1 / cost, **target)
+    why = _WHY if what.startswith("nothing") and name == "rg" else ""
+    return line(5, said, times["ours"], times[name], name=name, ratio=1 / cost, note=why, **target)
 
 
 def _likeness(results: Results, handle: str, small: str, plain: Path) -> Iterator[dict[str, Any]]:

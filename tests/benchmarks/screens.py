@@ -10,6 +10,7 @@ is no peer but the kernel before we were loaded.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -148,7 +149,7 @@ def run() -> list[dict[str, Any]]:
 def _at_rest(notebook: Notebook) -> tuple[int, float, list[str]]:
     """Threads of the kernel, its CPU seconds in five seconds, and the names of the threads that Python knows."""
     threads, spent, names = json.loads(notebook.execute(_REST)[0]["text"])
-    return threads, spent, names
+    return threads, spent, [re.sub("-[0-9a-f-]{36}$", "", name) for name in names]
 
 
 def _rest(notebook: Notebook, before: tuple[int, float, list[str]]) -> list[dict[str, Any]]:
