@@ -41,7 +41,7 @@ _WHY_STATS = (
     " up to 23 hours for each tool, so it depends on the time of day."
 )
 _WHY_PACKS = (
-    "Row 25: a third is finding 1,000 files (status, owner, links), a quarter their outlines from the cache, a sixth the"
+    "Row 25: a third is finding 1,000 files (status, owner, links), a quarter their cached outlines, a sixth the"
     " registry, a sixth imports. One cached answer for the folder would save most of it, and miss a file that changed."
 )
 _FIRST_STATS = """
