@@ -121,9 +121,14 @@ def _cpu(call: Callable[[], Any]) -> float:
 def _burst(call: Callable[[], Any]) -> float:
     """Seconds on the wall for each call, of all the threads' calls together."""
 
+    failed: list[Exception] = []
+
     def work() -> None:
-        for _ in range(_EACH):
-            call()
+        try:
+            for _ in range(_EACH):
+                call()
+        except Exception as exc:  # a thread that ended early would make its side look faster
+            failed.append(exc)
 
     threads = [threading.Thread(target=work) for _ in range(_THREADS)]
     began = time.perf_counter()
@@ -131,4 +136,7 @@ def _burst(call: Callable[[], Any]) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    return (time.perf_counter() - began) / (_THREADS * _EACH)
+    spent = (time.perf_counter() - began) / (_THREADS * _EACH)
+    if failed:
+        raise failed[0]
+    return spent
