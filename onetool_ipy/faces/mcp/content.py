@@ -58,6 +58,8 @@ _OTHER: Json = {
     "properties": {"other": {"description": "What the tool gave, if it is not of the declared form."}},
     "required": ["other"],
 }
+_ERROR: Json = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
+"""What a failed call goes as: some clients check that, too."""
 _LOCAL = "#/$defs/"
 _MAX_REFERENCES = 20
 Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
@@ -133,7 +135,7 @@ def declared_output(schema: Json | None) -> Json | None:
     elif not isinstance(kind, str):  # some of its values are objects, maybe
         forms.append({"type": "object", "allOf": [inner]})
     defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {"type": "object", "anyOf": [*forms, _HANDLE, _OTHER], **defs}
+    return {"type": "object", "anyOf": [*forms, _HANDLE, _OTHER, _ERROR], **defs}
 
 
 def _kind(schema: Json) -> Any:

@@ -184,6 +184,9 @@ async def test_return_annotation_is_declared_and_what_is_sent_fits(
         given[0] = b"\x89PNG\r\n\x1a\n" + b"0" * 20
         picture = await client.call_tool("nb_give", {})
         assert (picture.content[0].type, picture.structured_content) == ("image", {"other": None})
+        failed = await client.call_tool("nb_give", {"no": "such argument"})
+        assert failed.is_error
+        assert jsonschema_rs.validator_for(declared).is_valid(failed.structured_content)
         given[0] = ["x" * 100] * 1000
         assert (await client.call_tool("nb_give", {})).structured_content["total_lines"] == 1000
 
