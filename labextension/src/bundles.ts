@@ -1,20 +1,11 @@
 /**
- * The bundles of a project, over the REST API: list, switch on and off, import and delete. Creating and editing a tool is
- * in a tab of its own (httpToolTab.ts). Errors of the server are shown at their field.
+ * The bundles of a project, over the REST API: list, switch on and off, import (importForm.ts) and delete. Creating and editing a
+ * tool is in a tab of its own (httpToolTab.ts). Errors of the server are shown at their field.
  */
 
-import { type IBundle, type IFieldError, type IImported, type ITool, type RestClient, RestError } from './restClient';
-import { createForm, fill, h, type IHttpPlace, show } from './ui/index.js';
-
-/** The schema of the import form. */
-const IMPORT_SCHEMA = {
-  type: 'object',
-  required: ['document', 'bundle'],
-  properties: {
-    document: { type: 'string', contentMediaType: 'application/yaml', description: 'An OpenAPI 3 document as JSON or YAML, or its URL.' },
-    bundle: { type: 'string', description: 'Name of the new bundle: letters, digits and dashes.', examples: ['my-api'] }
-  }
-};
+import { ImportForm, importSummary } from './importForm';
+import { type IBundle, type IImported, type ITool, type RestClient, RestError } from './restClient';
+import { fill, h, type IHttpPlace, show } from './ui/index.js';
 
 export class BundlesView {
   constructor(
@@ -29,7 +20,7 @@ export class BundlesView {
       'div.otx-bar',
       null,
       this._newButton,
-      h('button.otx-small', { type: 'button', onclick: () => this._openImport() }, 'Import OpenAPI')
+      h('button.otx-small', { type: 'button', onclick: () => this._openImport() }, 'Import tools')
     );
     const project = this.project.split('/').filter(Boolean).pop() ?? 'the folder of the server';
     const projectBar = h(
@@ -168,33 +159,17 @@ export class BundlesView {
   }
 
   private _openImport(): void {
-    const status: HTMLElement = h('div.otx-muted', { role: 'status' });
-    const form = createForm(IMPORT_SCHEMA, { onSubmit: () => void run(), onChange: () => form.showErrors([]) });
-    const run = async (): Promise<void> => {
-      const { document = '', bundle = '' } = form.value() as Record<string, string>;
-      const missing = Object.entries({ document, bundle }).filter(([, text]) => !text.trim());
-      if (missing.length) {
-        form.showErrors(missing.map(([name]) => ({ pointer: `/${name}`, message: 'This field is required.' })));
-        form.focusError();
-        return;
-      }
-      fill(status, 'Importing …');
-      try {
-        const imported = await this.rest.importOpenapi(parseDocument(document.trim()), bundle.trim());
-        this._close();
-        this._opened.add(imported.bundle.slug);
-        this.options.onChanged();
-        await this.load();
-        this._showNotice(importSummary(imported));
-      } catch (error) {
-        fill(status);
-        form.showErrors(importErrors(error as Error));
-        form.focusError();
-      }
-    };
-    const buttons = h('div.otx-actions', null, h('button.otx-run', { type: 'button', onclick: run }, 'Import'), h('button.otx-small', { type: 'button', onclick: () => this._close() }, 'Close'), status);
-    show(fill(this._editor, h('h3', null, 'Import OpenAPI'), form.element, buttons), true);
+    const form = new ImportForm(this.rest, { onImported: imported => void this._imported(imported), onClosed: () => this._close() });
+    show(fill(this._editor, form.element), true);
     form.focus();
+  }
+
+  private async _imported(imported: IImported): Promise<void> {
+    this._close();
+    this._opened.add(imported.bundle.slug);
+    this.options.onChanged();
+    await this.load();
+    this._showNotice(importSummary(imported));
   }
 
   private _close(): void {
@@ -229,37 +204,4 @@ export class BundlesView {
   private readonly _editor: HTMLElement;
   private _isClosed = false;
   private readonly _opened = new Set<string>();
-}
-
-/** A JSON document as a value; any other text (YAML, a URL) as it is. */
-function parseDocument(text: string): unknown {
-  try {
-    const found = JSON.parse(text);
-    return typeof found === 'object' && found !== null ? found : text;
-  } catch {
-    return text;
-  }
-}
-
-/** The errors of an import, at the two fields of its form. */
-function importErrors(error: Error): IFieldError[] {
-  const details = error instanceof RestError ? error.details : [];
-  const code = error instanceof RestError ? error.code : '';
-  if (code === 'too_large') {
-    return [{ pointer: '/document', message: `${error.message} Give its address instead.` }];
-  }
-  const place = (pointer: string): string => (pointer.startsWith('/bundle') ? '/bundle' : pointer.startsWith('/openapi') ? '/document' : '');
-  return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? '/bundle' : '', message: error.message }];
-}
-
-/** What was imported, and what is left to do. */
-function importSummary({ bundle, tools, hosts, secrets, notes }: IImported): string[] {
-  const lines = [`${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`];
-  if (hosts?.length) {
-    lines.push(`They call ${hosts.join(', ')}. Add it to http.allowed_hosts in onetool.yaml if it is not there.`);
-  }
-  if (secrets?.length) {
-    lines.push(`They need these secrets in secrets.yaml: ${secrets.map(secret => secret.name).join(', ')}.`);
-  }
-  return [...lines, ...(notes ?? []).slice(0, 5)];
 }

@@ -68,6 +68,24 @@ export interface IImported {
   notes?: string[];
 }
 
+/** An operation of a document, by the name that its tool would have. */
+export interface IOperation {
+  name: string;
+  method: string;
+  url: string;
+  tags: string[];
+  description: string;
+}
+
+export interface IImportPreview {
+  kind: string;
+  bundle: Record<string, unknown>;
+  operations: IOperation[];
+  hosts: string[];
+  secrets: { name: string }[];
+  notes: string[];
+}
+
 export class RestClient {
   constructor(
     private readonly settings: ServerConnection.ISettings,
@@ -104,8 +122,14 @@ export class RestClient {
     return this.send('DELETE', toolPath(each.bundleID, each.slug, each.version));
   }
 
-  importOpenapi(document: unknown, slug: string): Promise<IImported> {
-    return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/import', { openapi: document, bundle: { slug, displayName: slug }, confirmSecrets }));
+  /** What an import of a document would make; nothing is stored. */
+  previewImport(document: unknown, server: string): Promise<IImportPreview> {
+    return this.send('POST', 'tools/import/preview', { document, server });
+  }
+
+  importDocument(document: unknown, { server, slug, names }: { server: string; slug: string; names: string[] }): Promise<IImported> {
+    const body = { document, server, choose: { names }, bundle: { slug } };
+    return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/import', { ...body, confirmSecrets }));
   }
 
   async send<T>(method: string, path: string, body?: unknown, query: Record<string, string> = {}): Promise<T> {

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import jupyter_server
 from playwright.sync_api import Locator, expect
 
 from tests.e2e import story
@@ -102,6 +103,7 @@ def main(folder: Path) -> None:
             _screens(lab, folder)
             _questions(lab, folder)
             _http_tool(lab, folder)
+            _imports(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -180,6 +182,28 @@ def _http_tool(lab: Lab, folder: Path) -> None:
         expect(editor.locator(".otx-table-row").first).to_be_visible()
         _keep(editor, folder / "http-tool.png")
         notebook.close()
+
+
+def _imports(lab: Lab, folder: Path) -> None:
+    """The operations of a document, some of them chosen, in a panel that is drawn a little wider."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 860))
+    (notebook.path.parent / ".onetool").mkdir()
+    (notebook.path.parent / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    notebook.run_cell(0)
+    panel = notebook.show_panel()
+    handle = notebook.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle").first
+    handle.drag_to(notebook.page.locator(".jp-NotebookPanel"), target_position={"x": 170, "y": 300}, force=True)
+    panel.get_by_role("tab", name="Bundles").click()
+    panel.get_by_role("button", name="Import tools").click()
+    form = panel.locator(".onetool-Import")
+    field(form, "server").fill("http://localhost:8888")
+    document = Path(jupyter_server.__file__).parent / "services" / "api" / "api.yaml"
+    form.get_by_label("Choose a file").set_input_files(document)
+    form.get_by_role("button", name="Only GET").click()
+    expect(form).to_contain_text("Import 15 tools")
+    form.get_by_role("button", name="Close").scroll_into_view_if_needed()
+    panel.screenshot(path=folder / "import.png")
+    notebook.close()
 
 
 def _top(notebook: Notebook, cell: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+import jupyter_server
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -15,6 +17,7 @@ from tests.harness.lab import Lab
 
 pytestmark = pytest.mark.browser
 
+JUPYTER = Path(jupyter_server.__file__).parent / "services" / "api" / "api.yaml"
 YAML = """
 openapi: 3.1.0
 info: {title: Shops, version: '1'}
@@ -49,49 +52,75 @@ def wrong(form: Locator, name: str) -> str:
     return said.inner_text()
 
 
-def test_a_document_is_pasted_whole_as_yaml_and_as_json(lab: Lab) -> None:
+def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
+    """A file of 32 operations by tag; then YAML and JSON as a person pastes them, and what is wrong at its field."""
     notebook = lab.open_notebook([""])
     (notebook.path.parent / ".onetool").mkdir()
     (notebook.path.parent / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     panel = load(notebook)
     tab(panel, "Bundles")
     notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    form = panel.locator(".onetool-Bundles-editor")
+    show, take = form.get_by_role("button", name="Show operations"), form.get_by_role("button", name="Import")
+    panel.get_by_role("button", name="Import tools").click()
 
-    def paste(document: str, bundle: str) -> Locator:
-        """Open the import, paste as a person does, name the bundle, press Import."""
-        if not panel.get_by_role("heading", name="Import OpenAPI").is_visible():
-            panel.get_by_role("button", name="Import OpenAPI").click()
-        form = panel.locator(".onetool-Bundles-editor")
+    form.get_by_label("Choose a file").set_input_files(JUPYTER)
+    assert "only a relative server URL" in wrong(form, "server")
+    field(form, "server").fill("http://localhost:8888")
+    show.click()
+    expect(form).to_contain_text("Swagger 2.0 document · Jupyter Server API · 32 operations")
+    expect(form.get_by_label("Filter operations")).to_be_focused()
+    expect(take).to_have_text("Import 32 tools")
+    expect(field(form, "bundle")).to_have_value("jupyter-server-api")
+    form.get_by_role("button", name="Only GET").click()
+    expect(take).to_have_text("Import 15 tools")
+    form.get_by_role("button", name="None").click()
+    expect(take).to_be_disabled()
+    form.get_by_label("All of kernels", exact=True).check()
+    form.get_by_label("Filter operations").fill("session patch")
+    form.get_by_role("group", name="sessions").get_by_role("checkbox").check()
+    form.get_by_label("Filter operations").fill("")
+    expect(take).to_have_text("Import 7 tools")
+    expect(form.get_by_label("All of sessions", exact=True)).to_have_js_property("indeterminate", True)
+    field(form, "bundle").fill("my kernels")
+    take.click()
+    assert "'my kernels' holds ' '" in wrong(form, "bundle")
+    field(form, "bundle").fill("kernels")
+    take.click()
+    expect(panel).to_contain_text("7 tools imported into kernels.")
+    expect(panel.locator(".onetool-Tool")).to_have_count(7)
+
+    def paste(document: str, bundle: str) -> None:
+        """Open the import, paste as a person does, name the bundle."""
+        if not form.is_visible():
+            panel.get_by_role("button", name="Import tools").click()
         notebook.page.evaluate("text => navigator.clipboard.writeText(text)", document)
         field(form, "document").fill("")
         field(form, "document").press("Control+V")
         expect(field(form, "document")).to_have_value(document)
         field(form, "bundle").fill(bundle)
-        form.get_by_role("button", name="Import", exact=True).click()
-        return form
+        show.click()
 
-    form = paste("", "")
-    assert (wrong(form, "document"), wrong(form, "bundle")) == ("This field is required.", "This field is required.")
+    paste("", "")
+    assert wrong(form, "document") == "Choose a file, paste a document or write its URL."
     expect(field(form, "document")).to_be_focused()
-    form = paste('{"openapi": "3.1.0", ', "my items")
-    assert "'my items' holds ' '" in wrong(form, "bundle")
-    form = paste('{"openapi": "3.1.0", ', "items")
+    paste('{"openapi": "3.1.0", ', "items")
     assert "neither JSON nor YAML" in wrong(form, "document")
-    form = paste(YAML + padding() * 8, "items")
-    assert "Give its address instead." in wrong(form, "document")
-    form = paste("openapi: 3.1.0\npaths: {}", "items")
+    paste("openapi: 3.1.0\npaths: {}", "items")
     assert "no operation" in wrong(form, "document")
-
     paste(json.dumps(JSON, indent=2), "items")
+    take.click()
     expect(panel).to_contain_text("1 tool imported into items.")
     expect(panel).to_contain_text("They call items.example.com")
-    form = paste(YAML, "items")
+    paste(YAML + padding(), "items")
+    take.click()
     assert "'items'" in wrong(form, "bundle")  # there is one of that name
-    paste(YAML + padding(), "shops")
+    field(form, "bundle").fill("shops")
+    take.click()
     expect(panel).to_contain_text("1 tool imported into shops.")
 
     tab(panel, "Tools")
-    for name in ("items.listItems", "shops.getShop"):
+    for name in ("items.listItems", "shops.getShop", "kernels.restart-a-kernel"):
         panel.get_by_label("Search tools").fill(name)
         expect(panel.locator(".otx-tool-name").first).to_have_text(re.compile(re.escape(name)))
     assert notebook.page_errors == []

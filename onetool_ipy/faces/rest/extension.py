@@ -30,6 +30,7 @@ from onetool_ipy.config.paths import state_base
 from onetool_ipy.faces.rest.projects import Projects
 from onetool_ipy.faces.rest.request import (
     MAX_BODY,
+    MAX_DOCUMENT,
     RestRequest,
     RestResponse,
     decode_body,
@@ -48,7 +49,7 @@ CALLBACK = f"{PREFIX}/callback"
 
 _log = logging.getLogger("ServerApp.onetool_ipy")
 
-_MAX_DRAINED = 16 * MAX_BODY
+_MAX_DRAINED = MAX_DOCUMENT
 """A larger body is not read to its end: the connection is closed."""
 
 
@@ -72,6 +73,7 @@ class _Handler(APIHandler):
 
     auth_resource = "onetool"
     names: ClassVar[tuple[str, ...]] = ()
+    max_body: ClassVar[int] = MAX_BODY
     _running: asyncio.Future[RestResponse] | None = None
     _refusal: web.HTTPError | None = None
     _is_gone = False
@@ -108,7 +110,7 @@ class _Handler(APIHandler):
         self._received += len(chunk)
         if self._received > _MAX_DRAINED:
             raise web.HTTPError(413)
-        if self._received > MAX_BODY or self._refusal is not None:
+        if self._received > self.max_body or self._refusal is not None:
             self._body.clear()
         else:
             self._body += chunk
@@ -163,8 +165,8 @@ class _Handler(APIHandler):
             return refused(exc)
 
     def _decoded(self, route: Route) -> Any:
-        if self._received > MAX_BODY:
-            said = f"The body has {self._received:,} bytes; at most {MAX_BODY:,} are taken."
+        if self._received > self.max_body:
+            said = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
             raise BodyTooLarge(said, details=[fault("", said)])
         if route.body is None:
             return None
@@ -249,7 +251,8 @@ def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
     """Make the handler class of one path."""
     names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
     methods = {verb.lower(): _method(route) for verb, route in routes.items()}
-    return type(f"{next(iter(routes.values())).operation}_handler", (_Handler,), {"names": names, **methods})
+    limits = {"names": names, "max_body": max(route.max_body for route in routes.values())}
+    return type(f"{next(iter(routes.values())).operation}_handler", (_Handler,), {**limits, **methods})
 
 
 def _method(route: Route) -> Callable[..., Any]:

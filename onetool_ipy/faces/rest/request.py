@@ -21,6 +21,7 @@ from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
     "MAX_BODY",
+    "MAX_DOCUMENT",
     "QueryParam",
     "RestRequest",
     "RestResponse",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 MAX_BODY = 1024 * 1024
+MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}

@@ -33,7 +33,7 @@ from onetool_ipy.faces.rest.bodies import (
     TrustState,
 )
 from onetool_ipy.faces.rest.openapi import openapi
-from onetool_ipy.faces.rest.request import QueryParam, RestRequest, RestResponse, invoked
+from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.toolbox import Toolbox
@@ -98,6 +98,7 @@ class Route(NamedTuple):
     action: Action
     failures: tuple[int, ...]
     example: Any
+    max_body: int
 
 
 def route(
@@ -110,6 +111,7 @@ def route(
     action: Action = "write",
     failures: tuple[int, ...] = (),
     example: Any = None,
+    max_body: int = MAX_BODY,
 ) -> Callable[[Run], Route]:
     """Make a Route of a function: its name becomes the operation id, its docstring the summary."""
 
@@ -117,7 +119,7 @@ def route(
         first, *others = run.__name__.split("_")
         operation = first + "".join(word.capitalize() for word in others)
         about = (run.__doc__ or "").partition("\n")[0]
-        return Route(verb, path, operation, about, run, success, query, body, action, failures, example)
+        return Route(verb, path, operation, about, run, success, query, body, action, failures, example, max_body)
 
     return make
 
@@ -289,6 +291,7 @@ async def test_tool(request: RestRequest) -> Finish:
     body=PreviewBody,
     failures=(502, 504),
     example={"document": _OPENAPI_IMPORT["openapi"]},
+    max_body=MAX_DOCUMENT,
 )
 async def preview_import(request: RestRequest) -> Finish:
     """Say what an import of a document would make. Nothing is stored."""
@@ -310,6 +313,7 @@ async def preview_import(request: RestRequest) -> Finish:
     body=ImportBody,
     failures=(409, 502, 504),
     example=_OPENAPI_IMPORT,
+    max_body=MAX_DOCUMENT,
 )
 async def import_document(request: RestRequest) -> Finish:
     """Make a bundle of an OpenAPI or Swagger document, a Postman collection or a HAR file.
