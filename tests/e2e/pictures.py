@@ -34,6 +34,16 @@ def locate(address: str, country: Literal["AT", "CH", "DE"] = "AT", limit: int =
     places = ((f"{address} {i}", round(48.2 + i / 10, 1)) for i in range(limit))
     return [{"address": place, "country": country, "lat": lat} for place, lat in places]
 '''
+ORDERS = """
+@tool("shop.order")
+def order(street: str) -> str:
+    "Order something."
+    if street.endswith("7"):
+        raise ValueError("no such street")
+    return "ordered"
+
+m = ot.map("shop.order", [f"Ring {i}" for i in range(50)])
+"""
 ASK = """
 from onetool_ipy.llm import ScriptedModel
 m = ScriptedModel([
@@ -139,6 +149,14 @@ def _screens(lab: Lab, folder: Path) -> None:
     expect(viewer).to_contain_text("5,000")
     expect(viewer.locator(".otx-table-row").first).to_be_visible()
     _keep(viewer, folder / "results.png")
+    screens.notebook.execute(ORDERS)
+    browser.get_by_role("tab", name="History").click()
+    browser.locator(".otx-run-line").click()
+    expect(browser.locator(".otx-history-row").nth(8)).to_be_visible()
+    _keep(browser, folder / "history.png")
+    usage = screens.open("ot.usage()")
+    expect(usage.get_by_role("img", name="Calls")).to_be_visible()
+    _keep(usage, folder / "usage.png")
     screens.notebook.execute(ASK)
     screens.notebook.execute("a = %ask --model m Where is the Ring?")
     _keep(screens.page.locator(".jp-Cell").last, folder / "ask.png")

@@ -179,7 +179,7 @@ def test_a_list_field_takes_a_variable_of_the_notebook(browser: Locator, screens
     expect(browser.locator(".otx-form .otx-error:visible")).to_contain_text("no 'missing'")
 
 
-def test_history_favourites_and_stored_results(browser: Locator) -> None:
+def test_history_favourites_and_stored_results(browser: Locator, screens: Screens) -> None:
     choose(browser, "nb.quick")
     field(browser, "text").fill("for later")
     field(browser, "text").press("Control+Enter")
@@ -193,6 +193,8 @@ def test_history_favourites_and_stored_results(browser: Locator) -> None:
     browser.get_by_role("searchbox", name="Search history").fill("quick LATER")
     expect(browser.locator(".otx-history-row", has_text="nb.lines")).to_have_count(0)
     past = browser.locator(".otx-history-row", has_text="for later").first
+    expect(past).to_be_visible()
+    assert serious(screens, ".otx") == []
     past.get_by_role("button", name="Rerun nb.quick").click()
     past.get_by_role("alertdialog").get_by_role("button", name="Run again").click()
     expect(browser.locator(".otx-viewer")).to_contain_text("said for later")
@@ -250,6 +252,10 @@ def test_the_keyboard_is_enough_and_the_notebook_hears_nothing_of_it(browser: Lo
     keys.press("/")
     expect(search).to_be_focused()
     assert screens.cells() == before
+    keys.press("Escape")
+    expect(search).to_have_value("")
+    keys.press("Escape")
+    expect(screens.page.locator(".jp-Notebook.jp-mod-commandMode .jp-Cell:focus .otx-browser")).to_have_count(1)
     expect(screens.page.locator(".jp-Dialog")).to_have_count(0)
 
 

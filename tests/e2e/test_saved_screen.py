@@ -168,7 +168,7 @@ def test_hostile_results_columns_and_errors_are_text(hostile: tuple[Screens, Loc
     browser.get_by_role("tab", name="History").click()
     expect(browser.locator(".otx-history-row").first).to_contain_text("z99.fail")
     usage = screens.open("ot.usage('day')")
-    expect(usage.get_by_role("table")).to_contain_text("z00.")
+    expect(usage.get_by_role("group", name="Per tool")).to_contain_text("z00.")
 
     assert hits(screens) == [None, []]
     assert screens.notebook.page_errors == []

@@ -123,7 +123,7 @@ class RunLine {
 
 /** A call. Within a run the name and the time, which all lines have, are left out. */
 function callLine(row, { onEdit, onRerun }, isInRun) {
-  const button = (path, title, label, onclick) => h('button.otx-icon', { type: 'button', title, 'aria-label': label, onclick }, icon(path));
+  const button = (path, title, label, onclick) => h('button.otx-icon-button', { type: 'button', title, 'aria-label': label, onclick }, icon(path));
   const rerun = row.args ? button(RERUN, 'Rerun', `Rerun ${row.tool}`, () => (row.readOnly ? run() : ask())) : null;
   const run = () => {
     show(confirm, false);
