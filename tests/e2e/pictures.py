@@ -85,6 +85,11 @@ def notebook() -> dict | None:
     "Order a notebook."
     return ask_user(FORM, "Please complete your order.")
 """
+SERVERS = """
+%tool server add ledger python3 -c "import sys; sys.exit('no licence found')"
+%tool server add maps no-such-command
+"""
+PAGES = ("ot.health()", "%tool")
 APPROVE = "a = %ask --model m Order a dozen pens and tell the team"
 FORM = "%tool stationer.notebook"
 _BEGIN = """index => {
@@ -114,6 +119,7 @@ def main(folder: Path) -> None:
             _questions(lab, folder)
             _http_tool(lab, folder)
             _imports(lab, folder)
+            _pages(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -222,6 +228,22 @@ def _imports(lab: Lab, folder: Path) -> None:
     form.get_by_role("button", name="Close").scroll_into_view_if_needed()
     panel.screenshot(path=folder / "import.png")
     notebook.close()
+
+
+def _pages(lab: Lab, folder: Path) -> None:
+    """The page of `%tool` in the light theme, the state of the toolbox in the dark one."""
+    load = "import os\nos.chdir('/opt')\n%load_ext onetool_ipy"
+    screens = Screens(lab, setup=SETUP + SERVERS, load=load, viewport=(900, 900))
+    screens.notebook.command("application:toggle-left-area")
+    first = len(screens.cells())
+    for code in PAGES:
+        screens.notebook.execute(code)
+    shown = screens.page.locator(".jp-Notebook .jp-Cell")
+    _keep(shown.nth(first + 1), folder / "overview.png")
+    screens.theme("JupyterLab Dark")
+    _keep(shown.nth(first), folder / "health.png")
+    screens.theme("JupyterLab Light")
+    screens.notebook.close()
 
 
 def _top(notebook: Notebook, cell: int) -> None:

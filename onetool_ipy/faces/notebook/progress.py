@@ -27,7 +27,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.tool import CallSource, ToolCall
 from onetool_ipy.faces.notebook.interrupt import Interrupts
-from onetool_ipy.render.html import AS_TEXT, escape
+from onetool_ipy.render.html import AS_TEXT, EDGE, escape
 from onetool_ipy.render.views import counted
 
 __all__ = [
@@ -427,7 +427,7 @@ _TRACK = (
     "border-radius:.3em;background:var(--jp-layout-color3,rgba(128,128,128,.35))"
 )
 _FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
-_ROW = "color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-variant-numeric:tabular-nums"
+_ROW = f"{EDGE};color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-variant-numeric:tabular-nums"
 
 
 def _div(inner: str) -> str:

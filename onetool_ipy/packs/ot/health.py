@@ -62,7 +62,8 @@ class Health(Record):
 
 
 def _advice(problem: Mapping[str, str]) -> str:
-    return f"{problem['message']} {problem['hint']}".strip()
+    end = "" if problem["message"].endswith((".", "!", "?")) else "."
+    return f"{problem['message']}{end} {problem['hint']}".strip()
 
 
 class HealthTools:

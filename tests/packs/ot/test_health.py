@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import platform
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import yaml
 
 from onetool_ipy import Toolbox, __version__, open_toolbox
 from onetool_ipy.assemble import open_leniently
+from onetool_ipy.packs.ot.health import Health
 from tests.harness.servers import hostile, wait_until_gone
 
 Open = Callable[..., Toolbox]
@@ -277,3 +279,29 @@ def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(opened: Open,
         failed = box.call("media.encode")
         assert failed.error is not None
         assert (failed.error.reason, "no-such-encoder" in failed.error.message) == ("unavailable", True)
+
+
+def test_health_is_shown_as_a_list_with_a_dot_and_a_word_for_each_part() -> None:
+    said = {"where": "onetool.yaml:3", "message": "The server 'crm': no <licence>", "hint": "Buy one."}
+    other = {"where": "tools/a.py", "message": "SyntaxError.", "hint": "Mend it."}
+    found = Health(
+        version="1.0",
+        python="3.12",
+        cwd="/x",
+        registry={"status": "ok", "tool_count": 2},
+        proxy={"status": "degraded", "server_count": 2, "servers": {"crm": "failed", "web": "connected"}},
+        problems=[said, other],
+    )
+
+    assert found.to_text(100).splitlines()[:6] == [
+        "onetool_ipy 1.0 (Python 3.12, /x)",
+        "",
+        "  tools       ok         2 tools",
+        "  server crm  failed     no <licence>. Buy one.",
+        "  server web  connected",
+        "  tools/a.py  problem    SyntaxError. Mend it.",
+    ]
+    shown = found._repr_html_()
+    assert re.search(r"error-color1[^>]*>●</span> <span[^>]*>failed</span>", shown)
+    assert "no &lt;licence&gt;. Buy one." in shown
+    assert shown.count("●") == 4
