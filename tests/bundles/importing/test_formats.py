@@ -1,0 +1,47 @@
+"""Documents that nobody meant well: each is refused in one clear line, or costs a note."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.bundles.importing.formats import import_document
+
+HEAD = '{"openapi": "3.1.0", "servers": [{"url": "https://a.test"}], "paths": '
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (b'{"log": {"entries": [' + b" " * (65 * 1024 * 1024), "at most 67,108,864 are read"),
+        ('{"item":[' * 20_000, "neither JSON nor YAML"),
+        ('{"info": {}, "item": ' + "[" * 5000 + "]" * 5000 + "}", "no operation|neither JSON nor YAML"),
+        (HEAD + '{"/a": {"$ref": "#/paths/~1a"}}}', "no operation"),
+        (HEAD + '{"/a": {"$ref": "file:///etc/passwd"}, "/b": {"$ref": "http://b.test/x.json#/b"}}}', "no operation"),
+        ('{"log": {"entries": {}}}', "not an OpenAPI 3 document"),
+        ('{"info": 5, "item": []}', "not an OpenAPI 3 document"),
+        ("[]", "holds a list at its top"),
+    ],
+    ids=["large", "deep", "deep-items", "loop", "elsewhere", "entries", "info", "list"],
+)
+def test_what_cannot_be_imported_is_refused_in_one_line(source: bytes | str, words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words) as caught:
+        import_document(source)
+
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 200
+
+
+def test_each_format_is_known_by_itself() -> None:
+    request = {"method": "GET", "url": "https://a.test/x"}
+    documents: dict[str, dict[str, Any]] = {
+        "OpenAPI document": json.loads(HEAD + '{"/a": {"get": {"x": 1}}}}'),
+        "Swagger 2.0 document": {"swagger": "2.0", "host": "a.test", "paths": {"/a": {"get": {"x": 1}}}},
+        "Postman collection": {"collection": {"info": {}, "item": [{"name": "x", "request": request}]}},
+        "HAR file": {"log": {"entries": [{"request": request}]}},
+    }
+
+    assert [import_document(each).kind for each in documents.values()] == list(documents)
