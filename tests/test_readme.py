@@ -125,7 +125,9 @@ def test_readme_is_readable_and_its_pictures_are_small() -> None:
     for picture in pictures:
         assert picture.stat().st_size < MOST_BYTES, picture.name
     kept = set((ROOT / "docs" / "screens").iterdir())
-    assert kept == pictures, "a picture that nobody shows"
+    pages = [(page, re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text(encoding="utf-8"))) for page in PAGES]
+    assert kept == {(page.parent / target).resolve() for page, found in pages for target in found}, "shown by nobody"
+    assert all(picture.stat().st_size < MOST_BYTES for picture in kept)
 
 
 def test_nothing_one_may_start_from_is_left_out() -> None:
