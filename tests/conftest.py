@@ -195,6 +195,8 @@ def lab(shared_lab: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
     if request.node.stash.get(FAILED, False):
         shared_lab.screenshot(request.node.name, surroundings.ROOT / "build" / "failures")
     shared_lab.close_notebooks()
+    if request.node.stash.get(FAILED, False):
+        shared_lab.forget_pages()
 
 
 @pytest.hookimpl(wrapper=True)

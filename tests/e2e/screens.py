@@ -113,7 +113,7 @@ class Screens:
     def __init__(
         self, lab: Lab, *, setup: str = SETUP, load: str = LOAD, viewport: tuple[int, int] = (1280, 1000)
     ) -> None:
-        self.notebook: Notebook = lab.open_notebook([load, setup], name="screens", viewport=viewport)
+        self.notebook: Notebook = lab.open_notebook([load, setup], name="screens", viewport=viewport, is_page_new=True)
         self.page = self.notebook.page
         self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         for cell in range(2):

@@ -80,6 +80,18 @@ _LEAVE = """async () => {
   localStorage.clear();
   sessionStorage.clear();
 }"""
+# Whether the application looks as it did when it was opened, but for the notebook: no panel of ours, no question, light
+# colours. The notebooks are closed without asking.
+_IS_AS_NEW = """panel => {
+  const { shell } = window.jupyterapp ?? {};
+  if (!shell) return false;
+  for (const widget of [...shell.widgets('main')]) widget.dispose();
+  return document.body.dataset.jpThemeName === 'JupyterLab Light'
+    && document.querySelector('.jp-Dialog') === null
+    && document.querySelector(`#${panel}:not(.lm-mod-hidden)`) === null
+    && document.querySelector('#filebrowser:not(.lm-mod-hidden)') !== null;
+}"""
+_OPEN_FILE = """path => window.jupyterapp.commands.execute('docmanager:open', { path }).then(() => null)"""
 
 # The default of 5 s is for a machine that has nothing else to do.
 expect.set_options(timeout=60_000)
@@ -96,11 +108,12 @@ def chromium() -> str:
 class Notebook:
     """One notebook, open in JupyterLab with its kernel started; its page is lent, and given back by `close`."""
 
-    def __init__(self, page: Page, path: Path, give_back: Callable[[Page], None]) -> None:
+    def __init__(self, page: Page, path: Path, give_back: Callable[[Page, bool], None]) -> None:
         self.page = page
         self.path = path
         self.page_errors: list[str] = []
         self.is_open = True
+        self._has_shown_panel = False
         self._give_back = give_back
         self._listeners: list[tuple[Any, Callable[[Any], object]]] = []
         self.listen("pageerror", lambda error: self.page_errors.append(str(error)))
@@ -132,6 +145,7 @@ class Notebook:
 
     def show_panel(self) -> Locator:
         """Open our side panel and return it."""
+        self._has_shown_panel = True
         self.page.evaluate(f"() => window.jupyterapp.shell.activateById('{PANEL_ID}')")
         panel = self.page.locator(f"#{PANEL_ID}")
         expect(panel).to_be_visible()
@@ -158,7 +172,8 @@ class Notebook:
         self.page.context.clear_permissions()
         self.page.context.set_offline(False)
         self.page.evaluate(_LEAVE)
-        self._give_back(self.page)
+        is_as_new = not self._has_shown_panel and self.page.evaluate(_IS_AS_NEW, PANEL_ID)
+        self._give_back(self.page, bool(is_as_new) and not self.page_errors)
 
 
 class Lab:
@@ -183,7 +198,7 @@ class Lab:
         self.root.mkdir(parents=True, exist_ok=root is not None)
         self.token = secrets.token_hex(16)
         self.notebooks: list[Notebook] = []
-        self._free_pages: list[Page] = []
+        self._free_pages: list[tuple[Page, bool]] = []
         self._log: list[str] = []
         self._address = ""
         self._announced = threading.Event()
@@ -228,25 +243,29 @@ class Lab:
         *,
         name: str = "notebook",
         viewport: tuple[int, int] = (1200, 800),
+        is_page_new: bool = False,
     ) -> Notebook:
-        """Write a notebook with these code cells, open it and wait for its kernel."""
+        """Write a notebook with these code cells, open it and wait for its kernel.
+
+        A page that shows JupyterLab as new is used again, unless the test needs one that was loaded for it.
+        """
         folder = self.root / f"{name}-{secrets.token_hex(4)}"
         folder.mkdir()
         path = folder / f"{name}.ipynb"
         path.write_text(_notebook(cells), encoding="utf-8")
-        return self.open_file(path, viewport=viewport)
+        return self.open_file(path, viewport=viewport, is_page_new=is_page_new)
 
-    def open_file(self, path: Path, *, viewport: tuple[int, int] = (1200, 800)) -> Notebook:
+    def open_file(self, path: Path, *, viewport: tuple[int, int] = (1200, 800), is_page_new: bool = True) -> Notebook:
         """Open a notebook file below `root` and wait for its kernel."""
-        page = self._open_page(viewport)
-        notebook = Notebook(page, path, self._free_pages.append)
+        page, is_as_new = self._open_page(viewport)
+        notebook = Notebook(page, path, lambda page, is_as_new: self._free_pages.append((page, is_as_new)))
         self.notebooks.append(notebook)
-        workspace = secrets.token_hex(4)
-        page.goto(
-            f"{self.address}lab/workspaces/{workspace}/tree/{path.relative_to(self.root).as_posix()}"
-            f"?token={self.token}&reset"
-        )
-        page.locator("#jupyterlab-splash").wait_for(state="detached")
+        place = path.relative_to(self.root).as_posix()
+        if is_as_new and not is_page_new:
+            page.evaluate(_OPEN_FILE, place)
+        else:
+            page.goto(f"{self.address}lab/workspaces/{secrets.token_hex(4)}/tree/{place}?token={self.token}&reset")
+            page.locator("#jupyterlab-splash").wait_for(state="detached")
         page.wait_for_function(_IS_OPEN, arg=path.name)
         page.evaluate(_READY)
         return notebook
@@ -271,7 +290,7 @@ class Lab:
         """Close the browser and stop the server; may be called twice."""
         self.close_notebooks()
         while self._free_pages:
-            self._free_pages.pop().context.close()
+            self._free_pages.pop()[0].context.close()
         if self._browser is not None and not self._is_borrowed:
             self._browser.close()
         self._browser = None
@@ -294,16 +313,23 @@ class Lab:
             self._browser = self._playwright.chromium.launch(executable_path=chromium(), args=list(_BROWSER_FLAGS))
         return self._browser
 
-    def _open_page(self, viewport: tuple[int, int]) -> Page:
-        """A page that loaded JupyterLab before does so again in a sixth of the time: its scripts are compiled."""
+    def forget_pages(self) -> None:
+        """Let the next notebook load JupyterLab anew: after a failed test nobody knows how its page looks."""
+        self._free_pages = [(page, False) for page, _ in self._free_pages]
+
+    def _open_page(self, viewport: tuple[int, int]) -> tuple[Page, bool]:
+        """A page, and whether it has JupyterLab as new.
+
+        One that loaded it before does so again in a sixth of the time: its scripts are compiled.
+        """
         width, height = viewport
         if self._free_pages:
-            page = self._free_pages.pop()
+            page, is_as_new = self._free_pages.pop()
             page.set_viewport_size({"width": width, "height": height})
-            return page
+            return page, is_as_new
         context = self.browser.new_context(viewport={"width": width, "height": height})
         context.set_default_timeout(PAGE_TIMEOUT_MS)
-        return context.new_page()
+        return context.new_page(), False
 
     def _wait_for_answer(self, deadline: float) -> None:
         """The server prints its address a moment before it listens, so ask until it answers."""
