@@ -64,6 +64,12 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" + (f" {self.hint}" if self.hint else "")
 
+    @property
+    def text(self) -> str:
+        """The message as a sentence, and the hint."""
+        end = "" if self.message.endswith((".", "!", "?")) else "."
+        return f"{self.message}{end} {self.hint}".rstrip()
+
 
 class Dep(NamedTuple):
     """Something a tool needs besides Python: a command (`cli`) or a library (`lib`), and how to get it."""

@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e import story
 from tests.e2e.screens import Screens, choose, field, press_run
+from tests.faces.widgets.test_server_requests import SERVER as ADDER
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Stub
@@ -120,6 +121,7 @@ def main(folder: Path) -> None:
             _http_tool(lab, folder)
             _imports(lab, folder)
             _pages(lab, folder)
+            _servers(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -244,6 +246,22 @@ def _pages(lab: Lab, folder: Path) -> None:
     _keep(shown.nth(first), folder / "health.png")
     screens.theme("JupyterLab Light")
     screens.notebook.close()
+
+
+def _servers(lab: Lab, folder: Path) -> None:
+    """The servers in the panel: one that runs, one that could not start, and the field for the line of a README."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 620))
+    (notebook.path.parent / "adder.py").write_text(ADDER, encoding="utf-8")
+    notebook.run_cell(0)
+    notebook.execute(f"%tool server add adder {sys.executable} adder.py\n%tool server add maps no-such-command --stdio")
+    notebook.execute("adder.add(a=2, b=3)")
+    panel = notebook.show_panel()
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Servers").click()
+    panel.get_by_role("button", name="Start maps").click()
+    expect(panel.get_by_role("listitem").filter(has_text="maps")).to_contain_text("failed")
+    expect(panel.get_by_role("listitem").filter(has_text="adder")).to_contain_text("connected")
+    panel.screenshot(path=folder / "servers.png")
+    notebook.close()
 
 
 def _top(notebook: Notebook, cell: int) -> None:

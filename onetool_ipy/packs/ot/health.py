@@ -11,6 +11,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.tool import Problem
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, Status, to_html, to_text
 from onetool_ipy.render.views import Record, Text, counted
@@ -62,8 +63,7 @@ class Health(Record):
 
 
 def _advice(problem: Mapping[str, str]) -> str:
-    end = "" if problem["message"].endswith((".", "!", "?")) else "."
-    return f"{problem['message']}{end} {problem['hint']}".strip()
+    return Problem(problem["where"], problem["message"], problem["hint"]).text
 
 
 class HealthTools:

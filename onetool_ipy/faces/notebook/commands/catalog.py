@@ -57,7 +57,7 @@ class Pages:
         ]
         problems = self._box.problems()
         if problems:
-            shown = tuple(Row(p.where, f"{p.message} {p.hint}", "problem", "bad") for p in problems[:5])
+            shown = tuple(Row(p.where, p.text, "problem", "bad") for p in problems[:5])
             parts += [Heading(counted(len(problems), "problem"), level=2), Rows(shown)]
             parts += [Note("See all of them with: %tool health")] if len(problems) > len(shown) else []
         return page(self._box, parts)
