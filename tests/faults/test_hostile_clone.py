@@ -182,7 +182,7 @@ CALLS = (
 def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> None:
     for line in LOOKS:
         watch.check(line, said_in(notebook.execute(line, allow_errors=True)))
-    offered = set(re.findall(r"^%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE))
+    offered = set(re.findall(r"^\s*%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE))
     tried = {line.split()[1] for line in (*LOOKS, *CALLS) if line.startswith("%tool ")}
     assert offered - tried == {"new", "import", "view"}, "those write what a person asks for"
 

@@ -91,7 +91,12 @@ _IS_AS_NEW = """panel => {
     && document.querySelector(`#${panel}:not(.lm-mod-hidden)`) === null
     && document.querySelector('#filebrowser:not(.lm-mod-hidden)') !== null;
 }"""
-_OPEN_FILE = """path => window.jupyterapp.commands.execute('docmanager:open', { path }).then(() => null)"""
+# An empty application shows its launcher, which goes, too.
+_OPEN_FILE = """async path => {
+  const { commands, shell } = window.jupyterapp;
+  const opened = await commands.execute('docmanager:open', { path });
+  for (const widget of [...shell.widgets('main')]) if (widget !== opened) widget.dispose();
+}"""
 
 # The default of 5 s is for a machine that has nothing else to do.
 expect.set_options(timeout=60_000)
