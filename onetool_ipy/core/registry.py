@@ -130,7 +130,8 @@ class Registry:
         explained = self._explain(name)
         if explained is not None:
             return explained
-        near = did_you_mean(name, self._index.lookup)
+        offered = self._index.lookup
+        near = did_you_mean(name, offered if "@" in name else [known for known in offered if "@" not in known])
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
         )

@@ -208,8 +208,9 @@ class Confined:
             if real == home or real.startswith(home.rstrip("/") + "/"):
                 return
         shown = ", ".join(f"'{root}'" for root in self._roots) or "none"
+        named = real if path.startswith("~") else path
         raise OutsideRoots(
-            f"'{path}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots to allow it."
+            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots to allow it."
         )
 
     def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:

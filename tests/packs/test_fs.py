@@ -199,6 +199,13 @@ def ways_out(desk: Desk) -> Iterator[dict[str, str]]:
     os.close(fd)
 
 
+def test_the_home_folder_is_named_where_it_is_outside(desk: Desk) -> None:
+    found = desk.list("~")
+
+    assert found.error is not None
+    assert f"'{os.path.realpath(os.path.expanduser('~'))}' is outside the allowed folders" in found.error.message
+
+
 @pytest.mark.parametrize("way", OUTSIDE)
 def test_no_spelling_leads_out_of_the_roots(desk: Desk, ways_out: dict[str, str], way: str) -> None:
     path = ways_out[way]

@@ -467,6 +467,7 @@ def _init_pack(folder: Path, name: str) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         say(f"{done} {path}")
+    say(f"Next: onetool-ipy tools list, or in a notebook: %tool {name}")
     return OK
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Page", "bundle", "page_bundle", "store_result"]
+__all__ = ["Page", "bundle", "decoded", "page_bundle", "store_result"]
 
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
@@ -171,7 +171,7 @@ def _write_soon(box: Toolbox, handle: str) -> None:
 def _image(data: Any) -> tuple[str, str] | None:
     """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool gives it."""
     if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
-        raw = _decoded(data["base64"])
+        raw = decoded(data["base64"])
         found = Image(str(data["mime"]), raw)._repr_mimebundle_() if raw else {}
         return next(((mime, body) for mime, body in found.items() if mime.startswith("image/")), None)
     if not isinstance(data, (bytes, bytearray)):
@@ -181,7 +181,7 @@ def _image(data: Any) -> tuple[str, str] | None:
     return None if kind is None else (kind, base64.b64encode(raw).decode("ascii"))
 
 
-def _decoded(text: Any) -> bytes:
+def decoded(text: Any) -> bytes:
     """The bytes of base64 text; none where it is not."""
     try:
         return base64.b64decode(text, validate=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.faces.notebook.display import store_result
+from onetool_ipy.faces.notebook.display import decoded, store_result
 from onetool_ipy.faces.widgets.table import (
     FORMATS,
     ResultTable,
@@ -355,6 +355,8 @@ def _picture(data: Any) -> tuple[str, bytes] | None:
         kind = next((mime for magic, mime in _MAGIC.items() if data[:12].startswith(magic)), None)
         return None if kind is None else (kind, bytes(data))
     mime, raw = getattr(data, "mime", None), getattr(data, "data", None)
-    if isinstance(mime, str) and mime in _SHOWN and isinstance(raw, bytes):
+    if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:  # the body of an HTTP response
+        mime, raw = data["mime"], decoded(data["base64"])
+    if isinstance(mime, str) and mime in _SHOWN and isinstance(raw, bytes) and raw:
         return mime, raw
     return None

@@ -233,7 +233,7 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     """The new pack is found at once, its own test passes, and nothing is written over."""
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--pack", "greet"]) == 0
-    capsys.readouterr()
+    assert "Next: onetool-ipy tools list, or in a notebook: %tool greet" in capsys.readouterr().err
     assert main(["tools", "list"]) == 0
     assert "greet." in capsys.readouterr().out
     ran = subprocess.run(

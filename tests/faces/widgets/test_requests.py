@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import queue
 import shlex
@@ -283,8 +284,16 @@ def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) ->
         """A picture."""
         return b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
-    adopt(side, nested)
-    adopt(side, picture)
+    def fetched() -> dict[str, Any]:
+        """A picture as an HTTP tool gives it."""
+        return {"mime": "image/png", "base64": base64.b64encode(picture()).decode(), "size": 28}
+
+    def broken() -> dict[str, Any]:
+        """Not a picture."""
+        return {"mime": "image/png", "base64": "%%%", "size": 3}
+
+    for function in (nested, picture, fetched, broken):
+        adopt(side, function)
     shown = side.run("nb.nested")
     whose = {"handle": shown["handle"], "call": shown["call"]}
     top = side.ask("tree", **whose, path=[], offset=0, limit=100)
@@ -292,9 +301,11 @@ def test_a_tree_opens_part_by_part_and_a_picture_is_sent_as_bytes(side: Side) ->
     inside = side.ask("tree", **whose, path=["a", "b"], offset=490, limit=100)
     assert (inside["total"], len(inside["children"])) == (500, 10)
     assert "nothing" in side.raw("tree", **whose, path=["nope"], offset=0, limit=1)["error"]["message"]
-    image = side.run("nb.picture")
-    assert image["kinds"][0] == "image"
-    assert side.ask("image", call=image["call"])["parts"][0]["mime"] == "image/png"
+    for name in ("nb.picture", "nb.fetched"):
+        image = side.run(name)
+        assert image["kinds"][0] == "image"
+        assert side.ask("image", call=image["call"])["parts"][0]["mime"] == "image/png"
+    assert "image" not in side.run("nb.broken")["kinds"]
 
 
 def test_images_are_shown_with_the_text_beside_them(side: Side) -> None:
