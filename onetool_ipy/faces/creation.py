@@ -117,7 +117,7 @@ def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
         lines.append("Add to .onetool/secrets.yaml what they need:")
         lines += [f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}' for each in missing]
     if draft.notes:
-        lines.append(f"{len(draft.notes)} things were not taken over:")
+        lines.append(f"{len(draft.notes)} things were not imported:")
         lines += [f"  {note}" for note in draft.notes[:_SHOWN_NOTES]]
         more = len(draft.notes) - _SHOWN_NOTES
         lines += [f"  ... and {more} more"] if more > 0 else []

@@ -250,10 +250,10 @@ def _pages(lab: Lab, folder: Path) -> None:
 
 def _servers(lab: Lab, folder: Path) -> None:
     """The servers in the panel: one that runs, one that could not start, and the field for the line of a README."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 620))
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 900))
     (notebook.path.parent / "adder.py").write_text(ADDER, encoding="utf-8")
     notebook.run_cell(0)
-    notebook.execute(f"%tool server add adder {sys.executable} adder.py\n%tool server add maps no-such-command --stdio")
+    notebook.execute("%tool server add adder python adder.py\n%tool server add maps no-such-command --stdio")
     notebook.execute("adder.add(a=2, b=3)")
     panel = notebook.show_panel()
     panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Servers").click()

@@ -11,6 +11,7 @@ import jupyter_server
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tests.e2e.screens import AXE
 from tests.e2e.test_panel import load, tab
 from tests.e2e.test_panel_bundles import field
 from tests.harness.lab import Lab
@@ -81,6 +82,8 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     form.get_by_role("group", name="sessions").get_by_role("checkbox").check()
     form.get_by_label("Filter operations").fill("")
     expect(take).to_have_text("Import 7 tools")
+    notebook.page.add_script_tag(path=AXE)
+    assert notebook.page.evaluate("async () => (await axe.run('#onetool-ipy-panel')).violations.map(v => v.id)") == []
     expect(form.get_by_label("All of sessions", exact=True)).to_have_js_property("indeterminate", True)
     field(form, "bundle").fill("my kernels")
     take.click()

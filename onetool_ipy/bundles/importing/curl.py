@@ -123,7 +123,7 @@ def _take(found: SampleRequest, name: str, attached: str | None, rest: list[str]
     elif name in _NOTED:
         found.notes.append(f"'{name}' is left out: {_NOTED[name]}")
     elif name in ("next", "config", "upload-file", "aws-sigv4", "unix-socket", "digest", "ntlm", "negotiate"):
-        raise InvalidRequest(f"The option '{name}' of curl cannot be taken over.")
+        raise InvalidRequest(f"The option '{name}' of curl cannot be imported.")
     elif name not in _QUIET:
         raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
 

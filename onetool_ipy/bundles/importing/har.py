@@ -254,7 +254,7 @@ def _body(sample: SampleRequest, body: dict[str, Any]) -> None:
             value = "@file" if is_file else _kept(sample, name, as_text(each.get("value")))
             sample.form.append(("form" if is_file else "form-string", f"{name}={value}"))
         if not fields:
-            sample.notes.append("a multipart body without its parts is not taken over")
+            sample.notes.append("a multipart body without its parts is not imported")
         return
     if "x-www-form-urlencoded" in mime:
         pairs = [(name, unquote(as_text(each.get("value")))) for name, each in fields] or parse_qsl(str(text), True)

@@ -175,7 +175,7 @@ class Operation:
             return
         mime, kind = _chosen(content)
         if kind is None:
-            self._note(f"a body of '{', '.join(map(str, content))[:80]}' is not taken over")
+            self._note(f"a body of '{', '.join(map(str, content))[:80]}' is not imported")
             return
         media = as_dict(content[mime])
         required = body.get("required") is True
@@ -200,7 +200,7 @@ class Operation:
     def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
         """Make the whole body one argument."""
         if kind == "multipart":
-            self._note("a multipart body that is not a plain object is not taken over")
+            self._note("a multipart body that is not a plain object is not imported")
             self.body_type = None
             return
         source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))

@@ -278,7 +278,7 @@ class _Sampler:
         fields = {key: self._fill(_text(value), is_credential=True) for key, value in said.items()}
         self._sample.auth = _auth_of(kind, fields, _text(as_dict(said).get("accessTokenUrl")))
         if self._sample.auth is None and kind not in ("", "noauth"):
-            self._sample.notes.append(f"auth of the kind '{kind[:20]}' is not taken over")
+            self._sample.notes.append(f"auth of the kind '{kind[:20]}' is not imported")
 
     def _body(self, body: dict[str, Any]) -> None:
         mode = as_text(body.get("mode"))
@@ -301,7 +301,7 @@ class _Sampler:
         elif mode == "file":
             self._sample.data = [("data-binary", "@file")]
         else:
-            self._sample.notes.append(f"a body of the kind '{mode[:20]}' is not taken over")
+            self._sample.notes.append(f"a body of the kind '{mode[:20]}' is not imported")
 
     def _raw(self, text: str, mime: str) -> None:
         if not text.strip():

@@ -245,7 +245,7 @@ def draft_tool(
     secrets: SecretNames | None = None,
     reserved: Collection[str] = (),
 ) -> SampleDraft:
-    """Make a tool of a request; raises InvalidRequest, which says what cannot be taken over.
+    """Make a tool of a request; raises InvalidRequest, which says what cannot be imported.
 
     `prefix` begins the names of secrets; by default it is made of the host. No argument gets a `reserved` name.
     """

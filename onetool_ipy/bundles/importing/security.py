@@ -48,7 +48,7 @@ class SecuritySchemes:
             auths = [self._auth(name, [str(scope) for scope in as_list(scopes)]) for name, scopes in way.items()]
             if all(auth is not None for auth in auths):
                 return self._together([auth for auth in auths if auth is not None], place)
-        self._api.notes.add(f"{place}: none of its kinds of auth can be taken over: {', '.join(map(str, ways[0]))}")
+        self._api.notes.add(f"{place}: none of its kinds of auth can be imported: {', '.join(map(str, ways[0]))}")
         return _NOTHING
 
     def _together(self, auths: list[dict[str, Any]], place: str) -> RequiredAuth:
@@ -56,7 +56,7 @@ class SecuritySchemes:
         keys = [auth for auth in auths if auth["type"] == "apiKey"]
         others = [auth for auth in auths if auth["type"] != "apiKey"]
         if len(others) > 1:
-            self._api.notes.add(f"{place}: of several kinds of auth at once only the first is taken over")
+            self._api.notes.add(f"{place}: of several kinds of auth at once only the first is imported")
         first = others[0] if others else keys.pop(0)
         headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
         query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
@@ -86,13 +86,13 @@ class SecuritySchemes:
         if scheme == "basic":
             user = self._secret(about or "The user name.", name, "USERNAME")
             return {"type": "basic", "username": user, "password": self._secret("The password.", name, "PASSWORD")}
-        self._api.notes.add(f"the security scheme '{name}' uses HTTP {scheme!r}, which is not taken over")
+        self._api.notes.add(f"the security scheme '{name}' uses HTTP {scheme!r}, which is not imported")
         return None
 
     def _key(self, name: str, scheme: dict[str, Any], about: str) -> dict[str, Any] | None:
         place, label = scheme.get("in"), as_text(scheme.get("name"))
         if place not in ("header", "query") or not label:
-            self._api.notes.add(f"the security scheme '{name}' has its key in a {place}, which is not taken over")
+            self._api.notes.add(f"the security scheme '{name}' has its key in a {place}, which is not imported")
             return None
         if place == "header" and label.lower() == "authorization":
             words = about or "The whole value of the header Authorization, such as 'Bearer ...' or 'Token ...'."

@@ -31,7 +31,7 @@ class HttpEditor {
     this.bodyForm = new Pairs('Form field', changed);
     this.auth = new AuthForm(changed);
     this.args = new Arguments(changed);
-    this.bundle = input('Bundle', { placeholder: 'bundle', list: uniqueId('bundles'), oninput: () => (this.isBundleTyped = true, this.changed()) });
+    this.bundle = input('Bundle', { placeholder: 'bundle', title: 'Bundle name; created if it does not exist.', list: uniqueId('bundles'), oninput: () => (this.isBundleTyped = true, this.changed()) });
     this.tool = input('Tool', { placeholder: 'tool', oninput: () => (this.isToolTyped = true) });
     this.version = input('Version', { placeholder: '1' });
     this.description = input('Description', { placeholder: 'What it does, for people and models' });

@@ -251,7 +251,7 @@ def test_what_cannot_be_kept_is_noted() -> None:
         ("curl https://a.test --frobnicate", "'--frobnicate' of curl is not known"),
         ("curl https://a.test -Q x", "'-Q' of curl is not known"),
         ("curl https://a.test -H", "has no value"),
-        ("curl https://a.test -T file", "cannot be taken over"),
+        ("curl https://a.test -T file", "cannot be imported"),
         ("curl https://a.test -H 'no name'", "not of the form 'Name: value'"),
         ("curl 'http://[::1'", "cannot be read"),
         ("curl https://a.test -m soon", "not a number of seconds"),

@@ -1,4 +1,4 @@
-"""Postman collections: what their tools send to a real server, and what is not taken over."""
+"""Postman collections: what their tools send to a real server, and what is not imported."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_no_credential_is_kept_and_what_is_left_out_is_said() -> None:
     ]
     said = "\n".join(draft.notes)
     assert "scripts of the collection are not run" in said
-    assert "'Signed': auth of the kind 'awsv4' is not taken over" in said
+    assert "'Signed': auth of the kind 'awsv4' is not imported" in said
     assert "'Elsewhere': {{other}} has no value. The tool is left out" in said
 
 
