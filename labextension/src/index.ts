@@ -154,7 +154,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
       }
       const tool = typeof args.tool === 'string' ? args.tool : await chooseTool(panel);
       if (tool) {
-        await panel.current?.insertTool(tool, args.run === true);
+        await panel.current?.insertTool(tool); // never run: a link in a stranger's output may ask for this
       }
       return tool;
     }

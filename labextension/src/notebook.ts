@@ -59,8 +59,8 @@ export class NotebookTools {
   }
 
   /** Insert a call of a tool into the notebook. */
-  async insertTool(tool: string, isRun = false): Promise<void> {
-    await this.insert(await callLine(this.connection, tool), isRun);
+  async insertTool(tool: string): Promise<void> {
+    await this.insert(await callLine(this.connection, tool));
   }
 
   async insert(code: string, isRun = false): Promise<void> {

@@ -95,6 +95,9 @@ def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> No
     notebook.output(3).get_by_role("button", name="Put into a cell: %tool info NAME").press("Enter")
     expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_have_text("%tool info ")
     assert screens.cells().count("%tool info ") == 1
+    notebook.command("onetool:insert", tool="geo.locate", run=True)  # as a link in a stranger's output may ask
+    expect(screens.page.locator(".jp-Notebook .jp-mod-active .cm-content")).to_contain_text("%tool geo.locate")
+    expect(screens.page.locator(".jp-Notebook .jp-mod-active .jp-InputPrompt")).to_have_text("[ ]:")
 
 
 def test_the_toolbox_itself_is_one_row_of_the_browser(screens: Screens) -> None:
