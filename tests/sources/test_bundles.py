@@ -215,7 +215,7 @@ def test_versions_are_completed_behind_the_at_sign(project_bundles: ProjectBundl
     bundle = project_bundles.bundle()
     project_bundles.tool(bundle, "say", "1.0")
     project_bundles.tool(bundle, "say", "2.0")
-    sight = CompletionContext(project_bundles.box, ())
+    sight = CompletionContext(project_bundles.box, (), {})
 
     plain = complete("%tool my-api.s", sight)
     single = complete("%tool my-api.say@", sight)

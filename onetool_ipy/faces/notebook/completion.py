@@ -1,4 +1,4 @@
-"""Tab: completion of `%tool` lines, `$` shortcuts, prompts of `%ask`, and names inside `ot.*("...")`. Never raises.
+"""Tab: completion of `%tool` lines, `$` shortcuts, prompts of `%ask`, `pack.` and `ot.*("...")`. Never raises.
 
 The text left of the cursor is cut by the tokenizer of the line grammar, so what is offered is what would be read. Items
 come in the order a user needs them: required arguments first; a mistyped name gets the nearest ones.
@@ -18,7 +18,9 @@ from onetool_ipy.faces.client_files import CLIENTS
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
+from onetool_ipy.faces.notebook.namespace import LazyObject
 from onetool_ipy.mcp.resources import resource_rows
+from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
@@ -40,6 +42,7 @@ _PYTHON_CALL = re.compile(r"\s*(?:-\S*\s+)*(?P<name>[^\s(){}=\"'-][^\s(){}=\"']*
 _TOOL_CALL = re.compile(
     r"(?<![\w.%$])(?P<name>[^\W\d]\w*\.\w+(?:\.\w+)*)\((?P<inside>(?:[^()\"']|\"[^\"]*\"|'[^']*')*)$"
 )
+_OF_PACK = re.compile(r"(?:[^\"'#]*[^\w.\"'#%$])?(?P<pack>[^\W\d]\w*)\.(?P<typed>\w*)$")
 _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
 NAMED = ("info", "help", "check", "browse")
 """Sub-commands that take the name of a tool."""
@@ -83,10 +86,11 @@ class Completions(NamedTuple):
 
 
 class CompletionContext(NamedTuple):
-    """A toolbox and the sub-commands of `%tool`."""
+    """A toolbox, the sub-commands of `%tool`, and the names of the notebook."""
 
     box: Toolbox
     commands: Collection[str]
+    names: Mapping[str, Any]
 
     def handles(self) -> list[str]:
         """The handles of stored results."""
@@ -147,7 +151,12 @@ def complete(
     if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
         return _inside_ot(inside["function"], inside["typed"], context)
     call = _TOOL_CALL.search(before)
-    return _parameters(call["name"], call["inside"], context) if call is not None else None
+    if call is not None and (found := _parameters(call["name"], call["inside"], context)) is not None:
+        return found
+    member = _OF_PACK.match(before)
+    if member is None or not isinstance(pack := context.names.get(member["pack"]), PackProxy | LazyObject):
+        return None
+    return _picked(member["typed"], [CompletionItem(name, "function") for name in dir(pack)])
 
 
 def answer(before: str, context: CompletionContext, magics: Collection[str], *, cell: str = "") -> dict[str, Any]:
@@ -222,14 +231,17 @@ def _of_command(command: str, done: Sequence[str], last: str, context: Completio
 
 
 def _name(typed: str, context: CompletionContext) -> Completions:
-    """Before anything is typed one's own packs and tools come first, then `ot`, then the sub-commands."""
+    """One's own packs and tools come first; once a letter is typed, the sub-commands come before what we ship."""
     words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
     names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
     packs = _picked(typed, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
     tools = _tools(typed, context)
+    named = tools if "." in typed else [*packs, *tools]
     commands = _picked(typed, words).offers
-    all_kinds = [*commands, *packs, *tools] if typed else [*packs, *tools, *commands]
-    found = Completions(typed, tools if "." in typed else all_kinds)
+    shipped = {spec.pack for spec in context.box.registry.known() if typed and spec.origin == "builtin"}
+    named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
+    own = sum(item.text.partition(".")[0] not in shipped for item in named)
+    found = Completions(typed, [*named[:own], *commands, *named[own:]])
     if found.offers or not typed:
         return found
     near = suggest(typed, (spec.name for spec in context.box.registry.known()))

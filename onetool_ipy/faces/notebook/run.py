@@ -153,7 +153,7 @@ class LineRunner:
 
     def completion_context(self) -> CompletionContext:
         """The values that completion reads."""
-        return CompletionContext(self._box, self._commands.words())
+        return CompletionContext(self._box, self._commands.words(), self._shell.user_ns)
 
     def page_text(self, name: str, is_shortcut: bool) -> str:
         """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is counted."""

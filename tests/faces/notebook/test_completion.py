@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import FreshKernel
 from tests.faces.notebook.test_magics import write_pack
 from tests.harness.kernel import Kernel
 
@@ -194,11 +195,37 @@ def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
     assert {"tools", "map", "run", "replay", "browser", "view", "usage"} <= set(offered)
 
 
+def test_the_very_first_tab_of_a_kernel_gives_the_tools_of_a_pack(fresh_kernel: FreshKernel) -> None:
+    """Without waiting for the analysis of Python code, which the first Tab would have to load."""
+    kernel = fresh_kernel()
+    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool")
+    kernel.execute("@tool\ndef show(weight: float) -> float:\n    'Show.'\n    return weight")
+    found = kernel.complete("x = nb.")
+    assert list(found.matches) == ["show"]
+    assert list(found.types) == ["function"]
+    assert {"stats", "browser"} <= set(kernel.complete("ot.").matches)
+    assert list(kernel.complete("if True:\n    print(nb.sh").matches) == ["show"]
+    assert kernel.evaluate("'jedi' in __import__('sys').modules") == "False"
+    kernel.execute("class Own:\n    mine = 1\nnb = Own()")
+    assert "mine" in kernel.complete("nb.").matches
+
+
+@pytest.mark.parametrize("code", ["'ot.", "x = 1  # ot.", "x.ot.", "nothing."])
+def test_other_dots_are_left_to_python(loaded: Kernel, code: str) -> None:
+    assert "stats" not in loaded.complete(code).matches
+
+
 def test_ones_own_tools_come_before_ot_and_the_commands(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool")
     kernel.execute("@tool\ndef bmi(weight: float) -> float:\n    'Body mass index.'\n    return weight")
     found = kernel.complete("%tool ").matches
     places = [found.index(name) for name in ("nb.", "ot.", "nb.bmi", "ot.stats", "browse")]
+    assert places == sorted(places)
+    kernel.execute("@tool('box.sort')\ndef sort(a: int) -> int:\n    'Sort.'\n    return a")
+    kernel.execute("@tool('sums.add')\ndef add(a: int) -> int:\n    'Add.'\n    return a")
+    found = kernel.complete("%tool s").matches
+    assert found[:4] == ("sums.", "sums.add", "box.sort", "search")
+    places = [found.index(name) for name in ("search", "stats", "ot.snippets", "ot.stats")]
     assert places == sorted(places)
     shown = kernel.inspect("nb.bmi", 6)
     assert "nb.bmi(weight: float)" in shown
