@@ -101,6 +101,7 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
     stats: list[tuple[float, float]] = []
     month: list[tuple[float, float]] = []
     newest: list[tuple[float, float]] = []
+    folds: list[tuple[float, float]] = []
     project, state = projects.with_packs(folder / "history", 1, 1), folder / "state"
     have = 0
     for size in sizes:
@@ -111,6 +112,8 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
             stats.append((size, _best(lambda box=box: box.call("ot.stats", {}).unwrap(), _ROUNDS)))
             month.append((size, _best(lambda box=box: box.call("ot.stats", {"period": "month"}).unwrap(), _ROUNDS)))
             newest.append((size, _best(lambda box=box: box.call("ot.history", {}).unwrap(), _ROUNDS)))
+            fold = once("", box.log.fold, before=lambda box=box: record_calls(str(box.log.folder), 1500))
+            folds.append((size, min(fold.time(1) for _ in range(_ROUNDS))))
         if size == 1_000_000:
             spent = take_turns({"ours": fresh(_FIRST_STATS, str(project), str(state))}, 5)["ours"]
             yield line(
@@ -123,6 +126,7 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
     yield _grown("history", title, "calls in the history", "ot.stats()", stats)
     yield _grown("history", title, "calls in the history", "ot.stats('month')", month)
     yield _grown("history", title, "calls in the history", "ot.history()", newest)
+    yield _grown("history", title, "calls in the history", "the fold of 1,500 calls", folds)
 
 
 def _fill(log: CallLog, size: int) -> None:

@@ -199,7 +199,7 @@ def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     for period in ("day", "week", "month"):
         spent = take_turns({period: _timed(lambda period=period: log.usage(period=period))}, 9)
         yield line(3, f"usage(period={period!r})", spent[period], reach="<= 20 ms", met=spent[period] <= 0.02)
-    yield _with_tail(log)
+    yield from _with_tail(log)
     yield from _frame_lines(log, folder)
 
 
@@ -245,17 +245,22 @@ def _grouped(connection: sqlite3.Connection) -> list[Any]:
     ).fetchall()
 
 
-def _with_tail(log: CallLog) -> dict[str, Any]:
-    """The worst a reader meets: a file that is just short of being folded by its owner."""
-    spent = []
-    for _ in range(5):
-        for _ in range(1500):
-            log.record("673a1b2cdeadbeef000001", "pack1.tool7", "python", {"query": "tail"}, ok=True, ms=1.0, size=5)
-        began = time.perf_counter()
-        log.usage()
-        spent.append(time.perf_counter() - began)
-    ours = sorted(spent)[len(spent) // 2]
-    return line(3, "usage(), 1,500 calls not folded yet", ours, reach="<= 20 ms", met=ours <= 0.02)
+def _with_tail(log: CallLog) -> Iterator[dict[str, Any]]:
+    """The worst a reader meets, a file that its owner is about to fold, and what that fold costs after a million."""
+    contenders = {
+        "usage": once("", log.usage, before=lambda: _grow(log)),
+        "fold": once("", log.fold, before=lambda: _grow(log)),
+    }
+    found = take_turns({name: partial(each.time, 1) for name, each in contenders.items()}, 9)
+    ours = found["usage"]
+    yield line(3, "usage(), 1,500 calls not folded yet", ours, reach="<= 20 ms", met=ours <= 0.02)
+    yield line(3, "the fold of 1,500 calls into a million", found["fold"])
+
+
+def _grow(log: CallLog) -> None:
+    log.fold()
+    for _ in range(1500):
+        log.record("673a1b2cdeadbeef000001", "pack1.tool7", "python", {"query": "tail"}, ok=True, ms=1.0, size=5)
 
 
 def _frame_lines(log: CallLog, folder: Path) -> Iterator[dict[str, Any]]:

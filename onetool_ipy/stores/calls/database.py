@@ -490,14 +490,16 @@ def _forget_files(connection: sqlite3.Connection, present: set[str]) -> None:
 
 def _keep_newest(connection: sqlite3.Connection, keep: Keep) -> None:
     """Drop the oldest rows, in the order in which they were added, since a clock may have been wrong."""
-    ((first, last),) = connection.execute("SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM calls")
+    # Two queries in one: SQLite looks up one minimum or maximum in an index, but reads all rows for both of them.
+    ends_of = "SELECT coalesce((SELECT min(id) FROM calls), 0), coalesce((SELECT max(id) FROM calls), 0)"
+    ((first, last),) = connection.execute(ends_of)
     used = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count"
     size = connection.execute(f"{used}, pragma_page_size").fetchone()[0]
     kept = min(keep.calls, int((last - first + 1) * keep.bytes / max(size, 1)))
     newest = last - max(1, kept)
     if newest < first:
         return
-    dropped = "SELECT coalesce(max(ts), 0) FROM calls WHERE id <= ?"
+    dropped = "SELECT coalesce(max(+ts), 0) FROM calls WHERE id <= ?"  # not by the index of ts: these are its last
     (until,) = connection.execute(dropped, (newest,)).fetchone()
     connection.execute("DELETE FROM calls WHERE id <= ?", (newest,))
     connection.execute("DELETE FROM handles WHERE last_id <= ?", (newest,))

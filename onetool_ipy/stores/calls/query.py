@@ -74,6 +74,7 @@ _ANY_HANDLE = "coalesce(later.handle, calls.handle)"
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
 
+_Spans = Mapping[int, Rollup]
 _MIN, _MAX = -(1 << 62), 1 << 62
 _TYPES = [
     {kind, type(None)} if name in ("code", "reason", "handle") else {kind, bool}
@@ -259,33 +260,37 @@ def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: date
 
 def overview_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> UsageOverview:
     """Give all there is to say of a period. Raises InvalidPeriod."""
+    edge = since(period, now)
+    span: Literal["hour", "day"] = "hour" if period in ("day", "week") else "day"
+    spans = _by_span(found, edge, tool, span)
     return UsageOverview(
         usage_of(found, period=period, tool=tool, now=now),
         _by_models(found, period=period, tool=tool, now=now),
         _failures_of(found, period=period, tool=tool, now=now),
-        _series_of(found, period=period, tool=tool, now=now),
-        _timeline_of(found, period=period, tool=tool, now=now),
+        tuple(_usage_span(start, spans[start]) for start in sorted(spans)),
+        _timeline_of(found, edge, tool, spans, spans if span == "hour" else None),
     )
 
 
-def _timeline_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> Timeline:
+def _by_span(found: CallSnapshot, edge: int | None, tool: str | None, span: Literal["hour", "day"]) -> _Spans:
+    """Add up the calls from an edge on by the hour or the day; those without calls are left out."""
+    width = HOUR_US if span == "hour" else DAY_US
+    stored = _stored(found, edge, tool or "", span=span, key="start")
+    cells = chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool)))
+    return grouped((start - start % width, cell) for start, cell in cells)
+
+
+def _timeline_of(
+    found: CallSnapshot, edge: int | None, tool: str | None, spans: _Spans, hours: _Spans | None
+) -> Timeline:
     """Give the calls over time: by the minute if all are of three hours, by the hour if of three days."""
-    edge = since(period, now)
-
-    def by(width: int, first: int | None, span: str) -> dict[int, Rollup]:
-        cells = chain(
-            _stored(found, first, tool or "", span=span, key="start"),
-            ((start, cell) for (start, _), cell in _tail(found, first, tool)),
-        )
-        return grouped((start - start % width, cell) for start, cell in cells)
-
-    days = by(DAY_US, edge, "hour" if period in ("day", "week") else "day")
+    days = grouped((start - start % DAY_US, cell) for start, cell in spans.items())
     if not days:
         return Timeline(60, ())
-    first = max(min(days), _MIN if edge is None else edge)
     if max(days) - min(days) > 3 * DAY_US:
         return _timeline(days, DAY_US)
-    hours = by(HOUR_US, first, "hour")
+    first = max(min(days), _MIN if edge is None else edge)
+    hours = hours or _by_span(found, first, tool, "hour")
     is_long = max(hours) - min(hours) > 3 * HOUR_US
     if is_long or sum(cell.calls for cell in hours.values()) > _MAX_IN_MINUTES:
         return _timeline(hours, HOUR_US)
@@ -309,18 +314,6 @@ def _timeline(cells: Mapping[int, Rollup], width: int) -> Timeline:
         cells = grouped((start - start % width, cell) for start, cell in cells.items())
     steps = range(min(cells), max(cells) + 1, width)
     return Timeline(width // 1_000_000, tuple(_usage_span(start, cells.get(start, Rollup(0, 0))) for start in steps))
-
-
-def _series_of(
-    found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime
-) -> tuple[UsageSpan, ...]:
-    """Give the calls over time: by the hour for a day or a week, else by the day; spans without calls are left out."""
-    edge = since(period, now)
-    span, width = ("hour", HOUR_US) if period in ("day", "week") else ("day", DAY_US)
-    stored = _stored(found, edge, tool or "", span=span, key="start")
-    cells = chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool)))
-    spans = grouped((start - start % width, cell) for start, cell in cells)
-    return tuple(_usage_span(start, spans[start]) for start in sorted(spans))
 
 
 def _by_models(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> tuple[int, int]:

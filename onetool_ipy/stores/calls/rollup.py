@@ -83,7 +83,7 @@ def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
     first, end = min(one[0] for one in found), max(one[0] + len(one) for one in found)
     if not 0 <= first <= end <= _MOST_BINS:
         raise ValueError(f"no such bins: {first} to {end}")
-    wide = [(*(0,) * (one[0] - first), *one[1:], *(0,) * (end - one[0] - len(one))) for one in found]
+    wide = [[0] * (one[0] - first) + [*one[1:]] + [0] * (end - one[0] - len(one)) for one in found]
     return [first, *map(sum, zip(*wide, strict=True))]
 
 

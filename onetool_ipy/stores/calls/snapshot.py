@@ -30,6 +30,7 @@ from onetool_ipy.stores.calls.database import (
     salvaging,
 )
 from onetool_ipy.stores.calls.journal import (
+    FOLD_BYTES,
     JournalEnd,
     JournalLines,
     JournalReader,
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "CallSnapshot", "ask", "problems", "try_fold"]
 
-_UNFOLDED_BYTES = 128 << 10
-"""How much may be unfolded before a reader folds it, so that the next one has less to do."""
+_UNFOLDED_BYTES = 2 * FOLD_BYTES
+"""How much may be unfolded before a reader folds it. To read it costs half as much, and its process folds it soon."""
 
 Answer = TypeVar("Answer")
 
