@@ -31,7 +31,8 @@ MAX_AGE_S = 7 * 24 * 3600.0
 _FORMAT = 1
 _FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _KEYS_PER_DROP = 10_000
-_ROW_HEAD = re.compile(rb'\{"k":"([0-9a-f-]+)","t":([0-9]+\.?[0-9]*),')
+_LINE_HEAD = re.compile(rb'\n\{"(?:k":"([0-9a-f-]+)","t":([0-9]+\.?[0-9]*),|drop")')
+_BLOCK = 1 << 20
 
 
 class FinishedRow(NamedTuple):
@@ -81,12 +82,13 @@ class MapProgress:
         try:
             with open(self.path, "rb") as file:
                 file.seek(offset)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break  # it is still being written
-                    if line != b"\n":  # each record begins with one
-                        self._read_line(line, offset, oldest)
-                    offset += len(line)
+                while block := file.read(_BLOCK):
+                    block += file.readline()
+                    whole = block[: block.rfind(b"\n") + 1]
+                    self._read_block(whole, offset, oldest)
+                    offset += len(whole)
+                    if len(whole) < len(block):
+                        break  # its last line is still being written
         except FileNotFoundError:
             offset, self._offsets = 0, {}
         except OSError as exc:
@@ -113,11 +115,11 @@ class MapProgress:
         return self._append(record)
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Mark rows as not finished."""
-        known = [key for key in keys if key in self._offsets]
-        for first in range(0, len(known), _KEYS_PER_DROP):
-            self._append({"drop": known[first : first + _KEYS_PER_DROP]})
-        for key in known:
+        """Mark rows as not finished, also those that were not read yet."""
+        dropped = [key for key in keys if key]
+        for first in range(0, len(dropped), _KEYS_PER_DROP):
+            self._append({"drop": dropped[first : first + _KEYS_PER_DROP]})
+        for key in dropped:
             self._offsets.pop(key, None)
 
     def _append(self, record: dict[str, Any]) -> bool:
@@ -150,15 +152,16 @@ class MapProgress:
             return ""
         return str(_parse(head[1] if len(head) > 1 else b"").get("stamp", ""))
 
-    def _read_line(self, line: bytes, offset: int, oldest: float) -> None:
-        if (row := _ROW_HEAD.match(line)) is not None:
-            key, at = row.groups()
-            if float(at) > oldest:
-                self._offsets[key.decode()] = offset
-        elif line.startswith(b'{"drop"'):
-            dropped = _parse(line).get("drop")
-            for key in dropped if isinstance(dropped, list) else ():
-                self._offsets.pop(str(key), None)
+    def _read_block(self, lines: bytes, offset: int, oldest: float) -> None:
+        """Note which rows some whole lines finish or drop. One search for all: a file may have a million rows."""
+        for found in _LINE_HEAD.finditer(b"\n" + lines):
+            key, at = found.groups()
+            if key is None:
+                dropped = _parse(lines[found.start() : lines.index(b"\n", found.start())]).get("drop")
+                for each in dropped if isinstance(dropped, list) else ():
+                    self._offsets.pop(str(each), None)
+            elif float(at) > oldest:
+                self._offsets[key.decode()] = offset + found.start()
 
     def _value(self, file: Any, key: str) -> FinishedRow | None:
         offset = self._offsets.get(key)

@@ -113,9 +113,10 @@ class MapRun:
         """Call the rows that are not finished, or all if `fresh`, and return the results of all rows."""
         self._kept_from = self._stored.last_write()
         stamp = self._stored.begin()
-        self._stored.refresh()
         if fresh:
             self._stored.drop(self._keys)
+        else:
+            self._stored.refresh()
         todo = self._resume()
         if not todo:
             return self._results
