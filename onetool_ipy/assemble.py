@@ -20,9 +20,8 @@ from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.tool import Source, ToolSpec
-from onetool_ipy.parts import Parts, Stores
 from onetool_ipy.proxies import raise_failure
-from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.toolbox import Parts, Stores, Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.runners import BundleContext
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import HttpClient, Rules
     from onetool_ipy.packs.fs import Private
     from onetool_ipy.sources.functions import Functions
-    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.sources.pack_files import PackFiles
+    from onetool_ipy.trust_gate import Inventory
 
 __all__ = ["open_toolbox"]
 
@@ -161,7 +160,7 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
 def _inventory(config: Config, files: PackFiles | None, context: Callable[[], BundleContext]) -> Inventory:
     """What a yes to this project would let run, as far as it needs one."""
     from onetool_ipy.sources.bundles import http_hosts
-    from onetool_ipy.sources.inventory import Inventory, server_entries
+    from onetool_ipy.trust_gate import Inventory, server_entries
 
     servers = server_entries(config.settings.servers, config.trust, config.secrets.names())
     folder = str(config.paths.project)

@@ -1,7 +1,8 @@
 """Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
 It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
-with. `assemble` builds the parts; `proxies` make the tools callable as plain Python.
+with. `Parts` is that snapshot: each part is built once, when it is first needed, by a function of `assemble`. `proxies`
+make the tools callable as plain Python.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
@@ -21,7 +23,6 @@ from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec, UncheckedCall
 from onetool_ipy.host import Host
-from onetool_ipy.parts import Parts
 from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.stores.replays import Replays
@@ -39,16 +40,106 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
-    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
+    from onetool_ipy.trust_gate import Inventory
 
-__all__ = ["OtProxy", "PackProxy", "ToolProxy", "Toolbox"]
+__all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
 _KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
+
+
+class Stores(NamedTuple):
+    """What a toolbox keeps on disk, and the clock it keeps it by."""
+
+    results: Results
+    log: CallLog
+    topics: Topics
+    clock: Callable[[], datetime.datetime]
+
+
+class Parts:
+    """All that a reload replaces. Registry and executor are built when they are first asked for, once."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        build_registry: Callable[[], Registry],
+        build_executor: Callable[[Registry], Executor],
+        build_stores: Callable[[], Stores],
+        build_bundles: Callable[[], Bundles],
+        pack_names: Sequence[str] = (),
+        adopt_servers: Callable[[Servers], None] = lambda _servers: None,
+        inventory: Callable[[], Inventory],
+        record_trust: Callable[[str], None],
+        forget_trust: Callable[[], bool],
+        reopen: Callable[[], Any],
+    ) -> None:
+        self.config = config
+        self.pack_names = tuple(pack_names)
+        self.adopt_servers = adopt_servers
+        self.inventory = inventory
+        self.record_trust = record_trust
+        self.forget_trust = forget_trust
+        self.reopen = reopen
+        self._build_registry = build_registry
+        self._build_executor = build_executor
+        self._build_stores = build_stores
+        self._build_bundles = build_bundles
+        self._building = ForkLock()
+        self._registry: Registry | None = None
+        self._executor: Executor | None = None
+        self._stores: Stores | None = None
+        self._bundles: Bundles | None = None
+
+    @once
+    def stores(self) -> Stores:
+        with self._building.mine():
+            if self._stores is None:
+                self._stores = self._build_stores()
+            return self._stores
+
+    @once
+    def registry(self) -> Registry:
+        with self._building.mine():
+            if self._registry is None:
+                self._registry = self._build_registry()
+            return self._registry
+
+    def expire(self) -> None:
+        """There may be other tools now; what was not built yet will see them anyway."""
+        if self._registry is not None:
+            self._registry.expire()
+
+    @once
+    def executor(self) -> Executor:
+        with self._building.mine():
+            if self._executor is None:
+                self._executor = self._build_executor(self.registry)
+            return self._executor
+
+    @once
+    def bundles(self) -> Bundles:
+        with self._building.mine():
+            if self._bundles is None:
+                self._bundles = self._build_bundles()
+            return self._bundles
+
+    def close(self) -> None:
+        """Let go of what was built; building nothing for it."""
+        if self._registry is not None:
+            self._registry.close()
+        if self._stores is not None:
+            self._stores.log.close()
+
+    def take_over(self, older: Parts) -> None:
+        """Go on holding what the parts before held for their users: results kept in memory."""
+        if older._stores is not None:
+            self.stores.results.take_over(older._stores.results)
 
 
 class _Subscriber(NamedTuple):

@@ -27,8 +27,7 @@ from pydantic.alias_generators import to_camel
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
 from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
-from onetool_ipy.bundles.ids import require_id, require_slug, require_version
-from onetool_ipy.bundles.problems import fault, of_validation, whole
+from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
 
 __all__ = [

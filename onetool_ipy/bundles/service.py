@@ -32,11 +32,18 @@ from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition, NoAuth, OAuth2, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner
-from onetool_ipy.bundles.ids import new_id, require_id, require_slug, require_version
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
-from onetool_ipy.bundles.problems import fault, together, with_others
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
+from onetool_ipy.bundles.validation import (
+    fault,
+    new_id,
+    require_id,
+    require_slug,
+    require_version,
+    together,
+    with_others,
+)
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.schema.check import compile_schema

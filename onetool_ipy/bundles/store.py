@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from onetool_ipy.base.errors import Conflict, InvalidRequest
 from onetool_ipy.base.files import Draft, Stamp, StoreError, is_young, locked, make_folder, stamp_from, stamp_of, sweep
-from onetool_ipy.bundles.ids import is_id
+from onetool_ipy.bundles.validation import is_id
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core.tool import Problem
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from onetool_ipy.bundles.ids import MAX_RUNES
+from onetool_ipy.bundles.validation import MAX_RUNES
 
 __all__ = ["UniqueNames", "argument", "common_prefix", "literal", "secret", "slug", "version"]
 

@@ -41,7 +41,7 @@ from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.proxies import usage_of
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
-from onetool_ipy.sources.pack_writer import save_functions
+from onetool_ipy.sources.pack_files import save_functions
 from onetool_ipy.toolbox import PackProxy, Toolbox
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from onetool_ipy.base.errors import BodyTooLarge, OneToolError
-from onetool_ipy.bundles.problems import fault, whole
+from onetool_ipy.bundles.validation import fault, whole
 from onetool_ipy.config.paths import state_base
 from onetool_ipy.faces.rest.projects import Projects
 from onetool_ipy.faces.rest.request import (

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidRequest, OneToolError, RequestRefused
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.bundles.problems import whole
+from onetool_ipy.bundles.validation import whole
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.toolbox import Toolbox
 

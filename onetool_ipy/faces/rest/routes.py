@@ -15,7 +15,7 @@ from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotF
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document as read_document
 from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody, read
-from onetool_ipy.bundles.problems import beneath, fault
+from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.bodies import (

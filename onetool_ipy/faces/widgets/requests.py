@@ -41,8 +41,8 @@ from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpa
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
     from onetool_ipy.faces.widgets.questions import OpenQuestions
-    from onetool_ipy.sources.inventory import Inventory
     from onetool_ipy.toolbox import Toolbox
+    from onetool_ipy.trust_gate import Inventory
 
 __all__ = ["MOST_SENT", "Favourites", "ScreenRequests", "report", "save_tool", "usage_shown"]
 

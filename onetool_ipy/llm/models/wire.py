@@ -1,4 +1,4 @@
-"""What a provider's wire format must define, and what the formats share. Pure: nothing here sends anything.
+"""The wire formats of the providers: OpenAI, Ollama, Gemini, Anthropic. Pure: nothing here sends anything.
 
 A `WireFormat` writes the address, headers and body of a request. Its `ReplyReader` takes a reply, whole or in pieces,
 and ends as a `Turn`.
@@ -7,33 +7,42 @@ and ends as a `Turn`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
+from urllib.parse import quote
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput
-from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Stop, System, TokenUsage, Turn
+from onetool_ipy.llm.formats import declare, object_schema
+from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
-__all__ = [
-    "Json",
-    "ModelRequest",
-    "ReplyReader",
-    "WireFormat",
-    "alternating",
-    "arguments_of",
-    "as_json_object",
-    "base_of",
-    "count",
-    "said_text",
-    "system_text",
-    "text_of",
-    "with_options",
-]
+__all__ = ["Anthropic", "Gemini", "ModelRequest", "Ollama", "OpenAi", "ReplyReader", "WireFormat"]
 
 Json = dict[str, Any]
 
 _LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
+_ANTHROPIC_VERSION = "2023-06-01"
+_ANTHROPIC_MAX_TOKENS = 4096
+_ANTHROPIC_STOPS: dict[str, Stop] = {
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "refusal": "refused",
+}
+_GEMINI_STOPS: dict[str, Stop] = {"STOP": "done", "MAX_TOKENS": "length"}
+_GEMINI_REFUSED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+_OLLAMA_TOP_LEVEL = frozenset(("think", "keep_alive", "format"))
+"""Options of the body itself; the others go into its `options`."""
+_OLLAMA_STOPS: dict[str, Stop] = {"stop": "done", "length": "length"}
+_OPENAI_STOPS: dict[str, Stop] = {
+    "stop": "done",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "content_filter": "refused",
+}
 
 
 class ModelRequest(NamedTuple):
@@ -214,3 +223,423 @@ def system_text(messages: Iterable[Message]) -> str:
 def count(value: object) -> int:
     """Return a number of tokens, or 0 if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+class _AnthropicReader(ReplyReader):
+    def __init__(self, request: ModelRequest, provider: str) -> None:
+        super().__init__(request, provider)
+        self._anthropic_blocks: dict[int, Json] = {}
+        self._json: dict[int, str] = {}
+
+    def whole(self, data: Json) -> None:
+        self._anthropic_blocks = dict(enumerate(data.get("content") or ()))
+        self.text = "".join(b.get("text") or "" for b in self._anthropic_blocks.values() if b.get("type") == "text")
+        self._read_end(data, data.get("usage"))
+        self.is_complete = True
+
+    def piece(self, data: Json) -> str:
+        kind = data.get("type")
+        if kind == "message_start":
+            self._read_usage((data.get("message") or {}).get("usage"))
+        elif kind == "content_block_start":
+            self._anthropic_blocks[data.get("index", len(self._anthropic_blocks))] = dict(
+                data.get("content_block") or {}
+            )
+        elif kind == "content_block_delta":
+            return self._grow(data.get("index", 0), data.get("delta") or {})
+        elif kind == "message_delta":
+            self._read_end(data.get("delta") or {}, data.get("usage"))
+        elif kind == "message_stop":
+            self.is_complete = self.is_closed = True
+        return ""
+
+    def finish(self) -> None:
+        for index, block in self._anthropic_blocks.items():
+            if block.get("type") == "tool_use":
+                said = arguments_of(self._json[index]) if index in self._json else arguments_of(block.get("input"))
+                block["input"] = as_json_object(said)
+                self.add(block.get("id"), block.get("name"), said)
+
+    def parts(self) -> list[Json]:
+        """Return the blocks as they came, without empty texts, which it would refuse."""
+        return [b for b in self._anthropic_blocks.values() if b.get("type") != "text" or (b.get("text") or "").strip()]
+
+    def _grow(self, index: int, delta: Json) -> str:
+        block = self._anthropic_blocks.setdefault(index, {"type": "text", "text": ""})
+        match delta.get("type"):
+            case "text_delta":
+                new: str = delta.get("text") or ""
+                block["text"] = (block.get("text") or "") + new
+                self.text += new
+                return new
+            case "input_json_delta":
+                self._json[index] = self._json.get(index, "") + (delta.get("partial_json") or "")
+            case "thinking_delta":
+                block["thinking"] = (block.get("thinking") or "") + (delta.get("thinking") or "")
+            case "signature_delta":
+                block["signature"] = delta.get("signature")
+        return ""
+
+    def _read_end(self, said: Json, usage: object) -> None:
+        if reason := said.get("stop_reason"):
+            self.stop = _ANTHROPIC_STOPS.get(reason, "other")
+        self._read_usage(usage)
+
+    def _read_usage(self, usage: object) -> None:
+        """Read the token counts; tokens from the provider's cache count as input."""
+        if isinstance(usage, dict):
+            read = sum(
+                count(usage.get(key))
+                for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            )
+            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)
+
+
+class Anthropic(WireFormat):
+    """Anthropic's Messages. Calls are `tool_use` blocks, outcomes `tool_result` blocks of one user message.
+
+    Thinking goes back unchanged, with its signature.
+    """
+
+    provider = "anthropic"
+    default_url = "https://api.anthropic.com"
+    reader = _AnthropicReader
+
+    def url(self, request: ModelRequest) -> str:
+        base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
+        return f"{base}/v1/messages"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return {"anthropic-version": _ANTHROPIC_VERSION, **({} if key is None else {"x-api-key": key})}
+
+    def body(self, request: ModelRequest) -> Json:
+        out: Json = {
+            "model": request.model,
+            "max_tokens": request.max_tokens or request.options.get("max_tokens", _ANTHROPIC_MAX_TOKENS),
+            "messages": alternating(map(_anthropic_blocks, request.messages), "content"),
+        }
+        if system := system_text(request.messages):
+            out["system"] = system
+        if request.tools:
+            out["tools"] = declare(self.provider, request.tools)
+        elif called := _called(request.messages):  # it requires every tool that the conversation mentions
+            out["tools"] = declare(self.provider, called)
+            out["tool_choice"] = {"type": "none"}
+        if request.is_streamed:
+            out["stream"] = True
+        return with_options(out, request.options)
+
+
+def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
+    match message:
+        case User(text=text, images=images):
+            pictures: list[Json] = [
+                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+                for mime, data in images
+            ]
+            return "user", [*pictures, {"type": "text", "text": text}] if text.strip() else pictures
+        case Turn(provider="anthropic", parts=parts) if parts:
+            return "assistant", [dict(part) for part in parts]
+        case Turn(text=text, calls=calls):
+            blocks: list[Json] = [{"type": "text", "text": text}] if text.strip() else []
+            uses = [(call.id, call.wire_name, as_json_object(call.arguments)) for call in calls]
+            return "assistant", blocks + [{"type": "tool_use", "id": i, "name": n, "input": a} for i, n, a in uses]
+        case Outcomes(items=items):
+            return "user", [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": one.call.id,
+                    "content": said_text(one),
+                    **({"is_error": True} if one.is_error else {}),
+                }
+                for one in items
+            ]
+    return "", []
+
+
+def _called(messages: Sequence[Message]) -> list[OfferedTool]:
+    names = dict.fromkeys(call.wire_name for said in messages if isinstance(said, Turn) for call in said.calls)
+    return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
+
+
+class _GeminiReader(ReplyReader):
+    def __init__(self, request: ModelRequest, provider: str) -> None:
+        super().__init__(request, provider)
+        self._parts: list[Json] = []
+
+    def piece(self, data: Json) -> str:
+        self._require_unblocked(data)
+        new = ""
+        for candidate in (data.get("candidates") or [])[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                new += self._read_part(part)
+            if reason := candidate.get("finishReason"):
+                self.stop = "refused" if reason in _GEMINI_REFUSED else _GEMINI_STOPS.get(reason, "other")
+                self.is_complete = True
+        if isinstance(usage := data.get("usageMetadata"), dict):
+            written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+            self.usage = TokenUsage(count(usage.get("promptTokenCount")), written)
+        self.text += new
+        return new
+
+    def parts(self) -> list[Json]:
+        return self._parts
+
+    def _read_part(self, part: Json) -> str:
+        """Keep a part, joining adjacent pieces of plain text. Returns its text."""
+        if isinstance(called := part.get("functionCall"), dict):
+            self._parts.append(part)
+            self.add(called.get("id"), called.get("name"), called.get("args"))
+            return ""
+        if part.keys() == {"text"} and self._parts and self._parts[-1].keys() == {"text"}:
+            self._parts[-1] = {"text": self._parts[-1]["text"] + part["text"]}
+        elif part != {"text": ""}:
+            self._parts.append(part)
+        return "" if part.get("thought") else part.get("text") or ""
+
+    def _require_unblocked(self, data: Json) -> None:
+        reason = (data.get("promptFeedback") or {}).get("blockReason")
+        if reason and not data.get("candidates"):
+            raise InvalidOutput(f"The provider blocked the prompt: {reason}.", hint="Rephrase it.")
+
+
+class Gemini(WireFormat):
+    """Gemini's `generateContent`. All outcomes of a turn go back in one content, each an object.
+
+    The model's parts go back unchanged, thought signatures included. Tools are declared by their raw JSON Schema, which
+    says more than the subset that `formats("gemini")` gives.
+    """
+
+    provider = "gemini"
+    default_url = "https://generativelanguage.googleapis.com/v1beta"
+    reader = _GeminiReader
+
+    def url(self, request: ModelRequest) -> str:
+        model = quote(request.model.removeprefix("models/"), safe="")
+        method = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
+        return f"{base_of(request.base_url, version='v1beta', endpoints=('/models',))}/models/{model}:{method}"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return {} if key is None else {"x-goog-api-key": key}
+
+    def body(self, request: ModelRequest) -> Json:
+        out: Json = {"contents": _gemini_contents(request.messages)}
+        if system := system_text(request.messages):
+            out["systemInstruction"] = {"parts": [{"text": system}]}
+        if request.tools:
+            out["tools"] = [{"functionDeclarations": [_gemini_declared(tool) for tool in request.tools]}]
+        limit = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
+        if config := with_options(limit, request.options):
+            out["generationConfig"] = config
+        return out
+
+
+def _gemini_declared(tool: OfferedTool) -> Json:
+    """Declare a tool by its raw JSON Schema; a tool without arguments has none."""
+    out: Json = {"name": tool.name, "description": tool.description}
+    schema = object_schema(tool.parameters)
+    is_bare = not schema["properties"] and not schema.get("additionalProperties")
+    return out if is_bare else {**out, "parametersJsonSchema": schema}
+
+
+def _gemini_contents(messages: Sequence[Message]) -> list[Json]:
+    """Return the conversation; `given` are the ids that Gemini gave to its calls."""
+    given = {
+        part["functionCall"].get("id")
+        for message in messages
+        if isinstance(message, Turn) and message.provider == "gemini"
+        for part in message.parts
+        if "functionCall" in part
+    }
+    return alternating((_gemini_content(message, given) for message in messages), "parts")
+
+
+def _gemini_content(message: Message, given: Collection[object]) -> tuple[str, list[Json]]:
+    match message:
+        case User(text=text, images=images):
+            return "user", [{"text": text}, *({"inlineData": {"mimeType": m, "data": d}} for m, d in images)]
+        case Turn(provider="gemini", parts=parts) if parts:
+            return "model", [dict(part) for part in parts]
+        case Turn(text=text, calls=calls):
+            said: list[Json] = [{"text": text}] if text else []
+            asked = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
+            return "model", said + asked
+        case Outcomes(items=items):
+            return "user", [{"functionResponse": _gemini_response(one, given)} for one in items]
+    return "", []
+
+
+def _gemini_response(outcome: Outcome, given: Collection[object]) -> Json:
+    """Return the result of a call as an object, with the call's id if Gemini gave it."""
+    content = outcome.content
+    if outcome.is_error:
+        content = {"error": content}
+    elif not isinstance(content, dict):
+        content = {"result": content}
+    named = {"id": outcome.call.id} if outcome.call.id in given else {}
+    return {**named, "name": outcome.call.wire_name, "response": content}
+
+
+class _OllamaReader(ReplyReader):
+    def piece(self, data: Json) -> str:
+        message = data.get("message") or {}
+        new = text_of(message.get("content"))
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            self.add(call.get("id"), function.get("name"), function.get("arguments"))
+        if data.get("done"):
+            self.is_complete = self.is_closed = True
+            self.stop = _OLLAMA_STOPS.get(data.get("done_reason") or "stop", "other")
+            self.usage = TokenUsage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
+        self.text += new
+        return new
+
+
+class Ollama(WireFormat):
+    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call."""
+
+    provider = "ollama"
+    default_url = "http://127.0.0.1:11434"
+    reader = _OllamaReader
+    needs_key = False
+    is_sse = False
+
+    def url(self, request: ModelRequest) -> str:
+        return base_of(request.base_url, version="", endpoints=("/chat", "/api", "/v1")) + "/api/chat"
+
+    def body(self, request: ModelRequest) -> Json:
+        body: Json = {
+            "model": request.model,
+            "messages": [line for message in request.messages for line in _ollama_lines(message)],
+            "stream": request.is_streamed,
+        }
+        if request.tools:
+            body["tools"] = declare(self.provider, request.tools)
+        limit = {} if request.max_tokens is None else {"num_predict": request.max_tokens}
+        options = {key: value for key, value in request.options.items() if key not in _OLLAMA_TOP_LEVEL}
+        if inner := with_options(limit, options):
+            body["options"] = inner
+        return with_options(body, {key: value for key, value in request.options.items() if key in _OLLAMA_TOP_LEVEL})
+
+
+def _ollama_lines(message: Message) -> list[Json]:
+    match message:
+        case System(text=text):
+            return [{"role": "system", "content": text}]
+        case User(text=text, images=images):
+            said: Json = {"role": "user", "content": text}
+            return [{**said, "images": [data for _, data in images]} if images else said]
+        case Turn(text=text):
+            calls = [
+                {"function": {"name": call.wire_name, "arguments": as_json_object(call.arguments)}}
+                for call in message.calls
+            ]
+            line: Json = {"role": "assistant", "content": text}
+            return [{**line, "tool_calls": calls} if calls else line]
+        case Outcomes(items=items):
+            return [{"role": "tool", "tool_name": one.call.wire_name, "content": said_text(one)} for one in items]
+
+
+class _OpenAiReader(ReplyReader):
+    def __init__(self, request: ModelRequest, provider: str) -> None:
+        super().__init__(request, provider)
+        self._open: dict[object, dict[str, str]] = {}
+
+    def whole(self, data: Json) -> None:
+        self._read_usage(data)
+        for choice in (data.get("choices") or [])[:1]:
+            message = choice.get("message") or {}
+            self.text = text_of(message.get("content")) or text_of(message.get("refusal"))
+            self._read_stop(choice)
+            for call in message.get("tool_calls") or ():
+                function = call.get("function") or {}
+                self.add(call.get("id"), function.get("name"), function.get("arguments"))
+        self.is_complete = True
+
+    def piece(self, data: Json) -> str:
+        self._read_usage(data)
+        new = ""
+        for choice in (data.get("choices") or [])[:1]:
+            delta = choice.get("delta") or {}
+            new += text_of(delta.get("content")) or text_of(delta.get("refusal"))
+            for call in delta.get("tool_calls") or ():
+                self._read_call_piece(call)
+            self._read_stop(choice)
+        self.text += new
+        return new
+
+    def finish(self) -> None:
+        for call in self._open.values():
+            self.add(call["id"], call["name"], call["arguments"])
+        self._open = {}
+
+    def _read_call_piece(self, call: Json) -> None:
+        """Read a piece of a call. Pieces belong together by index; some servers send only an id, or nothing."""
+        last = next(reversed(self._open), None)
+        key = call.get("index", call.get("id") or last)
+        known = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
+        function = call.get("function") or {}
+        known["id"] = known["id"] or call.get("id") or ""
+        known["name"] = known["name"] or function.get("name") or ""
+        arguments = function.get("arguments")
+        known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+
+    def _read_stop(self, choice: Json) -> None:
+        if reason := choice.get("finish_reason"):
+            self.stop = _OPENAI_STOPS.get(reason, "other")
+            self.is_complete = True
+
+    def _read_usage(self, data: Json) -> None:
+        if isinstance(usage := data.get("usage"), dict):
+            self.usage = TokenUsage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))
+
+
+class OpenAi(WireFormat):
+    """OpenAI's Chat Completions, which vLLM, llama.cpp, LM Studio and many others speak too.
+
+    Arguments are JSON text; an outcome names its call by `tool_call_id`.
+    """
+
+    provider = "openai"
+    default_url = "https://api.openai.com/v1"
+    reader = _OpenAiReader
+
+    def url(self, request: ModelRequest) -> str:
+        return base_of(request.base_url, version="v1", endpoints=("/chat/completions",)) + "/chat/completions"
+
+    def body(self, request: ModelRequest) -> Json:
+        body: Json = {
+            "model": request.model,
+            "messages": [line for message in request.messages for line in _openai_lines(message)],
+        }
+        if request.tools:
+            body["tools"] = declare(self.provider, request.tools)
+        if request.max_tokens is not None:
+            is_own = request.base_url.startswith("https://api.openai.com")  # its newer models refuse the older name
+            body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
+        if request.is_streamed:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return with_options(body, request.options)
+
+
+def _openai_lines(message: Message) -> list[Json]:
+    match message:
+        case System(text=text):
+            return [{"role": "system", "content": text}]
+        case User(text=text, images=()):
+            return [{"role": "user", "content": text}]
+        case User(text=text, images=images):
+            urls = [{"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}} for mime, data in images]
+            return [{"role": "user", "content": [{"type": "text", "text": text}, *urls]}]
+        case Turn(text=text, calls=calls):
+            line: Json = {"role": "assistant", "content": text or (None if calls else "")}
+            return [
+                {**line, "tool_calls": [_openai_call(c.id, c.wire_name, c.arguments) for c in calls]} if calls else line
+            ]
+        case Outcomes(items=items):
+            return [{"role": "tool", "tool_call_id": one.call.id, "content": said_text(one)} for one in items]
+
+
+def _openai_call(call_id: str, name: str, arguments: dict[str, Any] | str) -> Json:
+    function = {"name": name, "arguments": json.dumps(as_json_object(arguments))}
+    return {"id": call_id, "type": "function", "function": function}

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.packs.ot.catalog import CatalogTools
+from onetool_ipy.packs.ot.catalog import CatalogTools, HelpTools
 from onetool_ipy.packs.ot.health import HealthTools
-from onetool_ipy.packs.ot.help import HelpTools
 from onetool_ipy.packs.ot.map import MapTools
 from onetool_ipy.packs.ot.results import ResultTools
 from onetool_ipy.packs.ot.usage import UsageTools

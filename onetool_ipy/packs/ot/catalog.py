@@ -1,29 +1,81 @@
-"""`ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version`: what there is (spec 001).
+"""`ot.tools`, `ot.packs`, `ot.aliases`, `ot.snippets`, `ot.config`, `ot.version`, `ot.help`: what there is (spec 001).
 
-Also the pages of packs and snippets, which `ot.help` shows too.
+`ot.help` returns the page of an exact name, in the order tool, pack, `$snippet`, alias. Anything else is a search; the
+hits are grouped by kind, best first.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import CallFailure, OneToolError
-from onetool_ipy.base.search import contains
+from onetool_ipy.base.search import Entry, Hit, Index, contains
+from onetool_ipy.base.values import cut
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.registry import entry_of
+from onetool_ipy.core.tool import Dep, ToolSpec
 from onetool_ipy.packs.ot.errors import choice, worded
-from onetool_ipy.render.views import Listing, Record, Text
+from onetool_ipy.render.pages import Code, Heading, Link, Note, PageText, Part, Prose, Row, Rows, tool_rows
+from onetool_ipy.render.views import Listing, Record, Text, counted
 from onetool_ipy.render.yaml_flow import flow, inline
-from onetool_ipy.schema.read import signature_text
+from onetool_ipy.schema.read import Param, params, signature_text, type_text
+from onetool_ipy.sdk.requirements import is_installed
 from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, example_of
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["INFO", "CatalogTools", "Info", "as_written", "pack_instructions", "pack_text", "snippet_page"]
+__all__ = [
+    "INFO",
+    "CatalogTools",
+    "HelpTools",
+    "Info",
+    "as_written",
+    "documentation_url",
+    "pack_instructions",
+    "pack_parts",
+    "pack_text",
+    "snippet_page",
+    "tool_parts",
+]
+
+_URL = "https://onetool.beycom.online/reference/tools/{slug}/"
+_SLUGS = {
+    "brave": "brave-search",
+    "code": "code-search",
+    "db": "database",
+    "ground": "grounding-search",
+    "llm": "transform",
+    "web": "web-fetch",
+}
+_LIMIT = 10
+_OVERVIEW = """# onetool_ipy
+
+## Discovery
+- ot.tools() - tools; ot.tools(pattern="search")
+- ot.packs() - packs; ot.packs(pattern="fs", info="full")
+- ot.aliases() - other names for tools
+- ot.snippets() - parameterised pieces of code
+- ot.help(query="...") - a page, or a search that forgives typos
+
+## Info levels
+- list - names only
+- min - name and description (default)
+- full - everything there is
+
+## Examples
+- ot.help(query="fs.read_file")
+- ot.help(query="read a file")
+- %tool fs.read_file path=README.md
+- x = %tool time.now
+
+## Tips
+- %tool alone shows the packs and what to type next.
+- A result is an object: x.data, x.ok, x.error, x.meta.
+- Tab completes names, arguments and values; %tool NAME? shows a tool's page."""
 
 
 def snippet_page(snippet: Snippet) -> str:
@@ -246,3 +298,201 @@ def pack_instructions(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[st
 
 def _kind(specs: list[ToolSpec]) -> str:
     return specs[0].source.partition(":")[0]
+
+
+class HelpTools:
+    """The help function, of one toolbox."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+        self._cached: tuple[Any, Mapping[str, Index]] | None = None
+
+    @mark(read_only=True)
+    @worded
+    def help(self, query: str = "", info: Info | str = "min") -> Any:
+        """Find out how to use something: a tool, a pack, a $snippet, an alias, or anything you can describe.
+
+        Args:
+            query: A name, or words; typos are forgiven. Empty gives an overview.
+            info: list (names), min (names and descriptions, or an exact hit's page) or full (every field).
+
+        Returns:
+            A page of text.
+
+        Example:
+            ot.help(query="read file")
+        """
+        choice("info", info, INFO, "ot.help(query='brave', info='min')")
+        asked = query.strip()
+        if not asked:
+            return PageText(_OVERVIEW, _overview_parts())
+        return self._exact(asked, info) or self._search(asked, info)
+
+    def _exact(self, query: str, info: str) -> Text | None:
+        registry, shortcuts = self._box.registry, self._box.shortcuts
+        spec = registry.find(query)
+        if spec is not None:
+            return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
+        packs = registry.packs()
+        if query in packs:
+            names = "\n".join(s.name for s in packs[query])
+            return Text(names) if info == "list" else self._pack_page(query, packs[query])
+        name = query.removeprefix("$")
+        if query.startswith("$") and name in shortcuts.snippets:
+            return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
+        if name in shortcuts.aliases:
+            return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
+        return None
+
+    def _pack_page(self, name: str, specs: list[ToolSpec]) -> PageText:
+        page = pack_text(self._box, name, specs).replace("## ", "# ", 1)
+        docs = f"Docs: {documentation_url(name)}"
+        return PageText(f"{page}\n\n{docs}", [*pack_parts(self._box, name, specs), Note(docs)])
+
+    def _search(self, query: str, info: str) -> Text:
+        """Return the best hits of each group; no group displaces another."""
+        groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
+        if not any(groups.values()):
+            said = f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            return PageText(said, [Note(said)])
+        if info == "list":
+            return Text("\n".join(hit.item.name for group in groups.values() for hit in group))
+        title = f"Results for '{cut(query, 80)}'"
+        lines, parts = [f"# {title}"], list[Part]([Heading(title)])
+        for kind, group in groups.items():
+            if group:
+                lines += ["", f"## {kind}", *(self._hit(hit, info) for hit in group)]
+                parts += _group_parts(kind, group, info)
+        return PageText("\n".join(lines), parts)
+
+    def _hit(self, hit: Hit, info: str) -> str:
+        if info == "full" and isinstance(hit.item.value, ToolSpec):
+            return str(_tool_page(as_written(hit.item.value), "full")).replace("# ", "### ", 1)
+        return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
+
+    def _indexes(self) -> Mapping[str, Index]:
+        """Return a search index for each group, rebuilt when anything has changed."""
+        stamp = (self._box.registry.list(), self._box.shortcuts, self._box.config.prompts)
+        if self._cached is None or self._cached[0] != stamp:
+            groups = {"Tools": self._tools, "Packs": self._packs, "Snippets": self._snippets, "Aliases": self._aliases}
+            self._cached = (stamp, {title: Index(entries()) for title, entries in groups.items()})
+        return self._cached[1]
+
+    def _tools(self) -> Iterable[Entry]:
+        return map(entry_of, self._box.registry.list())
+
+    def _packs(self) -> Iterable[Entry]:
+        prompts = self._box.config.prompts
+        for name, specs in self._box.registry.packs().items():
+            said = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
+            yield Entry(name, said)
+
+    def _snippets(self) -> Iterable[Entry]:
+        for name, snippet in self._box.shortcuts.snippets.items():
+            yield Entry(f"${name}", snippet.description, tuple(param.name for param in snippet.params))
+
+    def _aliases(self) -> Iterable[Entry]:
+        for name, target in self._box.shortcuts.aliases.items():
+            yield Entry(name, f"alias of {target}")
+
+
+def documentation_url(pack: str) -> str:
+    """Return the address of a pack's documentation."""
+    return _URL.format(slug=_SLUGS.get(pack, pack))
+
+
+def tool_parts(spec: ToolSpec) -> list[Part]:
+    """Return what a tool does and takes, as parts of a page."""
+    parts: list[Part] = [Heading(spec.name, spec.signature.removeprefix(spec.name), link="tool")]
+    parts.append(Prose(spec.description))
+    rows = tuple(Row(p.name, p.description, _kind_text(p, spec)) for p in params(spec.parameters))
+    parts += [Heading("Arguments", level=2), Rows(rows, is_prose=True)] if rows else []
+    parts += [Heading("Returns", level=2), Prose(spec.returns)] if spec.returns else []
+    parts += [Heading("Example", level=2), Code(spec.example)] if spec.example else []
+    parts += [Heading("Needs", level=2), Rows(tuple(map(_need, spec.deps)))] if spec.deps else []
+    if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
+        parts.append(Note(f"In Python: from onetool_ipy.live import {spec.pack}"))
+    origin = f"MCP server {spec.server}" if spec.server else spec.origin
+    facts = ", ".join([origin, *spec.badges, *spec.tags])
+    parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
+    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta else parts
+
+
+def _kind_text(param: Param, spec: ToolSpec) -> str:
+    kind = type_text(param.schema, spec.parameters)
+    if param.required:
+        return f"{kind}, required"
+    return f"{kind}, default {param.schema['default']!r}" if param.has_default else f"{kind}, optional"
+
+
+def _need(dep: Dep) -> Row:
+    is_there = is_installed(dep)
+    return Row(dep.name, "" if is_there else dep.install, *(("ok", "good") if is_there else ("missing", "bad")))
+
+
+def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
+    """Return a pack with its instructions and tools, as parts of a page."""
+    kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
+    said = map(Prose, pack_instructions(box, name, specs))
+    return [Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"), *said, tool_rows(specs)]
+
+
+def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
+    yield Heading(kind, level=2)
+    if info == "full" and kind == "Tools":
+        for hit in group:
+            yield from tool_parts(as_written(hit.item.value))
+        return
+    link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
+    found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)
+    yield Rows(tuple(Row(name, said, link=link) for name, said in found), is_prose=True)
+
+
+def _overview_parts() -> Iterable[Part]:
+    title, *sections = _OVERVIEW.split("\n\n## ")
+    yield Heading(title.removeprefix("# "))
+    for section in sections:
+        name, *lines = section.split("\n- ")
+        yield Heading(name, level=2)
+        if name == "Tips":
+            yield Prose("- " + "\n- ".join(lines))
+            continue
+        link: Link = "line" if name == "Examples" else ""
+        split = (line.partition(" - ") for line in lines)
+        yield Rows(tuple(Row(code, said, link=link) for code, _, said in split))
+
+
+def _tool_page(spec: ToolSpec, info: str) -> PageText:
+    lines = [f"# {spec.name}", "", spec.description, "", f"Signature: {spec.signature}"]
+    if spec.args:
+        lines += ["", "Args:", *(f"- {line}" for line in _typed_args(spec))]
+    if spec.returns:
+        lines += ["", f"Returns: {spec.returns}"]
+    if spec.example:
+        lines += ["", "Example:", *(f"  {line}" for line in spec.example.splitlines())]
+    if info == "full":
+        facts: Mapping[str, Any] = {
+            "Source": spec.source,
+            "Tags": ", ".join(spec.tags),
+            "Title": spec.title,
+            "Read-only": "yes" if spec.read_only else "no",
+            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.hints.items()),
+            "Meta": spec.meta_text,
+            "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
+            "Defined in": spec.where,
+        }
+        lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
+    docs = f"Docs: {documentation_url(spec.pack)}"
+    return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec), Note(docs)])
+
+
+def _typed_args(spec: ToolSpec) -> Iterable[str]:
+    for param in params(spec.parameters):
+        kind = type_text(param.schema, spec.parameters)
+        yield f"{param.name} ({kind}{'' if param.required else ', optional'}): {param.description}".rstrip(": ")
+
+
+def _alias_page(name: str, target: str) -> PageText:
+    use = f"Use: ${name} key=value, or ot.help(query='{target}') for its arguments."
+    rows = Rows((Row(target, link="tool"),))
+    return PageText(f"# {name}\n\nAlias of {target}\n\n{use}", [Heading(name, "alias of"), rows, Note(use)])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.bundles.ids import require_slug, require_version
+from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation

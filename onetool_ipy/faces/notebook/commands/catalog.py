@@ -27,7 +27,7 @@ from onetool_ipy.faces.notebook.commands import (
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.why import story
-from onetool_ipy.packs.ot.help import pack_parts, tool_parts
+from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
 from onetool_ipy.render.pages import Folded, Heading, Note, Part, Row, Rows, tool_rows
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox

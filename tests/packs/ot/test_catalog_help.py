@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.packs.ot.help import documentation_url
+from onetool_ipy.packs.ot.catalog import documentation_url
 
 
 @pytest.mark.spec("001/Unified Help/General help (no query)")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.sources.pack_writer import save_functions
+from onetool_ipy.sources.pack_files import save_functions
 
 CELL = '''import math
 

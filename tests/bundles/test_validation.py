@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.model import Switch, read
-from onetool_ipy.bundles.problems import beneath, fault, together, with_others
+from onetool_ipy.bundles.validation import beneath, fault, together, with_others
 from tests.bundles.aids import ProjectBundles
 
 FIRST = InvalidRequest("slug: it is empty.", hint="Give it one.", details=[fault("/slug", "it is empty.")])
