@@ -50,11 +50,15 @@ def local_time(moment: datetime.datetime) -> str:
 
 
 def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
-    """Short labels for the steps of a timeline: days as dates (UTC), shorter steps as local times."""
-    if step_s >= 86_400:
-        is_one_year = len({start.year for start in starts}) == 1
-        return [start.strftime("%b %d" if is_one_year else "%Y-%m-%d") for start in starts]
+    """Short labels for the steps of a timeline: shorter steps than days as local times, days as dates.
+
+    Days are those of UTC, since the call log keeps its sums by them. Where local days differ, the label says UTC.
+    """
     here = [start.astimezone() for start in starts]
+    if step_s >= 86_400:
+        form = "%b %d" if len({start.year for start in starts}) == 1 else "%Y-%m-%d"
+        form += " UTC" if any(start.utcoffset() for start in here) else ""
+        return [start.strftime(form) for start in starts]
     time = "%H:%M" if step_s >= 60 else "%H:%M:%S"
     form = time if len({start.date() for start in here}) == 1 else f"%b %d {time}"
     return [start.strftime(form) for start in here]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
+from onetool_ipy.render import report as render_report
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)
 
@@ -191,6 +193,51 @@ def test_an_invalid_period_is_said_to_the_letter(box: Toolbox) -> None:
 def test_ot_calls_count_too(box: Toolbox) -> None:
     box.ot.version()
     assert box.ot.stats(tool="ot.version")["total_calls"] == 1
+
+
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Set the local time zone, as POSIX writes one."""
+
+    def choose(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield choose
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "times"),
+    [
+        ("UTC0", "Mar 10", ["06:30", "08:30"]),
+        ("IST-5:30", "Mar 10 UTC", ["12:00", "14:00"]),
+        ("EST5EDT,M3.2.0,M11.1.0", "Mar 10 UTC", ["01:30", "04:30"]),
+    ],
+    ids=["UTC", "Kolkata", "New York, at the change to summer time"],
+)
+def test_times_of_a_plot_are_local_and_its_days_say_whose_they_are(
+    make: Callable[..., Toolbox], clock: Clock, in_zone: Callable[[str], None], zone: str, day: str, times: list[str]
+) -> None:
+    in_zone(zone)
+    with make() as box:
+        first = datetime.datetime(2026, 3, 8, 6, 30, tzinfo=datetime.UTC)
+        for clock.time in (first, first + datetime.timedelta(hours=2)):
+            box.call("tools.echo", {"message": "x"})
+        steps = [row["start"] for row in box.ot.stats().steps if row["calls"]]
+        assert steps == times
+
+        clock.time = first + datetime.timedelta(days=2, hours=12)  # in Kolkata it is the 11th
+        box.call("tools.echo", {"message": "x"})
+        clock.time = first - datetime.timedelta(days=9)
+        box.call("tools.echo", {"message": "x"})
+        clock.time = first + datetime.timedelta(days=3)
+        stats = box.ot.stats()
+
+    assert stats.steps[-1]["start"] == day
+    assert sum(row["calls"] for row in stats.steps) == 5, "the first ot.stats is a call, too"
+    assert day in render_report.plots(stats["tools"], stats.steps)
 
 
 def test_stats_as_a_frame_and_as_a_plot(box: Toolbox) -> None:
