@@ -117,6 +117,15 @@ def test_every_link_leads_somewhere() -> None:
                 assert part in _anchors(place), f"{page.name}: {target}"
 
 
+def test_pages_and_notebooks_use_the_words_of_the_screens() -> None:
+    """docs/architecture.md is about the code, docs/reference.md has names of it."""
+    inner = re.compile(r"\b(cassettes?|slugs?|a record|proxy)\b", re.IGNORECASE)
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
+    found = {page.name: inner.findall(page.read_text(encoding="utf-8")) for page in pages}
+    about_code = {"architecture.md", "reference.md", "benchmarks.md"}
+    assert {name: words for name, words in found.items() if words and name not in about_code} == {}
+
+
 def test_readme_is_readable_and_its_pictures_are_small() -> None:
     text = README.read_text(encoding="utf-8")
     assert len(text.splitlines()) < MOST_LINES

@@ -381,7 +381,7 @@ class Executor:
             try:
                 self._record(bound, result)
             except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
-                _log.error("The record of '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
+                _log.error("The call of '%s' could not be logged: %s", bound.tool, self._mask(values.safe_repr(exc)))
         if interrupt is not None:
             raise interrupt
         return result

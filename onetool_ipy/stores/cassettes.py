@@ -64,11 +64,11 @@ _UNCHANGED = "Nothing was changed."
 
 
 class DamagedCassette(StoreError):
-    """A cassette that cannot be read."""
+    """A replay file that cannot be read."""
 
 
 class NotRecorded(ExecutionFailed):
-    """The cassette has no answer for a call, and only the cassette may answer."""
+    """The replay file has no answer for a call, and only that file may answer."""
 
 
 class StaleAnswer(ExecutionFailed):

@@ -200,6 +200,7 @@ def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
     (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
     loaded.execute(f"%tool server add --save sums {sys.executable} sums.py --factor 1")
     assert "sums" in file.read_text(encoding="utf-8")
+    assert loaded.execute("%tool server").text.count("not started") == 2, "nobody waits for a server by adding one"
     said = loaded.execute("%tool server remove sums").text
     assert f"sums is removed, also from {file}" in said
     assert file.read_text(encoding="utf-8") == mine
