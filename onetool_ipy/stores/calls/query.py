@@ -3,7 +3,7 @@
 Periods are the last 24 hours, 7 days and 30 days, to the microsecond: whole days and hours come from the rollups, the
 part of an hour at the edge from the rows. Only if those were dropped (the newest million are kept) does the whole of
 that hour count. A period has no end: after a clock was set back, calls dated in the future still count. Days are UTC:
-local days would be sums of hours, which takes five times as long or more, and in some zones a day begins within an hour.
+local days would be sums of hours, which takes five times as long, and in some zones a day begins within an hour.
 """
 
 from __future__ import annotations
