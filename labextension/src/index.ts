@@ -12,13 +12,17 @@ import { Widget } from '@lumino/widgets';
 
 import { openHttpTool } from './httpToolTab';
 import type { KernelConnection } from './kernelConnection';
-import { downServers, PANEL_ID, toolsIcon, ToolsPanel } from './panel';
+import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
 import { addQuestionOutputs } from './questionOutput';
 import { openResult } from './resultTab';
 import { type IHttpPlace, needsTrust } from './ui/index.js';
 
 const PLUGIN = 'onetool-ipy:panel';
 const CATEGORY = 'onetool';
+const PLACES: [View, string, string][] = [
+  ['usage', 'Usage', 'Show how often tools were called, how long they took, and what failed'],
+  ['health', 'Health', 'Show the state of the tools and servers, and what is wrong']
+];
 const MAX_IN_PALETTE = 1000;
 const TOAST_MS = 6000;
 const SHOW_IN_CELL_MS = 1000;
@@ -48,13 +52,13 @@ function activate(
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  for (const command of ['onetool:open', 'onetool:browser', 'onetool:new-http', 'onetool:insert']) {
-    palette?.addItem({ command, category: CATEGORY });
-  }
+  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:insert'].forEach((command, rank) => {
+    palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
+  });
   const paletteTools = new PaletteTools(panel, palette);
   panel.updated.connect(() => void paletteTools.refresh());
   const status = new StatusItem(panel, () => app.shell.activateById(PANEL_ID));
-  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: 'Other', rank: 50 }));
+  void optionalService(app, async () => (await import('@jupyterlab/launcher')).ILauncher).then(launcher => launcher?.add({ command: 'onetool:open', category: CATEGORY, rank: 50 }));
   void optionalService(app, async () => (await import('@jupyterlab/statusbar')).IStatusBar).then(bar =>
     bar?.registerStatusItem('onetool-ipy:status', { item: status, align: 'left', rank: 200, isActive: () => status.isActive, activeStateChanged: status.changed })
   );
@@ -106,6 +110,16 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     icon: toolsIcon,
     execute: open
   });
+  for (const [view, label, caption] of PLACES) {
+    app.commands.addCommand(`onetool:${view}`, {
+      label,
+      caption,
+      execute: () => {
+        panel.selectView(view);
+        open();
+      }
+    });
+  }
   app.commands.addCommand('onetool:browser', {
     label: 'Open tool browser',
     caption: 'Insert a cell with the tool browser and run it',
@@ -144,7 +158,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   });
   panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
   app.commands.addCommand('onetool:insert', {
-    label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
+    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {
@@ -253,7 +267,7 @@ async function saveTool(connection: KernelConnection, name: string, source: stri
   return `Saved: ${tools.join(', ')}.`;
 }
 
-/** The tools in the command palette, as +pack.tool. */
+/** The tools in the command palette. */
 class PaletteTools {
   constructor(
     private readonly panel: ToolsPanel,

@@ -13,7 +13,7 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createServers, fill, h, type IBrowser, type IHttpPlace, type IServers, type Transport } from './ui/index.js';
+import { createBrowser, createServers, createUsage, fill, h, type IBrowser, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -42,6 +42,14 @@ export class NotebookTools {
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
+  }
+
+  /** The usage screen, made when it is first wanted; null if no kernel is connected. */
+  get usage(): IUsage | null {
+    if (!this._usage && this._browserTransport) {
+      this._usage = createUsage(this._browserTransport);
+    }
+    return this._usage;
   }
 
   get browser(): IBrowser | null {
@@ -112,7 +120,8 @@ export class NotebookTools {
   private _closeBrowser(): void {
     this._browser?.close();
     this._servers?.close();
-    this._servers = null;
+    this._usage?.close();
+    this._servers = this._usage = null;
     this._browser = null;
     this._browserTransport = null;
     fill(this.tools);
@@ -120,6 +129,7 @@ export class NotebookTools {
 
   private _browser: IBrowser | null = null;
   private _servers: IServers | null = null;
+  private _usage: IUsage | null = null;
   private _browserTransport: Transport | null = null;
   private _bundles: BundlesView | null = null;
   private _fingerprint = '';

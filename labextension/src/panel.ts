@@ -1,7 +1,7 @@
 /**
- * The side panel: the tools of the front notebook's kernel, the bundles of its project, its MCP servers, and the
- * problems found in it.
- * Owns which notebook the panel follows, and which of the four views it shows.
+ * The side panel: the tools of the front notebook's kernel, the bundles of its project, its MCP servers, its usage and
+ * its health.
+ * Owns which notebook the panel follows, and which of the five views it shows.
  */
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -13,7 +13,7 @@ import { Widget } from '@lumino/widgets';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, createProblems, fill, h, type IHttpPlace, type IProblems, reconcile, selectTab, show } from './ui/index.js';
+import { addTabKeys, createHealth, fill, h, type IHealth, type IHttpPlace, reconcile, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -26,12 +26,13 @@ export const toolsIcon = new LabIcon({
 </svg>`
 });
 
-type View = 'tools' | 'bundles' | 'servers' | 'problems';
+export type View = 'tools' | 'bundles' | 'servers' | 'usage' | 'health';
 const VIEWS: [View, string][] = [
   ['tools', 'Tools'],
   ['bundles', 'Bundles'],
   ['servers', 'Servers'],
-  ['problems', 'Problems']
+  ['usage', 'Usage'],
+  ['health', 'Health']
 ];
 
 const STATE_TEXTS: Record<string, string> = {
@@ -48,9 +49,9 @@ export class ToolsPanel extends Widget {
     onOpenFile: (path: string, line: number | null) => void
   ) {
     super();
-    this._problems = createProblems({
+    this._health = createHealth({
       request: (kind, payload) => this.connection!.transport!.request(kind, payload),
-      onRefresh: () => void this.connection?.refresh(),
+      onRefresh: async () => this.connection?.refresh(),
       onTrust: () => void this._askTrust(),
       onServer: (name, action) => void this._actOnServer(name, action),
       onOpen: onOpenFile
@@ -70,7 +71,7 @@ export class ToolsPanel extends Widget {
       this._tabs.append(tab);
       this._boxes[view] = box;
     }
-    this._boxes.problems.append(this._problems.element);
+    this._boxes.health.append(this._health.element);
     const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
     window.addEventListener('pagehide', () => this._closeAll());
@@ -111,6 +112,9 @@ export class ToolsPanel extends Widget {
     }
     this._drawBundles();
     this._drawServers();
+    if (!this._drawUsage()) {
+      void this._current?.usage?.load();
+    }
   }
 
   /** Show a tool's page, or the tools of a pack. */
@@ -151,6 +155,7 @@ export class ToolsPanel extends Widget {
     fill(this._boxes.tools, this._current?.tools);
     fill(this._boxes.bundles);
     fill(this._boxes.servers);
+    fill(this._boxes.usage);
     this._draw();
   }
 
@@ -176,9 +181,10 @@ export class ToolsPanel extends Widget {
     }
     this._drawQuestions();
     this._drawStatus();
-    this._drawProblems();
+    this._drawHealth();
     this._drawBundles();
     this._drawServers();
+    this._drawUsage();
     if (this.connection?.state === 'connected' && this._serverVersion === null) {
       void this._requestServerVersion();
     }
@@ -250,11 +256,30 @@ export class ToolsPanel extends Widget {
     }
   }
 
-  private _drawProblems(): void {
+  private _drawHealth(): void {
     const report = this.connection?.report ?? null;
-    const count = report?.problems.length ?? 0;
-    fill(this._tabs.querySelector('[data-view="problems"]')!, count ? `Problems (${count})` : 'Problems');
-    this._problems.draw(report?.problems ?? null);
+    this._drawTab('health', report?.problems.length ?? 0);
+    this._health.draw(report);
+  }
+
+  /** The name of a view, and how many things in it need a look. */
+  private _drawTab(view: View, count: number): void {
+    fill(this._tabs.querySelector(`[data-view="${view}"]`)!, new Map(VIEWS).get(view), count ? h('span.onetool-Panel-count', null, count > 9 ? '9+' : count) : null);
+  }
+
+  /** Show a screen of the kernel, or `missing` without one. Returns whether the box shows another element now. */
+  private _drawScreen(view: View, screen: { element: HTMLElement } | null, missing: string): boolean {
+    const box = this._boxes[view];
+    const isNew = screen ? box.firstChild !== screen.element : !box.firstChild;
+    if (isNew) {
+      fill(box, screen?.element ?? h('p.otx-muted', null, missing));
+    }
+    return isNew;
+  }
+
+  /** Returns whether it is up to date: it is not in view, or it was opened just now and loads. */
+  private _drawUsage(): boolean {
+    return this._view !== 'usage' || this._drawScreen('usage', this._current?.usage ?? null, 'Usage appears here once onetool_ipy is loaded in a kernel.');
   }
 
   private async _actOnServer(name: string, action: string): Promise<void> {
@@ -271,34 +296,26 @@ export class ToolsPanel extends Widget {
   /** Show the servers screen, and load it again when the kernel reports other states. */
   private _drawServers(): void {
     const down = downServers(this.connection?.report ?? null);
-    fill(this._tabs.querySelector('[data-view="servers"]')!, down.length ? `Servers (${down.length})` : 'Servers');
+    this._drawTab('servers', down.length);
     if (this._view !== 'servers') {
       return;
     }
     const servers = this._current?.servers ?? null;
-    const element = servers?.element ?? h('p.otx-muted', null, 'MCP servers appear here once onetool_ipy is loaded in a kernel.');
     const state = JSON.stringify(this.connection?.report?.servers ?? null);
-    if (this._boxes.servers.firstChild !== element && (servers || !this._boxes.servers.firstChild)) {
-      fill(this._boxes.servers, element);
-    } else if (state === this._drawnServers) {
-      return;
+    if (this._drawScreen('servers', servers, 'MCP servers appear here once onetool_ipy is loaded in a kernel.') || state !== this._drawnServers) {
+      this._drawnServers = state;
+      void servers?.load();
     }
-    this._drawnServers = state;
-    void servers?.load();
   }
 
   private _drawBundles(): void {
-    if (this._view !== 'bundles') {
-      return;
-    }
-    const element = this._current?.bundles.element ?? h('p.otx-muted', null, 'Open a notebook to see the bundles of its project.');
-    if (this._boxes.bundles.firstChild !== element && (this._current || !this._boxes.bundles.firstChild)) {
-      fill(this._boxes.bundles, element);
+    if (this._view === 'bundles') {
+      this._drawScreen('bundles', this._current?.bundles ?? null, 'Open a notebook to see the bundles of its project.');
     }
   }
 
   private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
-  private readonly _problems: IProblems;
+  private readonly _health: IHealth;
   private readonly _tabs: HTMLElement;
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;

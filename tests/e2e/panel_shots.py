@@ -1,4 +1,4 @@
-"""Screenshots of the side panel, light and dark: its tools, one tool, bundles, an HTTP tool, problems, a busy kernel.
+"""Screenshots of the side panel, light and dark: tools, a tool, bundles, an HTTP tool, health, usage, a busy kernel.
 
 Not a test: part of `make shots`.
 """
@@ -59,8 +59,11 @@ def _views(lab: Lab, folder: Path, name: str, api: Stub) -> list[Path]:
     panel.get_by_role("button", name="Run", exact=True).click()
     expect(panel.locator(".otx-result")).to_contain_text("hello")
     shoot("tool")
-    tab(panel, "Problems")
-    shoot("problems")
+    tab(panel, "Health")
+    shoot("health")
+    tab(panel, "Usage")
+    expect(panel.get_by_role("img", name="Calls")).to_be_visible()
+    shoot("usage")
     tab(panel, "Bundles")
     panel.get_by_role("button", name="New HTTP tool").click()
     form = page.locator(".onetool-HttpTool")

@@ -143,6 +143,9 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     panel.locator(".otx-tool-page .otx-form input").first.fill("21")
     panel.get_by_role("button", name="Run", exact=True).click()
     expect(panel.locator(".otx-result")).to_contain_text("42")
+    tab(panel, "Usage")
+    usage = panel.get_by_role("region", name="Usage")
+    expect(usage.get_by_role("row", name="nb.twice")).to_be_visible()
     expect(panel).to_contain_text(BUSY)
     page.locator(".jp-Stdin-input").fill("yes")
     page.locator(".jp-Stdin-input").press("Enter")
@@ -150,7 +153,15 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
 
     notebook.restart_kernel()
     expect(panel).to_contain_text(NOT_LOADED)
+    expect(usage.get_by_role("alert")).to_contain_text("The kernel was restarted.")
+    expect(usage.get_by_role("row", name="nb.twice")).to_be_visible()  # what was known stays
+    tab(panel, "Health")
+    expect(panel).to_contain_text("appears here once onetool_ipy is loaded")
+    tab(panel, "Tools")
     panel = load(notebook)
+    tab(panel, "Usage")
+    expect(usage.get_by_role("alert")).to_have_count(0)
+    tab(panel, "Tools")
     panel.get_by_label("Search tools").fill("twice")
     expect(panel.locator(".otx-head .otx-total")).to_have_text("no tool")
     assert notebook.run_cell(4)[0]["text"] == "1\n"

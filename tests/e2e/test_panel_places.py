@@ -59,8 +59,8 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
 
     page.keyboard.press("Control+Shift+C")
     palette = page.locator(".lm-CommandPalette-input")
-    palette.fill("+time.now")
-    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("+time.now")
+    palette.fill("time.now")
+    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("Insert time.now")
     palette.press("Enter")
     wait_for_cells(notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
 
@@ -82,7 +82,8 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     notebook.command("application:toggle-left-area")
     expect(page.locator("#onetool-ipy-panel")).to_be_hidden()
     notebook.command("launcher:create")
-    page.locator(".jp-LauncherCard", has_text="Tools panel").click()
+    section = page.locator(".jp-Launcher-section", has=page.get_by_role("heading", name="onetool"))
+    section.locator(".jp-LauncherCard", has_text="Tools panel").click()
     expect(page.locator("#onetool-ipy-panel")).to_be_visible()
     notebook.command("onetool:new-http")
     expect(page.locator(".onetool-HttpTool").get_by_label("URL", exact=True)).to_be_focused()
@@ -107,8 +108,12 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     expect(page.locator(".onetool-Result")).to_have_count(1)
     page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
     page.locator(".lm-CommandPalette-input").fill("onetool")
-    expect(page.locator(".lm-CommandPalette-itemLabel", has_text="New HTTP tool")).to_be_visible()
-    page.keyboard.press("Escape")
+    places = ["Tools panel", "Open tool browser", "Usage", "Health", "New HTTP tool", "Insert tool call"]
+    expect(page.locator(".lm-CommandPalette-itemLabel:visible").nth(5)).to_be_visible()
+    assert page.locator(".lm-CommandPalette-itemLabel").all_inner_texts()[:6] == places
+    page.locator(".lm-CommandPalette-input").fill("onetool usage")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Usage")).to_contain_text("nb.many")
     assert notebook.page_errors == []
 
 
@@ -172,13 +177,14 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         notebook.command("apputils:change-theme", theme=theme)
         page.locator("#jupyterlab-splash").wait_for(state="detached")
-        tab(panel, "Problems")
+        tab(panel, "Health")
         expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
         expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
         expect(panel.get_by_role("button", name="Restart: onetool.yaml:1")).to_have_text("Restart")
         problem = panel.locator(".otx-problem", has_text="nowhere.tool")
         problem.locator(".otx-expand").click()
         expect(problem).to_contain_text("alias 'lost'")
+        expect(panel.locator(".otx-states")).to_contain_text("1 server: 1 failed")
         expect(page.locator(".onetool-Status")).to_contain_text("1 server down")
         found += serious(page)
         tab(panel, "Tools")
@@ -244,17 +250,18 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         look_in_palette(notebook.page, "Tools panel")
         expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()
         look_in_palette(notebook.page, "time.now")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_have_count(0)
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Insert time.now")).to_have_count(0)
         notebook.page.keyboard.press("Escape")
         tab(panel, "Bundles")
         panel.get_by_role("switch", name="Bundle time").click()
         expect(panel.get_by_role("switch", name="Bundle time")).not_to_be_checked()
         notebook.command("settingeditor:open", query="onetool_ipy")
+        expect(notebook.page.locator('.jp-PluginList-entry [data-icon="onetool-ipy:tools"]')).to_be_visible()
         for title in ("Status bar item", "Tools in the command palette"):
             notebook.page.get_by_label(title).check()
         expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
         look_in_palette(notebook.page, "time.now")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_be_visible()
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Insert time.now")).to_be_visible()
         own = urlsplit(hub.address)
         assert own.path == "/user/ann/"
         for url in (url for url in asked if not url.startswith(("data:", "blob:"))):

@@ -75,6 +75,14 @@ export interface IServers {
 
 export function createServers(transport: Transport): IServers;
 
+export interface IUsage {
+  element: HTMLElement;
+  load(): Promise<void>;
+  close(): void;
+}
+
+export function createUsage(transport: Transport): IUsage;
+
 /** A problem; its action does what the hint says. */
 export interface IProblem {
   where: string;
@@ -83,18 +91,18 @@ export interface IProblem {
   action: { kind: string; label: string } | null;
 }
 
-export interface IProblems {
+export interface IHealth {
   element: HTMLElement;
-  draw(problems: IProblem[] | null): void;
+  draw(report: { tools: number; servers: Record<string, { state: string }>; problems: IProblem[] } | null): void;
 }
 
-export function createProblems(options: {
+export function createHealth(options: {
   request: Transport['request'];
-  onRefresh: () => void;
+  onRefresh: () => Promise<void>;
   onTrust: () => void;
   onServer: (name: string, action: string) => void;
   onOpen: (path: string, line: number | null) => void;
-}): IProblems;
+}): IHealth;
 
 /** A question of the kernel. Its text comes from models and servers. */
 export interface IQuestion {

@@ -1,4 +1,5 @@
-"""What the problems screen asks for: the problems with what can be done about each, and the lines of a file around one.
+"""What the health screen asks for: the problems with what can be done about each, the lines of a file around one, and
+a check of the servers and of what tools need.
 
 Only files that a problem names are read, never a secrets file: what is wrong there may be a secret that no mask knows.
 """
@@ -14,11 +15,12 @@ from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Problem
+from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["lines_around", "problems_shown"]
+__all__ = ["check_health", "lines_around", "problems_shown"]
 
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,7}))?", re.DOTALL)
 _COMMAND = re.compile(r"Run: (.+)")
@@ -29,10 +31,23 @@ _SECRETS = "secrets.yaml"
 
 def problems_shown(box: Toolbox) -> list[Json]:
     """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
-    return [
-        {"where": each.where, "message": each.message, "hint": each.hint, "action": _action(box, each)}
-        for each in box.problems()
-    ]
+    return [_shown(box, each) for each in box.problems()]
+
+
+def check_health(box: Toolbox) -> Json:
+    """Start and test every server, for a few seconds, and list what tools need and is not installed: `{missing}`."""
+    box.gate.refresh()
+    box.servers.check(PATIENCE_S)
+    return {"missing": [_shown(box, each) for each in missing(box)]}
+
+
+def _shown(box: Toolbox, problem: Problem) -> Json:
+    return {
+        "where": problem.where,
+        "message": problem.message,
+        "hint": problem.hint,
+        "action": _action(box, problem),
+    }
 
 
 def lines_around(box: Toolbox, where: str) -> Json:

@@ -30,7 +30,7 @@ from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
+from onetool_ipy.faces.widgets.problem_requests import check_health, lines_around, problems_shown
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
@@ -106,9 +106,8 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         {"label": "succeeded", "value": rate},
     ]
     if saved.formula:
-        totals.append({"label": "tokens saved (estimate)", "value": f"{saved.context_saved:,}", "help": saved.formula})
-        took = duration(saved.time_saved_ms)
-        totals.append({"label": "time saved (estimate)", "value": took, "help": saved.formula})
+        totals.append({"label": "tokens saved (estimate)", "value": f"{saved.context_saved:,}"})
+        totals.append({"label": "time saved (estimate)", "value": duration(saved.time_saved_ms)})
     failures = [
         {
             "tool": group.tool,
@@ -132,7 +131,7 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         for row in used.tools[:200]
     ]
     known = sorted(box.log.counts())
-    shown = {"period": period, "tool": tool, "totals": totals, "series": series}
+    shown = {"period": period, "tool": tool, "totals": totals, "formula": saved.formula, "series": series}
     return {**shown, "tools": rows, "failures": failures, "known": known}
 
 
@@ -226,6 +225,7 @@ class ScreenRequests:
                 _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
             ),
             "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
+            "health": lambda _payload: check_health(self._box),
             "httpTool": self._http.start,
             "httpCurl": self._http.read_curl,
             "httpSecret": self._http.keep_secret,

@@ -20,9 +20,9 @@ from onetool_ipy.sdk.requirements import check_deps, is_installed
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Health", "HealthTools"]
+__all__ = ["PATIENCE_S", "Health", "HealthTools", "missing"]
 
-_PATIENCE_S = 8.0
+PATIENCE_S = 8.0
 """How long servers that do not answer are waited for."""
 _STATUS: Mapping[str, Status] = {
     "connected": "good",
@@ -84,7 +84,7 @@ class HealthTools:
             ot.health()
         """
         self._box.gate.refresh()
-        states = dict(self._box.servers.check(_PATIENCE_S))
+        states = dict(self._box.servers.check(PATIENCE_S))
         proxy = {
             "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
             "server_count": len(states),
@@ -97,8 +97,8 @@ class HealthTools:
             registry={"status": "ok", "tool_count": len(self._box.registry.list())},
             proxy=proxy,
             problems=[
-                *({"where": p.where, "message": p.message, "hint": p.hint} for p in self._box.problems()),
-                *self._missing(),
+                {"where": p.where, "message": p.message, "hint": p.hint}
+                for p in (*self._box.problems(), *missing(self._box))
             ],
         )
         if left := self._box.abandoned():
@@ -156,15 +156,16 @@ class HealthTools:
         """
         return Text(self._box.topics.notify(topic, message))
 
-    def _missing(self) -> list[dict[str, str]]:
-        """List what tools need and is not installed. Runs nothing."""
-        needs = [(spec.name, dep) for spec in self._box.registry.known() for dep in spec.deps]
-        missing = {dep for dep in {dep for _, dep in needs} if not is_installed(dep)}
-        return [
-            {"where": name, "message": f"needs the {dep.kind} '{dep.name}'.", "hint": dep.install or "Install it."}
-            for name, dep in needs
-            if dep in missing
-        ]
+
+def missing(box: Toolbox) -> list[Problem]:
+    """List what tools need and is not installed. Runs nothing."""
+    needs = [(spec.name, dep) for spec in box.registry.known() for dep in spec.deps]
+    absent = {dep for dep in {dep for _, dep in needs} if not is_installed(dep)}
+    return [
+        Problem(name, f"needs the {dep.kind} '{dep.name}'.", dep.install or "Install it.")
+        for name, dep in needs
+        if dep in absent
+    ]
 
 
 def _cwd() -> str:

@@ -3,7 +3,8 @@
 import { fill, h, reconcile, show } from './dom.js';
 import { counted, drawIcon } from './format.js';
 
-const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
+/** How the state of a server is marked; any other is idle. */
+export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 

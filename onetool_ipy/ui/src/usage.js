@@ -7,9 +7,10 @@ const CHART_WIDTH = 360;
 const CHART_HEIGHT = 120;
 const AXIS = 44; // room for the numbers of the axis
 const FEW_STEPS = 5;
-const PERIODS = [['day', 'Last 24 hours'], ['week', 'Last 7 days'], ['month', 'Last 30 days'], ['all', 'All']];
+const PERIODS = [['day', '24 hours'], ['week', '7 days'], ['month', '30 days'], ['all', 'All time']];
+const NO_CALLS = 'No calls yet. Run a tool on its page, or write %tool time.now in a cell, then press Refresh.';
 
-/** Returns `{element, close()}`. */
+/** Returns `{element, load(), close()}`. */
 export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   const query = { period, tool };
   let loads = 0;
@@ -17,11 +18,13 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   const periods = h('select.otx-input', { 'aria-label': 'Period', onchange: () => load({ period: periods.value }) }, PERIODS.map(([value, title]) => h('option', { value }, title)));
   const tools = h('select.otx-input', { 'aria-label': 'Tool', onchange: () => load({ tool: tools.value }) });
   const totals = h('div.otx-totals');
+  const formula = h('p.otx-muted.otx-note', { hidden: true });
   const charts = h('div.otx-charts');
   const failed = h('div.otx-scroll.otx-usage-table.otx-usage-failed', { tabindex: '0', role: 'group', 'aria-label': 'Failed calls by message' });
-  const perTool = h('div.otx-scroll.otx-usage-table', { tabindex: '0', role: 'group', 'aria-label': 'Per tool' });
+  const perTool = h('div.otx-scroll.otx-usage-table', { tabindex: '0', role: 'group', 'aria-label': 'Per tool', hidden: true });
+  const none = h('p.otx-muted.otx-note', null, 'Loading …');
   const refresh = h('button.otx-small', { type: 'button', onclick: () => load({}) }, 'Refresh');
-  const element = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' }, h('div.otx-head', null, periods, tools, refresh), notice, totals, charts, failed, perTool);
+  const element = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' }, h('div.otx-head', null, periods, tools, refresh), notice, totals, formula, charts, failed, perTool, none);
   element.addEventListener('keydown', event => event.stopPropagation());
   const releaseFocus = keepFocus(element);
 
@@ -42,15 +45,19 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
     periods.value = usage.period;
     const names = [...new Set([...usage.known, ...(usage.tool ? [usage.tool] : [])])];
     fill(tools, h('option', { value: '' }, 'All tools'), names.map(name => h('option', { value: name }, name))).value = usage.tool ?? '';
-    fill(totals, usage.totals.map(total => h('span.otx-total-box', { title: total.help || null }, h('span.otx-big', null, total.value), ` ${total.label}`)));
+    fill(totals, usage.totals.map(total => h('span.otx-total-box', null, h('span.otx-big', null, total.value), ` ${total.label}`)));
+    show(fill(formula, `Estimated from ${usage.formula}.`), Boolean(usage.formula));
     fill(charts, usage.series.length ? [calls(usage.series), latency(usage.series, usage.tools)] : null);
     show(fill(failed, h('h3', null, 'Failed calls by message'), failureRows(usage.failures)), usage.failures.length > 0);
-    fill(perTool, rows(usage.tools));
+    const isEmpty = usage.tools.length === 0;
+    show(totals, usage.known.length > 0);
+    show(fill(perTool, rows(usage.tools)), !isEmpty);
+    show(fill(none, usage.known.length ? 'No calls in this period.' : NO_CALLS), isEmpty);
   }
 
   const unsubscribe = transport.on('closed', event => show(fill(notice, event.reason), true));
   load({});
-  return { element, close: () => (unsubscribe(), releaseFocus()) };
+  return { element, load: () => load({}), close: () => (unsubscribe(), releaseFocus()) };
 }
 
 function figure(title, picture, legend = null) {
@@ -124,7 +131,6 @@ function failureRows(failures) {
 }
 
 function rows(tools) {
-  if (!tools.length) return h('p.otx-muted', null, 'No calls.');
   const cells = row => [row.tool, number(row.calls), number(row.failures), duration(row.avg_ms ?? 0), duration(row.p95_ms ?? 0), row.last_called ?? ''];
   return table(['Tool', 'Calls', 'Failed', 'Mean', 'p95', 'Last'], tools.map(cells));
 }

@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.faces.widgets.problem_requests import lines_around, problems_shown
+from onetool_ipy.faces.widgets.problem_requests import check_health, lines_around, problems_shown
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]
@@ -73,3 +73,21 @@ def test_a_project_that_is_not_trusted_is_asked_about(project: Project, tmp_path
         env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path.parent)}, cwd=tmp_path
     ) as box:
         assert only(box, "not trusted")["action"] == {"kind": "trust", "label": "Trust"}
+
+
+def test_a_check_lists_what_tools_need_and_is_not_installed(project: Project) -> None:
+    needs = """
+from onetool_ipy.sdk import requires_cli
+pack = "geo"
+@requires_cli("no-such-program", install="apt install it")
+def plot() -> str:
+    "Draw."
+    return ""
+"""
+    with project(geo=needs) as box:
+        assert "no-such-program" not in str(problems_shown(box)), "a look checks nothing"
+        [found] = check_health(box)["missing"]
+        assert found["where"] == "geo.plot"
+        assert found["message"] == "needs the cli 'no-such-program'."
+        assert found["hint"] == "apt install it"
+        assert found["action"] is None

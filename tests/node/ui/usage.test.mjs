@@ -7,18 +7,19 @@ const { axisMarks, createUsage } = await ui('usage');
 
 const step = at => ({ label: `10:0${at}`, ok: 30, failed: 9, p50: 5, p95: 39 });
 const usage = steps => ({
-  period: 'week', tool: '', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
+  period: 'week', tool: '', formula: '', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
   series: Array.from({ length: steps }, (_, at) => step(at)),
   tools: [{ tool: 'shop.order', calls: 39, failures: 9, avg_ms: 10, p95_ms: 39, last_called: '10:05:00' }],
   failures: [{ message: 'no such <b>street</b>', tool: 'shop.order', calls: 9, last_called: '10:05:00' }]
 });
 
-async function open(steps) {
-  const { transport } = await transportOf({ usage: () => usage(steps) });
+async function open(steps, more = {}) {
+  const { transport } = await transportOf({ usage: () => ({ ...usage(steps), ...more }) });
   const { element, close } = createUsage(transport);
   document.body.replaceChildren(element);
-  await until(() => element.querySelector('figure'));
-  return { element, close };
+  assert.match(element.textContent, /Loading …/);
+  await until(() => !/Loading/.test(element.textContent));
+  return { element, transport, close };
 }
 
 test('failures stand at the foot of the columns, and the axis has round numbers', async () => {
@@ -49,4 +50,18 @@ test('few steps show the latency by tool, and failures are grouped by message', 
 test('the marks of an axis are those of the report', () => {
   assert.deepEqual([0.088, 3, 34, 1200, 0].map(top => axisMarks(top)), [[0, 0.05, 0.1], [0, 1, 2, 3], [0, 20, 40], [0, 500, 1000, 1500], [0, 1]]);
   assert.deepEqual(axisMarks(1, true), [0, 1]);
+});
+
+test('before the first call it says what to do, and the formula of estimates can be read', async () => {
+  const none = { series: [], tools: [], failures: [] };
+  const first = await open(0, { ...none, known: [] });
+  assert.match(first.element.textContent, /No calls yet\. Run a tool/);
+  assert.ok(first.element.querySelector('.otx-note').hidden);
+  const later = await open(0, { ...none, formula: '3 calls by models, each taken for 30,000 tokens' });
+  assert.match(later.element.textContent, /No calls in this period\./);
+  assert.equal(later.element.querySelector('.otx-note').textContent, 'Estimated from 3 calls by models, each taken for 30,000 tokens.');
+  later.transport.close('The kernel was restarted.');
+  assert.equal(later.element.querySelector('[role=alert]').textContent, 'The kernel was restarted.');
+  first.close();
+  later.close();
 });
