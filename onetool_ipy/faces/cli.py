@@ -1,23 +1,29 @@
-"""The commands of `onetool-ipy`: tools, import, mcp, ask, init, stubs, health, export, trust.
+"""`onetool-ipy`: the toolbox on the command line. Results are JSON on stdout, words go to stderr, both masked.
 
-Each `add_...` function adds its commands to the parser; the `run` function of a command returns the exit code.
+Exit code 0 means ok, 1 a failed call, 2 a wrong command.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
+import json
 import math
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from onetool_ipy._version import __version__
 from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, UsageProblem
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.printable import json_printable, printable, printable_line
 from onetool_ipy.config.edit import allow_host
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.template import init_project
@@ -25,18 +31,6 @@ from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.cli.output import (
-    FAILED,
-    OK,
-    USAGE,
-    aside,
-    ask_at_terminal,
-    names_of,
-    say,
-    say_error,
-    say_hint,
-    show_json,
-)
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import removal_lines, trust_lines
@@ -49,13 +43,164 @@ from onetool_ipy.toolbox import Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.draft import BundleDraft
 
-__all__ = ["add_ask", "add_bundles", "add_mcp", "add_project", "add_tools", "add_trust"]
+__all__ = ["main", "make_parser"]
+
+_OK, _FAILED, _USAGE = 0, 1, 2
+
+_IN_A_SHELL = (
+    ("%tool list", "onetool-ipy tools list"),
+    ("%tool trust", "onetool-ipy trust"),
+    (", then run ot.reload():", ":"),
+)
 
 _TOKEN = "ONETOOL_MCP_TOKEN"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-def add_tools(commands: Any) -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns its exit code."""
+    parser = make_parser()
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as exc:
+        return int(exc.code or 0)
+    run: Callable[[argparse.Namespace], int] | None = getattr(options, "run", None)
+    if run is None:
+        (getattr(options, "help_of", parser)).print_help(sys.stderr)
+        return _USAGE
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not be able to show every name
+    try:
+        code = run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OneToolError as exc:
+        return _say_error(exc)
+    except BrokenPipeError:
+        _drop_output()  # the reader went away (`| head`)
+        return _OK
+    except OSError as exc:
+        where = f": '{exc.filename}'" if exc.filename else ""
+        _say(f"{exc.strerror or exc}{where}.")
+        _drop_output()
+        return _FAILED
+    except KeyboardInterrupt:
+        _say("Stopped.")
+        return 130
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser with all commands and options."""
+    parser = _CommandParser(prog="onetool-ipy", description="One registry of tools for notebooks.")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.set_defaults(config=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for add in (_add_tools, _add_project, _add_trust, _add_mcp, _add_ask, _add_bundles):
+        add(commands)
+    return parser
+
+
+def _drop_output() -> None:
+    """Discard the rest of stdout, which Python would try to write again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _say(text: str) -> None:
+    """Print words for a person to stderr."""
+    print(printable(text), file=sys.stderr)
+
+
+def _say_error(exc: OneToolError) -> int:
+    """Print an error. Returns its exit code."""
+    _say_hint("\n".join(exc.lines()))
+    return _FAILED
+
+
+def _say_hint(text: str) -> None:
+    """Print a text that was written for a notebook, with the commands of a shell."""
+    for here, there in _IN_A_SHELL:
+        text = text.replace(here, there)
+    if text:
+        _say(text)
+
+
+def _ask_at_terminal(question: str) -> str | None:
+    """Ask the person at the terminal on stderr. Returns the typed line, or None if there is no terminal."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return None
+    sys.stderr.write(printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline() or None
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """Send what tools and pack files print to stderr, also from child processes: stdout is for the result."""
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no stdout
+        kept = -1
+    try:
+        if kept >= 0:
+            sys.stdout.flush()
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _show_json(box: Toolbox, value: Any) -> None:
+    """Print a value as JSON, without secrets."""
+    masked = values.map_text(values.to_json(value), box.mask)
+    print(json_printable(json.dumps(masked, ensure_ascii=not _is_utf8(sys.stdout), indent=2)))
+
+
+def _is_utf8(stream: Any) -> bool:
+    """Whether a stream can write every character; otherwise JSON escapes them."""
+    return "utf" in (getattr(stream, "encoding", None) or "utf-8").lower()
+
+
+def _names_of(csv: str | None) -> list[str] | None:
+    """Split an allow-list at its commas; None if none was given."""
+    return None if csv is None else [name.strip() for name in csv.split(",") if name.strip()]
+
+
+_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+_UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>.*)", re.DOTALL)
+_OF_TOOLS = {"list": "list", "ls": "list", "info": "info", "show": "info", "invoke": "invoke", "call": "invoke"}
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """A parser with helpful errors. Each command takes `--config`, before or after the other options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        said = "the configuration to use" if " " not in self.prog else argparse.SUPPRESS  # shown once, for all commands
+        self.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=said)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what is wrong; exit code 2."""
+        choice, unknown = _CHOICE.search(message), _UNKNOWN.match(message)
+        if choice is not None:
+            message = _no_command(choice["given"], re.findall(r"[\w-]+", choice["known"]))
+        elif unknown is not None and "=" in unknown["given"]:
+            message += "\nKEY=VALUE stands before the options."
+        super().error(message)
+
+
+def _no_command(given: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    meant = near[0] if near else f"tools {_OF_TOOLS[given]}" if given in _OF_TOOLS and "tools" in known else ""
+    return f"no command '{given}'. " + (f"Did you mean '{meant}'?" if meant else f"There are: {', '.join(known)}.")
+
+
+def _add_tools(commands: Any) -> None:
     tools = commands.add_parser("tools", help="list, look up and call tools")
     tools.set_defaults(help_of=tools)
     verbs = tools.add_subparsers(title="commands", metavar="COMMAND")
@@ -86,16 +231,18 @@ def _seconds(text: str) -> float:
 
 def _list(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        specs = box.registry.list(names_of(options.tool_allow))
+        specs = box.registry.list(_names_of(options.tool_allow))
         if options.json:
-            show_json(box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs])
-            return OK
+            _show_json(
+                box, [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs]
+            )
+            return _OK
         rows = [(s.name, s.summary, s.signature.partition("(")[2][:-1]) for s in specs]
         width = max((len(name) for name, _, _ in rows), default=4)
         _print_row(f"{'NAME':<{width}}  DESCRIPTION  (INPUT)")
         for name, text, arguments in rows:
             _print_row(box.mask(f"{name:<{width}}  {text}  ({arguments})"))
-        return OK
+        return _OK
 
 
 def _print_row(text: str) -> None:
@@ -110,12 +257,12 @@ def _info(options: argparse.Namespace) -> int:
         try:
             spec = box.registry.require(options.name)
         except CallFailure as exc:
-            return say_error(exc)
-        with aside():
+            return _say_error(exc)
+        with _aside():
             deps = box.ot.deps(tool=spec.name)
         count, last = box.log.count_of(spec.name)
         wire = names.wire_names(s.name for s in box.registry.known())[spec.name]
-        show_json(
+        _show_json(
             box,
             {
                 "name": spec.name,
@@ -132,7 +279,7 @@ def _info(options: argparse.Namespace) -> int:
                 "deps": deps,
             },
         )
-        return OK
+        return _OK
 
 
 def _with_words(args: Any, words: Sequence[str], spec: ToolSpec | None) -> dict[str, Any]:
@@ -156,31 +303,31 @@ def _invoke(options: argparse.Namespace) -> int:
     try:
         args = values.from_json(text)
     except (ValueError, RecursionError) as exc:
-        say(f"--args is not JSON: {exc}")
-        say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
-        return USAGE
+        _say(f"--args is not JSON: {exc}")
+        _say('Write it as an object, e.g. --args \'{"message": "hello"}\'.')
+        return _USAGE
     with open_toolbox(options.config) as box:
         if options.words:
             try:
                 args = _with_words(args, options.words, box.registry.find(options.name))
             except UsageProblem as exc:
-                say(exc.message)
-                say_hint(exc.hint)
-                return USAGE
-        with aside():
+                _say(exc.message)
+                _say_hint(exc.hint)
+                return _USAGE
+        with _aside():
             result = box.call(options.name, args, source="cli", timeout=options.timeout)
         data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`
-        show_json(box, {**result.to_dict(), "data": data})
+        _show_json(box, {**result.to_dict(), "data": data})
         if result.error is not None:
-            say(box.mask(result.error.message))
-            say_hint(box.mask(result.error.hint))
-            return FAILED
+            _say(box.mask(result.error.message))
+            _say_hint(box.mask(result.error.hint))
+            return _FAILED
         if line := note_line(result.meta):
-            say(box.mask(line))
-        return OK
+            _say(box.mask(line))
+        return _OK
 
 
-def add_bundles(commands: Any) -> None:
+def _add_bundles(commands: Any) -> None:
     about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document, a Postman collection or a HAR file"
     imported = commands.add_parser("import", help=about)
     imported.add_argument(
@@ -223,32 +370,32 @@ def _import(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         draft = _drafted(box, options)
         if options.dry:
-            show_json(box, draft.rows())
-            return OK
+            _show_json(box, draft.rows())
+            return _OK
         if options.auth:
             creation.add_auth(draft, options.auth)
         left = unconfirmed(new_sendings(box, draft.tools, made_up=None), options.secret_host)
         for one in left:
-            reply = ask_at_terminal(f"{one.said} Send it there? [y/N] \n") or ""
+            reply = _ask_at_terminal(f"{one.said} Send it there? [y/N] \n") or ""
             if reply.strip().lower() not in ("y", "yes"):
-                say(f"{one.said} Nothing was made.")
-                say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
-                return FAILED
+                _say(f"{one.said} Nothing was made.")
+                _say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
+                return _FAILED
         made = creation.store_draft(box, draft)
         for line in creation.told(made, draft, box):
-            say(box.mask(line))
+            _say(box.mask(line))
         for host in creation.unreached(box, draft.hosts):
             if options.allow_host:
                 with box.gate.saving():
-                    say(f"allowed {host} in {allow_host(box.config.paths, host)}")
+                    _say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
-                say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
+                _say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
         names = [f"{made.bundle.slug}.{tool.slug}" for tool in made.tools]
-        show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
-        return OK
+        _show_json(box, {"bundle": made.bundle.to_dict(), "tools": names, "hosts": draft.hosts, "notes": draft.notes})
+        return _OK
 
 
-def add_mcp(commands: Any) -> None:
+def _add_mcp(commands: Any) -> None:
     mcp = commands.add_parser(
         "mcp",
         help="serve the tools to an MCP client",
@@ -282,14 +429,14 @@ def _serve(options: argparse.Namespace) -> int:
 
     with open_leniently(options.config) as box:
         for problem in box.config.problems:
-            say(box.mask(str(problem)))
-        allow = names_of(options.tool_allow)
+            _say(box.mask(str(problem)))
+        allow = _names_of(options.tool_allow)
         if options.http:
             return _serve_http(box, options, allow)
         if sys.stdin.isatty():
-            say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
-        serve_stdio(box, allow=allow, say=say)
-    return OK
+            _say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
+        serve_stdio(box, allow=allow, say=_say)
+    return _OK
 
 
 def _attach(options: argparse.Namespace) -> int:
@@ -308,9 +455,9 @@ def _attach(options: argparse.Namespace) -> int:
         from onetool_ipy.faces.mcp.kernels import note_of_kernel  # only now: it imports jupyter_client
 
         note = note_of_kernel(paths.project)
-    say(f"Attached to {note.url}")
+    _say(f"Attached to {note.url}")
     attach(note)
-    return OK
+    return _OK
 
 
 def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | None) -> int:
@@ -323,17 +470,17 @@ def _serve_http(box: Toolbox, options: argparse.Namespace, allow: list[str] | No
     serving = serve_http(box, host=options.host, port=options.port, allow=allow, token=known, is_open=options.no_token)
     try:
         serving.leave_note(box.config.paths.state)
-        say(f"Serving on {serving.url}")
+        _say(f"Serving on {serving.url}")
         if known is None and serving.token is not None:
-            say(f"Authorization: Bearer {serving.token}")
-        say(serving.offer("--tool-allow"))
+            _say(f"Authorization: Bearer {serving.token}")
+        _say(serving.offer("--tool-allow"))
         serving.wait()
     finally:
         serving.stop()
-    return OK
+    return _OK
 
 
-def add_ask(commands: Any) -> None:
+def _add_ask(commands: Any) -> None:
     ask = commands.add_parser("ask", help="ask a model, which may call tools; the answer is JSON")
     ask.add_argument("prompt", type=_prompt, help="what to ask; tool:NAME {json} runs a tool without a model")
     ask.add_argument(
@@ -372,8 +519,8 @@ def _count(text: str) -> int:
 
 def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        with aside():
-            allow, approve = names_of(options.tool_allow), names_of(options.approve)
+        with _aside():
+            allow, approve = _names_of(options.tool_allow), _names_of(options.approve)
             typed = box.ask.typed(
                 options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=AskListener()
             )
@@ -385,14 +532,14 @@ def _ask(options: argparse.Namespace) -> int:
                 max_steps=options.max_steps,
                 approve=approve,
             )
-        show_json(box, answer.to_dict())
+        _show_json(box, answer.to_dict())
         if answer.note:
-            say(box.mask(answer.note))
+            _say(box.mask(answer.note))
         is_failed_call = not answer.model and answer.tool_error is not None
-        return FAILED if answer.stop_reason in ("error", "interrupted") or is_failed_call else OK
+        return _FAILED if answer.stop_reason in ("error", "interrupted") or is_failed_call else _OK
 
 
-def add_project(commands: Any) -> None:
+def _add_project(commands: Any) -> None:
     init = commands.add_parser("init", help="write a commented .onetool/ folder")
     init.add_argument("folder", nargs="?", default=".")
     init.add_argument("--pack", metavar="NAME", help="write a pack file with two tools, its test and its settings")
@@ -410,10 +557,10 @@ def add_project(commands: Any) -> None:
 
 def _health(options: argparse.Namespace) -> int:
     with open_leniently(options.config) as box:
-        with aside():
+        with _aside():
             found = box.ot.health()
-        show_json(box, found)
-        return FAILED if found["problems"] else OK
+        _show_json(box, found)
+        return _FAILED if found["problems"] else _OK
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -424,14 +571,14 @@ def _export(options: argparse.Namespace) -> int:
         text = export_notebook(source, box)
     if options.output == "-":
         print(printable(text) if sys.stdout.isatty() else text, end="")
-        return OK
+        return _OK
     target = Path(options.output) if options.output else source.with_suffix(".py")
     if target.exists() and not options.output:
-        say(f"'{target}' is there already; name another file with --output.")
-        return USAGE
+        _say(f"'{target}' is there already; name another file with --output.")
+        return _USAGE
     target.write_text(text, encoding="utf-8")
-    say(f"wrote {target}")
-    return OK
+    _say(f"wrote {target}")
+    return _OK
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -446,12 +593,12 @@ def _init(options: argparse.Namespace) -> int:
 def _init_project(folder: Path) -> int:
     written = init_project(folder)
     for path in written:
-        say(f"wrote {path}")
+        _say(f"wrote {path}")
     for path in written.left_alone:
-        say(f"left alone {path}, which is there already")
+        _say(f"left alone {path}, which is there already")
     if written:
-        say("Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list")
-    return OK
+        _say("Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list")
+    return _OK
 
 
 def _init_pack(folder: Path, name: str) -> int:
@@ -459,16 +606,16 @@ def _init_pack(folder: Path, name: str) -> int:
     files = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
     taken = [folder / place for place in files if (folder / place).exists() and folder / place != config]
     if taken:
-        say(f"'{taken[0]}' is there already; nothing was written.")
-        return FAILED
+        _say(f"'{taken[0]}' is there already; nothing was written.")
+        return _FAILED
     for place, text in files.items():
         path = folder / place
         done = "added its settings to" if path.exists() else "wrote"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        say(f"{done} {path}")
-    say(f"Next: onetool-ipy tools list, or in a notebook: %tool {name}")
-    return OK
+        _say(f"{done} {path}")
+    _say(f"Next: onetool-ipy tools list, or in a notebook: %tool {name}")
+    return _OK
 
 
 def _stubs(options: argparse.Namespace) -> int:
@@ -477,11 +624,11 @@ def _stubs(options: argparse.Namespace) -> int:
             path = Path(options.output) / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            say(f"wrote {path}")
-    return OK
+            _say(f"wrote {path}")
+    return _OK
 
 
-def add_trust(commands: Any) -> None:
+def _add_trust(commands: Any) -> None:
     trust = commands.add_parser("trust", help="let a project run its code, servers and HTTP tools")
     trust.add_argument("path", nargs="?", default=".", help="the project's folder; by default this one")
     trust.add_argument("--remove", action="store_true", help="trust it no longer")
@@ -493,11 +640,11 @@ def _trust(options: argparse.Namespace) -> int:
     if options.list:
         for folder in TrustList.of(os.environ, Path.home()).folders():
             print(printable_line(str(folder)))
-        return OK
+        return _OK
     folder = Path(options.path).resolve()
     if not folder.is_dir():
-        say(f"There is no folder '{options.path}'.")
-        return FAILED
+        _say(f"There is no folder '{options.path}'.")
+        return _FAILED
     with open_leniently(cwd=folder) as box:
         if options.remove:
             was_listed = box.distrust()
@@ -506,5 +653,9 @@ def _trust(options: argparse.Namespace) -> int:
             lines = trust_lines(box)
             box.trust()
         for line in lines:
-            say(box.mask(line))
-    return OK
+            _say(box.mask(line))
+    return _OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
