@@ -160,8 +160,7 @@ def test_the_tour_names_every_notebook() -> None:
 
 
 def test_the_version_is_one_everywhere() -> None:
-    from onetool_ipy.faces.rest.openapi import openapi
-    from onetool_ipy.faces.rest.routes import PROJECT, ROUTES
+    from onetool_ipy.faces.rest.routes import PROJECT, ROUTES, openapi
 
     version = onetool_ipy.__version__
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)

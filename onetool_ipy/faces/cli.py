@@ -448,13 +448,9 @@ def _attach(options: argparse.Namespace) -> int:
         raise UsageProblem(f"'{options.attach}' is not a folder.", hint="Name the folder of the project.")
     with open_leniently(options.config, cwd=folder.resolve()) as box:
         paths = box.config.paths
-    from onetool_ipy.faces.mcp.attach import attach, choose_note  # it imports the SDK
+    from onetool_ipy.faces.mcp.attach import attach, choose_note, note_of_kernel  # it imports the SDK
 
-    note = choose_note(paths.state, paths.project, options.port)
-    if note is None:
-        from onetool_ipy.faces.mcp.kernels import note_of_kernel  # only now: it imports jupyter_client
-
-        note = note_of_kernel(paths.project)
+    note = choose_note(paths.state, paths.project, options.port) or note_of_kernel(paths.project)
     _say(f"Attached to {note.url}")
     attach(note)
     return _OK

@@ -4,16 +4,26 @@ It offers what its allow-list names, and without one the tools that only read: n
 wire names, since many clients accept no others; a canonical name works too. Everything sent is masked; a result larger
 than `output.max_inline_bytes` is sent as a handle. `ot.result` and `onetool://result/HANDLE` read the handles that were
 sent to clients here, whatever the allow-list; the tool is listed after the first one.
+
+    onetool://result/HANDLE{?offset,limit,search}    lines of a stored result
+    onetool://docs/PACK                              the tools of a pack, in Markdown
+    any other                                        what the tool with that address, or a template of it, gives
+
+A resource is bounded, and values for a template are refused where they lead out of a folder. Prompts are the tools
+marked `prompt`, the snippets, and the instructions in prompts.yaml. A snippet's prompt is its code with the arguments
+filled in; nothing of it runs. Snippets of an untrusted project are left out, as are those that an allow-list does not
+name: `$name`, `$*` or `*`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -30,32 +40,40 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-from mcp.shared.uri_template import UriTemplate
+from mcp.shared.path_security import contains_path_traversal, is_absolute_path
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError, TooLarge, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current, names
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.mcp.content import DeclaredOutput, call_result
-from onetool_ipy.faces.mcp.prompts import PromptOffers, choices_for, prompt_result, typed_arguments
-from onetool_ipy.faces.mcp.resources import (
-    DOCS,
-    RESULT_TEMPLATE,
-    ResultPage,
-    docs_text,
-    match_tool,
-    resource_contents,
-)
+from onetool_ipy.faces.line.values import Expected, read_plain
+from onetool_ipy.faces.mcp.content import DeclaredOutput, call_result, content_blocks, medium_of, result_uri
 from onetool_ipy.faces.mcp.rounds import WAIT_S, ServedRequest, WaitingRequests
+from onetool_ipy.packs.ot.catalog import pack_text
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource
 from onetool_ipy.render.views import counted
+from onetool_ipy.snippets.definition import Bare, Snippet, expand
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["ToolboxServer"]
+__all__ = [
+    "MAX_LINES",
+    "RESULT_TEMPLATE",
+    "ToolboxServer",
+]
 
-NAME = "onetool_ipy"
+_NAME = "onetool_ipy"
+_DOCS = "onetool://docs/"
+MAX_LINES = 1_000
+"""How many lines of a stored result are read at a time."""
+RESULT_TEMPLATE = "onetool://result/{handle}{?offset,limit,search}"
+_MAX_PAGE = 1_000_000
+_RESULT = UriTemplate.parse(RESULT_TEMPLATE)
+_PAGE_KEY = "onetool_ipy/page"
+_MAX_TEXT = 1_000_000
 _PAGE = 250
 _MAX_HANDLES = 10_000
 _MAX_WATCHED = 1_000
@@ -78,7 +96,7 @@ class ToolboxServer:
         self._box = box
         self._allow = allow
         self._handles: dict[str, None] = {}
-        self._prompts = PromptOffers(box, allow)
+        self._prompts = _PromptOffers(box, allow)
         self._waiting = WaitingRequests()
         self._tasks: set[asyncio.Task[None]] = set()
         self._bus = InMemorySubscriptionBus()
@@ -91,7 +109,7 @@ class ToolboxServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
-            NAME,
+            _NAME,
             version=__version__,
             instructions=_INSTRUCTIONS % reader,
             cache_hints={"tools/list": CacheHint(), "prompts/list": CacheHint(), "resources/list": CacheHint()},
@@ -110,7 +128,7 @@ class ToolboxServer:
         )
         self.server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         security = RequestStateSecurity.ephemeral(ttl=WAIT_S)
-        self.server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+        self.server.middleware.append(RequestStateBoundary(security, default_audience=_NAME))
         self._unsubscribe = box.subscribe(changed=self._changed)
 
     def options(self) -> InitializationOptions:
@@ -212,9 +230,9 @@ class ToolboxServer:
         try:
             if not isinstance(prompt, ToolSpec):
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
-            typed = typed_arguments(args, prompt.parameters)
+            typed = _typed_arguments(args, prompt.parameters)
             result = await self._run(prompt.name, typed, request, (prompt.name,))
-            return await asyncio.to_thread(prompt_result, result.unwrap(), self._box.mask)
+            return await asyncio.to_thread(_prompt_result, result.unwrap(), self._box.mask)
         except OneToolError as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc)) from exc
 
@@ -232,7 +250,7 @@ class ToolboxServer:
             if spec.resource and not UriTemplate.is_template(spec.resource)
         ]
         known += [
-            types.Resource(uri=DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown")
+            types.Resource(uri=_DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown")
             for pack in dict.fromkeys(spec.pack for spec in offered.values())
         ]
         page, more = _page(known, params)
@@ -259,19 +277,19 @@ class ToolboxServer:
 
     async def _run_resource(self, uri: str, request: ServedRequest) -> types.ReadResourceResult:
         try:
-            page = ResultPage.of(uri)
+            page = _ResultPage.of(uri)
             if page is not None:
                 return await self._read_page(page, request)
-            specs = [spec for spec in self._offered().values() if DOCS + spec.pack == uri]
+            specs = [spec for spec in self._offered().values() if _DOCS + spec.pack == uri]
             if specs:
-                text = await asyncio.to_thread(docs_text, self._box, specs[0].pack, specs)
+                text = await asyncio.to_thread(_docs_text, self._box, specs[0].pack, specs)
                 contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
                 return types.ReadResourceResult(contents=[contents])
-            found = match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
+            found = _match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
             if found is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
             spec, args = found
-            typed = typed_arguments(args, spec.parameters)
+            typed = _typed_arguments(args, spec.parameters)
             result = await self._run(spec.name, typed, request, (spec.name,))
             return await asyncio.to_thread(self._resource, uri, result)
         except (OneToolError, ValueError) as exc:
@@ -281,9 +299,9 @@ class ToolboxServer:
         value = result.unwrap()
         outgoing = None if isinstance(value, (bytes, bytearray)) else self._box.outgoing(result)
         self._note_handle(result, result.meta.get("handle"))
-        return types.ReadResourceResult(contents=resource_contents(self._box, uri, value, outgoing))
+        return types.ReadResourceResult(contents=_resource_contents(self._box, uri, value, outgoing))
 
-    async def _read_page(self, page: ResultPage, request: ServedRequest) -> types.ReadResourceResult:
+    async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
         result = await self._run(_RESULT_TOOL, args, request, self._allowed(_RESULT_TOOL, args))
         answer = result.unwrap()
@@ -303,7 +321,7 @@ class ToolboxServer:
             prompt = ""
         else:
             prompt = next((spec for spec in offered.values() if spec.resource == ref.uri), "")
-        found = [each for each in choices_for(prompt, argument.name) if each.startswith(argument.value)]
+        found = [each for each in _choices_for(prompt, argument.name) if each.startswith(argument.value)]
         shown = [self._box.mask(printable(each)) for each in found[:_MAX_COMPLETIONS]]
         more = len(found) > len(shown)
         return types.CompleteResult(completion=types.Completion(values=shown, total=len(found), has_more=more))
@@ -425,7 +443,7 @@ class ToolboxServer:
     def _list_names(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the prompts and the addresses that clients may have seen, to tell what changed."""
         offered = self._offered()
-        resources = {spec.resource or DOCS + spec.pack for spec in offered.values()}
+        resources = {spec.resource or _DOCS + spec.pack for spec in offered.values()}
         return frozenset(self._prompts.all(offered)), frozenset(resources)
 
     async def _notify_all(self) -> None:
@@ -462,3 +480,179 @@ def _position(cursor: str | None, count: int) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 and 0 < int(cursor) <= count):
         raise MCPError(types.INVALID_PARAMS, f"The cursor '{printable(cursor[:40])}' is not one of this server's.")
     return int(cursor)
+
+
+class _ResultPage(NamedTuple):
+    """Which lines of which stored result are asked for."""
+
+    uri: str
+    handle: str
+    offset: int
+    limit: int
+    search: str
+
+    @classmethod
+    def of(cls, uri: str) -> _ResultPage | None:
+        """Return the page that an address names; None for another address. Raises ValueError for wrong numbers."""
+        found = _RESULT.match(uri)
+        if found is None:
+            return None
+        text = {name: value for name, value in found.items() if isinstance(value, str)}
+        offset, limit = (_whole(name, text.get(name, str(usual))) for name, usual in (("offset", 1), ("limit", 100)))
+        return cls(uri, text.get("handle", ""), offset, min(limit, MAX_LINES), text.get("search", ""))
+
+    def contents(self, answer: Mapping[str, Any]) -> types.TextResourceContents:
+        """Return the lines of an answer of `ot.result`, and where to read on."""
+        lines: list[str] = []
+        size = 0
+        for line in answer["lines"]:
+            size += len(line) + 1
+            if lines and size > _MAX_PAGE:
+                break
+            lines.append(line[:_MAX_PAGE])
+        page = {key: answer[key] for key in ("total_lines", "matched", "searched", "offset") if key in answer}
+        has_more = answer["has_more"] or len(lines) < len(answer["lines"])
+        page |= {"returned": len(lines), "has_more": has_more}
+        if has_more:
+            more = _RESULT.expand(
+                {
+                    "handle": self.handle,
+                    "offset": str(self.offset + len(lines)),
+                    "limit": str(self.limit),
+                    **({"search": self.search} if self.search else {}),
+                }
+            )
+            page["next"] = more
+        return types.TextResourceContents(
+            uri=self.uri, mime_type="text/plain", text="\n".join(lines), _meta={_PAGE_KEY: page}
+        )
+
+
+def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str, str]] | None:
+    """Return the tool that an address belongs to, and the values that its template takes from the address."""
+    for spec in specs:
+        if spec.resource == uri:
+            return spec, {}
+        if not UriTemplate.is_template(spec.resource):
+            continue
+        try:
+            found = UriTemplate.parse(spec.resource).match(uri)
+        except InvalidUriTemplate:
+            continue
+        if found is not None and all(isinstance(value, str) and _is_safe(value) for value in found.values()):
+            return spec, {name: str(value) for name, value in found.items()}
+    return None
+
+
+def _resource_contents(box: Toolbox, uri: str, value: Any, outgoing: Any) -> list[Any]:
+    """Return what a tool gave as contents of its resource; `outgoing` is its JSON, or its handle. Raises TooLarge."""
+    found = medium_of(value)
+    if isinstance(found, (Image, Audio)):
+        found = Resource(uri, found.mime, found.data)
+    if isinstance(found, Resource):
+        address = uri if found.uri == "onetool://bytes" else found.uri
+        (block,) = content_blocks(found._replace(uri=address), box.mask)
+        return [block.resource] if isinstance(block, types.EmbeddedResource) else []
+    if isinstance(outgoing, dict) and outgoing.keys() == {"handle", "total_lines", "preview"}:
+        raise TooLarge(
+            f"'{printable(uri)}' is large. Read its {outgoing['total_lines']:,} lines in pages: "
+            f"{result_uri(outgoing['handle'])}?offset=1&limit=100"
+        )
+    if isinstance(outgoing, str):
+        return [types.TextResourceContents(uri=uri, mime_type="text/plain", text=box.mask(outgoing))]
+    text = json.dumps(outgoing, ensure_ascii=False)
+    return [types.TextResourceContents(uri=uri, mime_type="application/json", text=box.mask(text))]
+
+
+def _docs_text(box: Toolbox, pack: str, specs: list[ToolSpec]) -> str:
+    """Return the documentation of the tools of a pack that are offered, in Markdown."""
+    parts = [pack_text(box, pack, specs)]
+    for spec in specs:
+        lines = [f"### {spec.name}", "", f"    {spec.signature}", "", spec.description]
+        lines += ["", *(f"- {arg}" for arg in spec.args)] if spec.args else []
+        lines += ["", f"Returns: {spec.returns}"] if spec.returns else []
+        lines += ["", *(f"    {line}" for line in spec.example.splitlines())] if spec.example else []
+        parts.append("\n".join(lines))
+    return box.mask(printable("\n\n".join(parts)))
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) > 0):
+        raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(text[:40])}'.")
+    return int(text)
+
+
+def _is_safe(value: str) -> bool:
+    return "\0" not in value and not contains_path_traversal(value) and not is_absolute_path(value)
+
+
+class _PromptOffers:
+    """The prompts of a toolbox, by the names that clients use."""
+
+    def __init__(self, box: Toolbox, allow: Sequence[str] | None) -> None:
+        self._box = box
+        self._allow = allow
+
+    def all(self, offered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec | Snippet | str]:
+        """Return all prompts; `offered` are the tools that are offered, by wire name. A text is a pack's own."""
+        config = self._box.config
+        packs = {spec.pack for spec in offered.values()}
+        found: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
+        for name, snippet in self._box.shortcuts.snippets.items():
+            is_known = config.trust.how != "untrusted" or self._box.is_session_snippet(name)
+            if is_known and (self._allow is None or {"*", "$*", f"${name}"} & set(self._allow)):
+                found[name] = snippet
+        return found | {name: spec for name, spec in offered.items() if spec.prompt}
+
+    def describe(self, name: str, prompt: ToolSpec | Snippet | str) -> types.Prompt:
+        """Return a prompt as it is listed."""
+        if isinstance(prompt, str):
+            return types.Prompt(name=name, description=f"How to use the tools of '{name}'.")
+        schema = prompt.parameters
+        needed = schema.get("required", ())
+        arguments = [
+            types.PromptArgument(name=key, description=self._text(about.get("description")), required=key in needed)
+            for key, about in schema.get("properties", {}).items()
+        ]
+        title = prompt.name if isinstance(prompt, ToolSpec) else f"${name}"
+        said = self._text(prompt.description) or f"The snippet ${name}"
+        return types.Prompt(name=name, title=title, description=said, arguments=arguments)
+
+    def text(self, prompt: Snippet | str, args: Mapping[str, str]) -> types.GetPromptResult:
+        """Return a snippet with its arguments, or a pack's instructions. Raises UsageProblem."""
+        if isinstance(prompt, str) and args:
+            raise UsageProblem("This prompt takes no arguments.")
+        body = prompt if isinstance(prompt, str) else expand(prompt, {k: Bare(v) for k, v in args.items()})
+        return _prompt_result(printable(body[:_MAX_TEXT]), self._box.mask)
+
+    def _text(self, text: Any) -> str | None:
+        return self._box.mask(printable(str(text))) if text else None
+
+
+def _prompt_result(value: Any, mask: Callable[[str], str]) -> types.GetPromptResult:
+    """Return what a prompt gave as messages of the user: one for each part. Raises TooLarge."""
+    parts = Blocks(value) if isinstance(value, (list, tuple)) and not hasattr(value, "_fields") else value
+    blocks = content_blocks(parts, mask)
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
+
+
+def _typed_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return texts as the values that a tool's schema wants."""
+    expected = Expected.of(schema)
+    return {
+        key: read_plain(value, expected.at(key)) if isinstance(value, str) else value for key, value in args.items()
+    }
+
+
+def _choices_for(prompt: ToolSpec | Snippet | str, argument: str) -> list[str]:
+    """Return the values that an argument is known to take: its choices, true and false, its default."""
+    if isinstance(prompt, str):
+        return []
+    about = prompt.parameters.get("properties", {}).get(argument)
+    if about is None:
+        return []
+    expected = Expected.of(prompt.parameters).at(argument)
+    found = [*expected.choices, *(["true", "false"] if expected.kinds == {"boolean"} else [])]
+    if isinstance(about, dict) and about.get("default") not in (None, ""):
+        found.append(about["default"])
+    return list(dict.fromkeys(each if isinstance(each, str) else str(each) for each in found if each is not None))

@@ -1,44 +1,65 @@
 """The REST routes: each function decodes a request, calls the toolbox once and encodes the result.
 
 `@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one table of all of them;
-the handlers (`extension`), the OpenAPI document (`openapi`) and the tests are made from it. A plain function runs in a
-worker thread. A coroutine waits for something outside and leaves file access to `request.work`.
+the handlers (`extension`), the OpenAPI document and the tests are made from it. A plain function runs in a worker
+thread. A coroutine waits for something outside and leaves file access to `request.work`. The models of bodies that only
+REST has are here; those of bundles and tools are in `bundles.model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema, models_json_schema
+
+from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document as read_document
-from onetool_ipy.bundles.model import Bundle, BundleBody, Switch, Tool, ToolBody, read
+from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.rest.bodies import (
-    BundlePage,
-    ImportBody,
-    ImportedTools,
-    ImportPreview,
-    InvokeBody,
-    Invoked,
-    PreviewBody,
-    TestBody,
-    Tested,
-    ToolPage,
-    TrustBody,
-    TrustState,
-)
-from onetool_ipy.faces.rest.openapi import openapi
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["PREFIX", "PROJECT", "ROUTES", "Route"]
+__all__ = [
+    "PREFIX",
+    "PROJECT",
+    "ROUTES",
+    "BundlePage",
+    "ChosenOperations",
+    "DraftTool",
+    "ErrorBody",
+    "ErrorDetail",
+    "ImportBody",
+    "ImportPreview",
+    "ImportedTools",
+    "InvokeBody",
+    "Invoked",
+    "OfferedOperation",
+    "PreviewBody",
+    "Refusal",
+    "Route",
+    "TestBody",
+    "Tested",
+    "ToolPage",
+    "TrustBody",
+    "TrustState",
+    "openapi",
+]
+
+Json = dict[str, Any]
+
+Confirmed = Annotated[
+    list[str],
+    Field(description="NAME=HOST for each secret that may go to a host that did not get it before.", max_length=256),
+]
 
 PREFIX = "/onetool"
 PROJECT = QueryParam(
@@ -82,6 +103,225 @@ Action = Literal["read", "write", "execute"]
 Finish = Callable[[], RestResponse]
 """What is left to do in a worker after an async route has waited."""
 Run = Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[Finish]]
+
+_Refs = dict[Any, Json]
+"""A reference to the schema of each model."""
+
+_REF = "#/components/schemas/{model}"
+_ALWAYS = {
+    400: "The request is not valid.",
+    403: "Not allowed: not signed in, outside of the root, switched off, read-only, or a host that is not allowed.",
+    404: "No such thing, or no such project.",
+    413: "The body has more than 1 MiB.",
+}
+_SOMETIMES = {
+    409: "It conflicts with what is stored, or cannot be called here, or a secret is missing.",
+    429: "Too many calls in this minute.",
+    502: "The API behind the tool failed, or its response does not fit.",
+    504: "The API behind the tool took too long.",
+}
+_LABEL = "Letters, digits and dashes; at most 64."
+_PATH_PARAMETERS: dict[str, Json] = {
+    "bundleID": {"description": "The bundle's UUIDv7.", "schema": {"type": "string", "format": "uuid"}},
+    "toolSlug": {"description": _LABEL, "schema": {"type": "string", "minLength": 1, "maxLength": 64}},
+    "version": {
+        "description": f"{_LABEL} Dots are allowed.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 64},
+    },
+}
+_QUERY_SCHEMAS: dict[str, Json] = {
+    "text": {"type": "string"},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "switch": {"type": "boolean"},
+    "number": {"type": "integer", "minimum": 1, "maximum": 256},
+}
+
+
+class InvokeBody(WireModel):
+    """The body of POST .../invoke."""
+
+    args: Annotated[Json | SkipJsonSchema[Any], Field(description="The arguments, as argSchema has them.")] = Field(
+        default_factory=dict
+    )
+
+
+class DraftTool(ToolBody):
+    """A tool that is not stored. Fields that only the store sets are accepted and ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TestBody(WireModel):
+    """The body of POST /onetool/tools/test."""
+
+    tool: DraftTool
+    args: Json = Field(default_factory=dict)
+    confirm_secrets: Confirmed = Field(default_factory=list)
+
+
+class NewBundle(WireModel):
+    """The bundle that an import creates."""
+
+    slug: Slug
+    display_name: Annotated[str, Field(max_length=256)] = ""
+
+
+class ChosenOperations(WireModel):
+    """Which operations of a document become tools; patterns match a name, a path or `GET /path`."""
+
+    tags: list[str] = Field(default_factory=list)
+    include: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    names: list[str] | None = None
+    read_only: bool = False
+
+
+class PreviewBody(WireModel):
+    """The body of POST /onetool/tools/import/preview: a document of another format or its address."""
+
+    document: Json | str = Field(
+        validation_alias=AliasChoices("document", "openapi"),
+        description="OpenAPI 3, Swagger 2.0, a Postman collection or a HAR file, or its address; also as `openapi`.",
+    )
+    server: Annotated[
+        str, Field(max_length=2000, description="The server to call, where the document names none or another.")
+    ] = ""
+    choose: ChosenOperations = Field(default_factory=ChosenOperations)
+
+
+class ImportBody(PreviewBody):
+    """The body of POST /onetool/tools/import: a document or its address, and the bundle to create."""
+
+    bundle: NewBundle
+    confirm_secrets: Confirmed = Field(default_factory=list)
+
+
+class TrustBody(WireModel):
+    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
+
+    is_trusted: bool
+    would_run: Annotated[
+        Json | None, Field(description="With a yes: what the person was shown, as GET gave it in wouldRun.")
+    ] = None
+    server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
+
+
+class TrustState(WireModel):
+    """Whether a project is trusted, why, and what a yes would let run."""
+
+    folder: str
+    is_trusted: bool
+    how: Literal["no project", "home", "named", "environment", "listed", "untrusted"]
+    would_run: Json
+
+
+class BundlePage(WireModel):
+    """One page of bundles."""
+
+    items: list[Bundle]
+    next_page_token: str | None = None
+
+
+class ToolPage(WireModel):
+    """One page of tools."""
+
+    items: list[Tool]
+    next_page_token: str | None = None
+
+
+class ImportedTools(WireModel):
+    """What an import created, which secrets and hosts its tools need, and what of the document was left out."""
+
+    bundle: Bundle
+    tools: list[Tool]
+    secrets: list[Json] = Field(default_factory=list)
+    hosts: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class OfferedOperation(WireModel):
+    """An operation that can be imported, by the name that its tool would have."""
+
+    name: str
+    method: str
+    url: str
+    tags: list[str]
+    description: str
+
+
+class ImportPreview(WireModel):
+    """What an import would make of a document."""
+
+    kind: str
+    bundle: Json
+    operations: list[OfferedOperation]
+    secrets: list[Json]
+    hosts: list[str]
+    notes: list[str]
+
+
+class ErrorDetail(WireModel):
+    """What is wrong at one place in the body."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pointer: Annotated[
+        str,
+        Field(
+            description="JSON Pointer into the body, or into args with the code `invalid_args`; empty for the whole of "
+            "it. Values from the path are `/slug` and `/version`.",
+            examples=["/http/request/urlTemplate"],
+        ),
+    ]
+    message: str
+
+
+class ErrorBody(WireModel):
+    """What went wrong. For an invoke, `code` is that of spec 004 and `reason` is more specific."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    message: str
+    tool: str | None = None
+    reason: str | None = None
+    details: Annotated[
+        list[ErrorDetail] | Json | None,
+        Field(description="For an invalid body or invalid arguments: every error with its place."),
+    ] = None
+
+
+class Refusal(WireModel):
+    """The body of every response that is not a success."""
+
+    ok: Literal[False]
+    error: ErrorBody
+
+
+class Meta(WireModel):
+    """Where a value does not fit the schema of the imported document."""
+
+    mismatch: list[ErrorDetail]
+
+
+class Invoked(WireModel):
+    """The result of an invoke: `value`, or the tool's own `error`."""
+
+    ok: bool
+    value: Any = None
+    error: ErrorBody | None = None
+    meta: Meta | None = None
+
+
+class Tested(WireModel):
+    """What a draft sent and received, without secrets; `steps` if it has several."""
+
+    model_config = ConfigDict(extra="allow")
+
+    request: Json | None
+    response: Json | None
+    result: Invoked
+    steps: list[Json] | None = None
 
 
 class Route(NamedTuple):
@@ -448,3 +688,64 @@ def _paging(request: RestRequest, *sizes: str) -> dict[str, Any]:
     if "pageToken" in request.query:
         given["page_token"] = request.query["pageToken"]
     return given
+
+
+def openapi(routes: Iterable[Route], project: QueryParam) -> Json:
+    """Write the document. Every route also takes the query parameter `project`."""
+    listed = list(routes)
+    models = [Refusal, *(model for route in listed for model in (route.body, *route.success.values()))]
+    distinct = dict.fromkeys(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
+    mapping, schemas = models_json_schema([(model, "validation") for model in distinct], ref_template=_REF)
+    refs: _Refs = {model: ref for (model, _), ref in mapping.items()}
+    paths: Json = {}
+    for route in listed:
+        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, project, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "onetool_ipy",
+            "version": __version__,
+            "description": "Bundles and HTTP tools of a project, served by Jupyter Server with its own sign-in.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {
+                "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "token <token>"}
+            },
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
+    failures = _ALWAYS | {status: _SOMETIMES[status] for status in route.failures if status not in _ALWAYS}
+    responses: Json = {
+        str(status): {"description": "Done."} if model is None else _response("Success.", refs.get(model))
+        for status, model in route.success.items()
+    }
+    responses |= {str(status): _response(text, refs[Refusal]) for status, text in sorted(failures.items())}
+    found: Json = {
+        "operationId": route.operation,
+        "summary": route.about,
+        "parameters": [*_path_parameters(route.path), *(_query_parameter(p) for p in (*route.query, project))],
+        "responses": responses,
+    }
+    if route.body is not None:
+        content = {"schema": refs[route.body], **({"example": route.example} if route.example is not None else {})}
+        found["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return found
+
+
+def _path_parameters(path: str) -> list[Json]:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [{"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in names]
+
+
+def _query_parameter(param: QueryParam) -> Json:
+    found: Json = {"name": param.name, "in": "query", "description": param.about, "schema": _QUERY_SCHEMAS[param.kind]}
+    return {**found, "required": True} if param.is_required else found
+
+
+def _response(description: str, schema: Json | None) -> Json:
+    return {"description": description, "content": {"application/json": {"schema": schema or {"type": "object"}}}}

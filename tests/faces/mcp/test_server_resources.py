@@ -12,7 +12,7 @@ import pytest
 from mcp import MCPError
 
 from onetool_ipy import Toolbox, tool
-from onetool_ipy.faces.mcp.resources import MAX_LINES, RESULT_TEMPLATE
+from onetool_ipy.faces.mcp.server import MAX_LINES, RESULT_TEMPLATE
 from tests.faces.mcp.conftest import SECRET, Connect
 
 MODES = ["2026-07-28", "legacy"]

@@ -13,7 +13,7 @@ import pytest
 import uuid_utils
 
 from onetool_ipy.base.errors import Forbidden
-from onetool_ipy.faces.rest.projects import Projects
+from onetool_ipy.faces.rest.extension import Projects
 from tests.conftest import FreshKernel
 from tests.faces.rest.conftest import Api, write_config
 from tests.faces.rest.serving import Server, Upstream, http_tool

@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.mcp.kernels import note_of_kernel
+from onetool_ipy.faces.mcp.attach import note_of_kernel
 from tests.faces.rest.serving import Server
 from tests.harness import surroundings
 from tests.harness.patience import HANG_S, until
