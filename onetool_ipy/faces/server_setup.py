@@ -2,26 +2,50 @@
 
 A server that is added belongs to this session; a saved one goes into `onetool.yaml`, and its secrets into
 `secrets.yaml`. `faces.client_files` reads and writes the files of other clients.
+
+`server_of` reads a registry card: a `server.json` of the MCP registry, with a question for each missing value. A card
+comes from outside. Its program is one of a few that install packages, a package's name cannot be an option, and the
+whole command is shown before a person says yes. Secrets are only named here.
+
+`read_pasted` reads what a person pastes from a README: a command line, an address, JSON, or the line with which another
+client adds it (`claude mcp add ...`). Without a name the server gets that of its package, program or host.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
-from onetool_ipy.faces.client_files import CLIENTS, FoundServer, without_secrets
+from onetool_ipy.faces.client_files import CLIENTS, FoundServer, as_ours, parse_json, servers_in, without_secrets
 from onetool_ipy.mcp.definition import read_server
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["ServerSetup"]
+__all__ = ["CardInput", "ServerSetup", "card_name", "is_card", "read_pasted", "server_of"]
+
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {"npm": ("npx",), "pypi": ("uvx",), "oci": ("docker", "podman")}
+_PACKAGE = re.compile(r"(?:@[\w.-]+/)?\w[\w./:@-]*", re.ASCII)
+_VERSION = re.compile(r"\w[\w.+!-]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+_PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
+_MAX_INPUTS = 100
+
+_OTHER_CLIENT = re.compile(r"(?:claude|codex|gemini|copilot)\s+mcp\s+add\b")
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+_LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "python3", "node")
+_RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
+_ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
 
 class ServerSetup:
@@ -143,3 +167,231 @@ def _doubts(data: Mapping[str, Any]) -> str:
     if ours:
         said += f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME {ours[0]} ..."
     return said
+
+
+class CardInput(NamedTuple):
+    """A value that a card needs: its name, what it is for, and whether it is a secret."""
+
+    name: str
+    description: str
+    is_secret: bool
+    choices: tuple[str, ...] = ()
+
+
+Answer = Callable[[CardInput], str]
+"""Gives the value of an input: what was given before, or what a person says; for a secret its `${NAME}`."""
+
+
+def is_card(document: Any) -> bool:
+    """Whether a document is a registry card."""
+    named = isinstance(document, dict) and isinstance(document.get("name"), str)
+    return named and any(isinstance(document.get(key), list) for key in ("packages", "remotes"))
+
+
+def card_name(card: Mapping[str, Any]) -> str:
+    """A short name for the server of a card: `weather` for `io.github.someone/weather`."""
+    return re.sub(r"[^\w-]+", "-", str(card["name"]).rpartition("/")[2]).strip("-")[:40] or "server"
+
+
+def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer:
+    """The server of a card. Raises UsageProblem if it has none that can be used here."""
+    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _is_startable(one)]
+    there = [one for one in packages if shutil.which(_program(one))]
+    remotes = [one for one in card.get("remotes") or [] if _is_http(one)]
+    if there or (packages and not remotes):
+        return FoundServer(name, _from_package((there or packages)[0], answer))
+    if remotes:
+        return FoundServer(name, _from_remote(remotes[0], answer))
+    kinds = ", ".join(
+        sorted({str(one.get("registryType")) for one in card.get("packages") or [] if isinstance(one, dict)})
+    )
+    raise UsageProblem(
+        f"The card '{values.cut(str(card['name']), 80)}' has no server that can be used here.",
+        hint=f"It has: {values.cut(kinds, 80) or 'nothing'}. Known are npm, pypi, oci, and remotes over HTTP.",
+    )
+
+
+def _is_startable(package: Mapping[str, Any]) -> bool:
+    transport = package.get("transport")
+    kind = transport.get("type") if isinstance(transport, dict) else "stdio"
+    return package.get("registryType") in _PROGRAMS and kind == "stdio"
+
+
+def _is_http(remote: Any) -> bool:
+    return isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(remote.get("url"), str)
+
+
+def _program(package: Mapping[str, Any]) -> str:
+    known = _PROGRAMS[package["registryType"]]
+    return package["runtimeHint"] if package.get("runtimeHint") in known else known[0]
+
+
+def _from_package(package: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    kind, program = package["registryType"], _program(package)
+    identifier, version = str(package.get("identifier") or ""), str(package.get("version") or "")
+    if not _PACKAGE.fullmatch(identifier) or (version and not _VERSION.fullmatch(version)):
+        raise UsageProblem(f"The card names no package: {values.safe_repr(identifier, 60)} {values.cut(version, 40)}")
+    env = _values(package.get("environmentVariables"), answer, _NAME, "variable")
+    before = _arguments(package.get("runtimeArguments"), answer)
+    after = _arguments(package.get("packageArguments"), answer)
+    if kind == "oci":
+        passed = [word for variable in env for word in ("-e", variable)]
+        tag = f"{identifier}:{version}" if version and ":" not in identifier.rpartition("/")[2] else identifier
+        args = ["run", "-i", "--rm", *passed, *before, tag, *after]
+    else:
+        args = [
+            *(before or (["-y"] if kind == "npm" else [])),
+            f"{identifier}@{version}" if version else identifier,
+            *after,
+        ]
+    return {"type": "stdio", "command": program, "args": args, **({"env": env} if env else {})}
+
+
+def _from_remote(remote: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    headers = _values(remote.get("headers"), answer, _HEADER, "header")
+    url = _substituted(remote["url"], remote.get("variables"), answer)
+    return {"type": "http", "url": url, **({"headers": headers} if headers else {})}
+
+
+def _values(listed: Any, answer: Answer, form: re.Pattern[str], what: str) -> dict[str, str]:
+    """The values of variables or headers, by name."""
+    found: dict[str, str] = {}
+    for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
+        name = one.get("name") if isinstance(one, dict) else None
+        if not isinstance(name, str) or not form.fullmatch(name):
+            raise UsageProblem(f"The card has a {what} without a usable name: {values.safe_repr(name, 60)}")
+        value = _value(one, name, answer)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _arguments(listed: Any, answer: Answer) -> list[str]:
+    """The words of arguments, named and positional."""
+    found: list[str] = []
+    for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
+        if not isinstance(one, dict):
+            continue
+        name = str(one.get("name") or "")
+        is_flag = name and not ({"value", "default", "valueHint", "format"} & one.keys()) and not one.get("isRequired")
+        if is_flag:
+            found.append(name)
+            continue
+        value = _value(one, name.lstrip("-") or str(one.get("valueHint") or "argument"), answer)
+        if value is not None:
+            found += [name, value] if name else [value]
+    return found
+
+
+def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
+    """A value as the card gives it, its default, or what is answered if it is required; None if it is not needed."""
+    if isinstance(one.get("value"), str) and one["value"]:
+        return _substituted(one["value"], one.get("variables"), answer)
+    if isinstance(one.get("default"), str | int | float) and not one.get("isSecret"):
+        return str(one["default"])
+    return answer(_input(one, name)) if one.get("isRequired") is True else None
+
+
+def _substituted(text: str, variables: Any, answer: Answer) -> str:
+    known = variables if isinstance(variables, dict) else {}
+
+    def value(hit: re.Match[str]) -> str:
+        one = known.get(hit[1])
+        found = _value({"isRequired": True, **one}, hit[1], answer) if isinstance(one, dict) else None
+        return hit[0] if found is None else found
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _input(one: Mapping[str, Any], name: str) -> CardInput:
+    choices = one.get("choices")
+    said = values.cut(str(one.get("description") or ""), 300)
+    listed = tuple(map(str, choices[:50])) if isinstance(choices, list) else ()
+    return CardInput(values.cut(name, 60), said, one.get("isSecret") is True, listed)
+
+
+def read_pasted(text: str, name: str = "") -> list[FoundServer]:
+    """The servers of what was pasted; `name` wins over a guess. Raises UsageProblem if there are none."""
+    text = text.strip().removeprefix("$ ").strip()
+    if not text:
+        raise UsageProblem("Nothing was pasted.", hint="Paste a command line, an address, or JSON.")
+    if text.startswith("{") or re.match(r'"[^"]+"\s*:\s*\{', text):
+        return _from_json(text if text.startswith("{") else f"{{{text.rstrip(',')}}}", name)
+    try:
+        words = shlex.split(text.replace("\\\n", " "))
+    except ValueError as exc:
+        raise UsageProblem(f"This is not a command line: {exc}.") from exc
+    env: dict[str, str] = {}
+    if _OTHER_CLIENT.match(text):
+        given, words, env = _client_words(words[3:])
+        name = name or given
+    while words and _ASSIGNED.fullmatch(words[0]):
+        key, _, env[key] = words.pop(0).partition("=")
+    if not words:
+        raise UsageProblem("There is no command in it.", hint="For example: npx -y @modelcontextprotocol/server-memory")
+    if re.match(r"https?://", words[0]):
+        return [FoundServer(name or _name_of_host(words[0]), {"type": "http", "url": words[0]})]
+    data: dict[str, Any] = {"type": "stdio", "command": words[0], "args": words[1:]}
+    return [FoundServer(name or _name_of_command(words), {**data, "env": env} if env else data)]
+
+
+def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]:
+    """The name, the command and the variables of the words behind `mcp add`; its other options are left out."""
+    end = words.index("--") if "--" in words else len(words)
+    plain: list[str] = []
+    env: dict[str, str] = {}
+    waiting = iter(words[:end])
+    for word in waiting:
+        if len(plain) > 1 or not word.startswith("-"):
+            plain.append(word)  # behind the command all is the command's
+            continue
+        option, has_value, value = word.partition("=")
+        value = value if has_value else next(waiting, "")
+        if option in ("-e", "--env"):
+            key, _, env[key] = value.partition("=")
+    return (plain[0] if plain else ""), [*plain[1:], *words[end + 1 :]], env
+
+
+def _from_json(text: str, name: str) -> list[FoundServer]:
+    try:
+        document = parse_json(text)
+    except (ValueError, RecursionError) as exc:
+        raise UsageProblem(f"This is not JSON: {exc}.", hint="Paste the whole of it, from { to }.") from exc
+    servers = servers_in(document)
+    if not servers:  # the inside of such a file: entries by name, or one entry
+        is_one = any(key in document for key in _ENTRY_KEYS)
+        servers = {str(document.get("name") or ""): document} if is_one else document
+    found = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
+    if not found:
+        raise UsageProblem("This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
+    if len(found) > 1:
+        return found
+    data = found[0].data
+    given = name or found[0].name
+    if not given:
+        command = [str(word) for word in (data.get("command", ""), *data.get("args", ()))]
+        given = _name_of_host(str(data["url"])) if data.get("url") else _name_of_command(command)
+    return [FoundServer(given, data)]
+
+
+def _name_of_command(words: Sequence[str]) -> str:
+    """A name from a package or program: `memory` for `npx -y @modelcontextprotocol/server-memory@1`."""
+    runs_package = Path(words[0]).name in _LAUNCHERS
+    named = [word for word in words[1:] if not word.startswith("-") and word not in _RUN_WORDS] if runs_package else []
+    plain = re.sub(r"@[^/@]*$", "", named[0] if named else words[0]).rstrip("/")
+    return _plain_name(Path(plain).stem)
+
+
+def _name_of_host(url: str) -> str:
+    """A name from a host: `linear` for `https://mcp.linear.app/mcp`."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError as exc:
+        raise UsageProblem(f"'{url[:80]}' is not an address: {exc}.") from exc
+    parts = [part for part in host.split(".") if part not in ("mcp", "api", "www")]
+    return _plain_name(parts[0] if parts else "")
+
+
+def _plain_name(text: str) -> str:
+    plain = re.sub(r"^(?:mcp[-_])?(?:server[-_])?|[-_](?:mcp)?(?:[-_]?server)?$", "", text.lower())
+    return re.sub(r"\W+", "_", plain).strip("_").lstrip("0123456789") or "server"

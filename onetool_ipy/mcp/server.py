@@ -3,6 +3,10 @@
 The async methods run on the background loop. All callers share one start. A dead connection is replaced before a
 request is sent, never after. A connection from before a fork, or of a loop that was given up, is not touched: the
 server then counts as not started.
+
+A connection has a process, a session, and the one task that owns both. The task opens, lists, follows changes of the
+list, and closes; the SDK requires all of that in one task. A connection is used once, and its `reason` says in words
+why it ended.
 """
 
 from __future__ import annotations
@@ -10,24 +14,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     TRUST_IT,
     CallFailure,
+    OneToolError,
     Unavailable,
     Untrusted,
     UsageProblem,
 )
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.mcp.connection import Connection, FailureState
 from onetool_ipy.mcp.content import NotSent
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
-from onetool_ipy.mcp.process import StderrLog
+from onetool_ipy.mcp.process import ServerProcess, StderrLog
 from onetool_ipy.mcp.trace import MessageTrace
 from onetool_ipy.stores.tasks import TaskStore
 from onetool_ipy.stores.tokens import TokenStore
@@ -36,7 +43,15 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import Progress, ServerSession
 
-__all__ = ["Server", "State"]
+__all__ = ["FailureState", "Server", "State"]
+
+FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
+"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
+`refused` answered 403, `signed out` 401."""
+
+_QUIET_S = 0.2
+_MAX_QUIET_S = 2.0
+_STOP_S = 1.0
 
 State = FailureState | Literal["connected", "not started", "disconnected", "stopped", "untrusted", "disabled"]
 """`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
@@ -56,11 +71,224 @@ _LOCK_S = 10.0
 _log = logging.getLogger("onetool_ipy.sources")
 
 
+class _Connection:
+    """A connection to a server. `ready` resolves to its listing, or to Unavailable with the reason."""
+
+    def __init__(
+        self,
+        definition: ServerDefinition,
+        environ: Mapping[str, str],
+        stderr: StderrLog,
+        trace: MessageTrace,
+        *,
+        on_list: Callable[[ServerListing], None],
+        on_end: Callable[[_Connection], None],
+        tasks: TaskStore,
+        auth: Any = None,
+    ) -> None:
+        self.definition = definition
+        self.state: FailureState = "failed"
+        self.reason = ""
+        self.hint = ""
+        self.process: ServerProcess | None = None
+        self.loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[ServerListing] = self.loop.create_future()
+        self._environ = environ
+        self._stderr, self._trace = stderr, trace
+        self._tasks, self._auth = tasks, auth
+        self._on_list, self._on_end = on_list, on_end
+        self._session: ServerSession | None = None
+        self._is_open = False
+        self._changed, self._listed = asyncio.Event(), asyncio.Event()
+        self._stale_at = math.inf
+        self._stop = asyncio.Event()
+        self._owner = self.loop.create_task(self._own(), context=contextvars.Context())
+
+    def is_usable(self) -> bool:
+        """Whether a call could be sent now."""
+        if not self._is_open or self._session is None or self._session.is_lost:
+            return False
+        if self._stop.is_set() or self._owner.done():
+            return False
+        return self.process is None or self.process.is_alive()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the listing has passed the time for which the server said that it counts."""
+        return self.loop.time() >= self._stale_at and self.is_usable()
+
+    async def list_again(self) -> None:
+        """List again, as after a change, and wait for that or for the end of the connection."""
+        self._listed.clear()
+        self._changed.set()
+        listed = self.loop.create_task(self._listed.wait())
+        await asyncio.wait({listed, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        listed.cancel()
+
+    async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
+        """Call a tool once. Raises NotSent if the call certainly did not reach the server."""
+        assert self._session is not None
+        return await self._session.call(tool, args, progress)
+
+    async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+        """Run one request of the session. Raises NotSent if it certainly did not reach the server."""
+        assert self._session is not None
+        return await work(self._session)
+
+    async def responds(self) -> bool:
+        """Whether the server responds now; a server with a call under way counts as responding."""
+        if self._session is None or not self.is_usable():
+            return False
+        return bool(self._session.calls) or (await self._session.responds() and self.is_usable())
+
+    async def wait_ended(self) -> None:
+        """Wait a moment until a connection that is no longer usable has ended and has its reason."""
+        await asyncio.wait({self._owner}, timeout=2 * _STOP_S)
+
+    async def stop(self, reason: str = "") -> None:
+        """Close everything, and wait a moment for it."""
+        self.reason = self.reason or reason
+        self._stop.set()
+        await asyncio.wait({self._owner}, timeout=_STOP_S)
+        if not self._owner.done():
+            self._owner.cancel()
+            await asyncio.wait({self._owner}, timeout=_STOP_S)
+        if self.process is not None:
+            self.process.end()
+            await self.process.wait_gone()
+
+    def drop(self) -> None:
+        """Close everything without waiting, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and so is everything on it
+            self.loop.call_soon_threadsafe(self._stop.set)
+
+    async def _own(self) -> None:
+        """Open, follow and close the connection, in one task."""
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(self.definition.timeout_s):
+                        session, listing = await self._open(stack)
+                except TimeoutError:
+                    raise Unavailable(f"It did not answer within {self.definition.timeout_s:g} s.") from None
+                self._is_open = True
+                self.ready.set_result(listing)
+                await self._follow(session)
+        except asyncio.CancelledError:
+            self.reason = self.reason or "It was stopped."
+        except Exception as exc:  # noqa: BLE001 - the SDK and a foreign server: any error ends only this connection
+            await self._explain(exc)
+        finally:
+            self._is_open = False
+            if self.process is not None:
+                self.process.end()
+            if not self.ready.done():
+                self.ready.set_exception(Unavailable(self.reason or "It was stopped.", hint=self.hint))
+                self.ready.exception()  # nobody may be waiting for it
+            self._on_end(self)
+
+    async def _open(self, stack: AsyncExitStack) -> tuple[ServerSession, ServerListing]:
+        if self.definition.type == "stdio":
+            self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
+        from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
+
+        session = self._session = ServerSession(
+            self.definition,
+            self.process,
+            log=self._stderr.add_line,
+            trace=self._trace,
+            tasks=self._tasks,
+            auth=self._auth,
+        )
+        listing = await session.open(stack, self._changed.set)
+        self._note_list(session, listing)
+        return session, listing
+
+    def _note_list(self, session: ServerSession, listing: ServerListing) -> None:
+        self._stale_at = self.loop.time() + session.fresh_s
+        self._on_list(listing)
+        self._listed.set()
+
+    async def _follow(self, session: ServerSession) -> None:
+        """List again after each change, until the process ends or `stop` is called."""
+        ended = self.loop.create_task(self._wait_process(), context=contextvars.Context())
+        stop = self.loop.create_task(self._stop.wait())
+        try:
+            while True:
+                change = self.loop.create_task(self._changed.wait())
+                await asyncio.wait({ended, stop, change}, return_when=asyncio.FIRST_COMPLETED)
+                change.cancel()
+                if ended.done() or stop.done():
+                    break
+                await self._wait_quiet(stop)
+                async with asyncio.timeout(self.definition.timeout_s):
+                    self._note_list(session, await session.list_tools())
+        finally:
+            ended.cancel()
+            stop.cancel()
+        if not self._stop.is_set():
+            raise Unavailable("It ended.")
+
+    async def _wait_quiet(self, stop: asyncio.Task[Any]) -> None:
+        """Wait until no change came for a moment."""
+        waited = 0.0
+        while self._changed.is_set() and waited < _MAX_QUIET_S:
+            self._changed.clear()
+            await asyncio.wait({stop}, timeout=_QUIET_S)
+            waited += _QUIET_S
+        self._changed.clear()
+
+    async def _wait_process(self) -> None:
+        """Return when the process has ended. A session over HTTP has no end of its own."""
+        if self.process is None:
+            await asyncio.Event().wait()
+        else:
+            await self.process.wait_ended()
+
+    async def _explain(self, exc: BaseException) -> None:
+        """Say in words why the connection ended."""
+        while isinstance(exc, BaseExceptionGroup) and exc.exceptions:
+            exc = exc.exceptions[0]
+        process = self.process
+        self.hint = exc.hint if isinstance(exc, CallFailure) else ""
+        if process is None and self._session is not None and not isinstance(exc, OneToolError):
+            self.state, self.reason, self.hint = self._session.fault(exc)
+            return
+        text = exc.message if isinstance(exc, OneToolError) else _text_of(exc)
+        if process is None or self._stop.is_set():
+            self.reason = text
+            return
+        process.end()
+        status = await process.wait_gone()
+        if process.died and not process.fault:
+            text = _ending(status, process.last_error())
+        self.reason = " ".join(part for part in (process.fault or text, process.junk) if part)
+
+
+def _ending(status: int | None, last_line: str) -> str:
+    """Say how a process ended. What it wrote last counts only if it ended with an error, for that may be why."""
+    if status is None:
+        return "It ended."
+    if status < 0:
+        return f"The process that watches it was killed by signal {-status}."
+    if status > 128:
+        return f"It was ended by signal {status - 128}."
+    return f"It ended with status {status}. {last_line if status else ''}".rstrip()
+
+
+def _text_of(exc: BaseException) -> str:
+    """The text of an error of the server or the SDK."""
+    error = getattr(exc, "error", None)
+    if error is None:
+        return f"The connection failed ({type(exc).__name__})."
+    return f"It answers with an error: {values.cut(' '.join(str(error.message).split()), 300)}"
+
+
 class Server:
     """A server by its definition."""
 
-    _connection: Connection | None
-    _starting: asyncio.Task[Connection] | None
+    _connection: _Connection | None
+    _starting: asyncio.Task[_Connection] | None
     _tried_at: float | None
     _failure: FailureState
     _auth: ServerAuth | None
@@ -237,7 +465,7 @@ class Server:
             return True
         return self._took_s < _QUICK_S or time.monotonic() - self._tried_at > _RETRY_S
 
-    async def connect(self) -> Connection:
+    async def connect(self) -> _Connection:
         """Return the connection; starts the server if needed. Raises Unavailable if it does not start."""
         connection = self._connection_here()
         if connection is not None and connection.is_usable() and not self._is_silent:
@@ -269,7 +497,7 @@ class Server:
         connection = self._connection_here()
         return None if connection is None or not connection.is_usable() else await connection.request(work)
 
-    async def _sent(self, send: Callable[[Connection], Awaitable[Any]]) -> Any:
+    async def _sent(self, send: Callable[[_Connection], Awaitable[Any]]) -> Any:
         """Send over the connection; over a new one if the request certainly did not reach the server."""
         connection = await self.connect()
         refusals = self._auth.refusals if self._auth is not None else 0
@@ -381,13 +609,13 @@ class Server:
             if running is not None:
                 running.drop()
 
-    async def _start(self) -> Connection:
+    async def _start(self) -> _Connection:
         began = time.monotonic()
         await self._end_connection("")
         self._stderr = self._stderr or StderrLog()
         self._tried_at, self._was_connected, self._is_silent = began, False, False
         self._auth = self._new_auth()
-        connection = Connection(
+        connection = _Connection(
             self.definition,
             self._environ,
             self._stderr,
@@ -420,11 +648,11 @@ class Server:
     def _new_auth(self) -> ServerAuth | None:
         if not self.definition.signs_in:
             return None
-        from onetool_ipy.mcp.auth import ServerAuth  # with the SDK, see `connection`
+        from onetool_ipy.mcp.auth import ServerAuth  # with the SDK, see `_Connection._open`
 
         return ServerAuth(self.definition, self._tokens)
 
-    def _started(self, task: asyncio.Task[Connection]) -> None:
+    def _started(self, task: asyncio.Task[_Connection]) -> None:
         if self._starting is task:
             self._starting = None
         if not task.cancelled():
@@ -436,7 +664,7 @@ class Server:
             self._cache.put(self.definition, listing)
             self._on_change()
 
-    def _ended(self, connection: Connection) -> None:
+    def _ended(self, connection: _Connection) -> None:
         if self._connection is connection:
             self._reason = connection.reason or "It ended."
 
@@ -445,7 +673,7 @@ class Server:
         if connection is not None:
             await connection.stop(reason)
 
-    def _own_connection(self) -> Connection | None:
+    def _own_connection(self) -> _Connection | None:
         """Return the connection, if it belongs to this process and its loop still runs."""
         if self._pid != os.getpid():
             self._forget()
@@ -453,7 +681,7 @@ class Server:
             self._connection = self._starting = None
         return self._connection
 
-    def _connection_here(self) -> Connection | None:
+    def _connection_here(self) -> _Connection | None:
         """The same on the background loop: a connection of a loop that was given up does not count."""
         connection = self._own_connection()
         if connection is not None and connection.loop is not asyncio.get_running_loop():

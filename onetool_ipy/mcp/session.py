@@ -1,6 +1,6 @@
 """The official SDK's client session with one server: over the pipes of a process, or over streamable HTTP.
 
-The only module that imports the SDK (2 s), so `connection` imports it on the loop thread when a server starts. All
+Importing the SDK takes 2 s, so `server` imports this module on the loop thread when a server starts. All
 callbacks of the SDK's client are set in `ServerSession.open`. Its exceptions become ours here.
 
 Every message passes a `_MessageInterceptor`. It takes the entries out of the results of `*/list`: the SDK would reject
@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -45,13 +49,15 @@ from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput,
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.faults import AddressFault, HttpNotes, address_fault
 from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_icon, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
+
+if TYPE_CHECKING:
+    from onetool_ipy.mcp.server import FailureState
 
 __all__ = ["Progress", "ServerSession", "http_client"]
 
@@ -74,6 +80,10 @@ _SESSION_HEADER = "mcp-session-id"
 _MCP_TYPES = ("application/json", "text/event-stream")
 _UNKNOWN_SESSION = (400, 404, 410)
 _CLOSED, _TIMED_OUT = -32000, -32001
+
+_PARSE_ERROR = -32700
+_MAX_WORDS = 300
+_IS_THE_PATH_RIGHT = "Is the path right? It often ends in /mcp."
 
 
 class ServerSession:
@@ -109,9 +119,9 @@ class ServerSession:
         self._watches = Watches()
         self._client: Client
 
-    def fault(self, exc: BaseException) -> AddressFault:
+    def fault(self, exc: BaseException) -> _AddressFault:
         """Say why this session over HTTP failed."""
-        return address_fault(exc, self._definition.url, self._interceptor.http)
+        return _address_fault(exc, self._definition.url, self._interceptor.http)
 
     async def open(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> ServerListing:
         """Connect and list the tools. `on_change` is called when the server's tools change."""
@@ -403,7 +413,7 @@ class _MessageInterceptor:
     def __init__(self, trace: MessageTrace) -> None:
         self.sent = 0
         self.undelivered = 0
-        self.http = HttpNotes()
+        self.http = _HttpNotes()
         self.lists: dict[str, list[Any]] = {}
         self._pending: dict[Any, str] = {}
         self._trace = trace
@@ -641,3 +651,86 @@ class _InterceptedStream:
         if not isinstance(item, Exception):
             self._interceptor.on_receive(item.message)
         return item
+
+
+class _HttpNotes:
+    """What the responses of one session showed: the last error status, and signs that no MCP server sends them."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.location = ""
+        self.foreign = ""
+
+
+class _AddressFault(NamedTuple):
+    """Why an address does not work."""
+
+    state: FailureState
+    text: str
+    hint: str = ""
+
+
+def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressFault:
+    """Say why a session over HTTP failed with this exception."""
+    shown = _shown(url)
+    if isinstance(exc, httpx2.ReadError) and str(exc).startswith("The response is"):  # ours: too large, or compressed
+        return _AddressFault("failed", str(exc))
+    if isinstance(exc, httpx2.TransportError) and not isinstance(exc, httpx2.SSEError) and not notes.status:
+        return _unreachable(exc, shown, urlsplit(url).hostname or "")
+    if notes.status == 401:
+        return _AddressFault("signed out", "It wants credentials (HTTP 401).")
+    if notes.status == 403:
+        return _AddressFault("refused", "It refuses us (HTTP 403).", "Are its headers right?")
+    if notes.status == 429 or notes.status >= 500:
+        return _AddressFault("failed", f"It has trouble of its own (HTTP {notes.status}).", "Try again later.")
+    if notes.location:
+        hint = "If that is the server, use that address."
+        return _AddressFault("wrong address", f"{shown} sends us on to {_shown(notes.location)}.", hint)
+    error = getattr(exc, "error", None)
+    if notes.status or notes.foreign or getattr(error, "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError):
+        status = f" (HTTP {notes.status})" if notes.status else ""
+        said = f"{shown} answers, but not as an MCP server{status}."
+        return _AddressFault("wrong address", said, _IS_THE_PATH_RIGHT)
+    return _AddressFault("failed", values.cut(_words(exc, error), _MAX_WORDS))
+
+
+def _unreachable(exc: BaseException, shown: str, host: str) -> _AddressFault:
+    causes = list(_causes(exc))
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return _AddressFault("unreachable", f"There is no host '{host}'.", "Is the address spelled right?")
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return _AddressFault("unreachable", f"The certificate of '{host}' is not valid here.")
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return _AddressFault("unreachable", f"{shown} does not speak https.", "Is it http://, or another port?")
+    if isinstance(exc, httpx2.TimeoutException):
+        return _AddressFault("unreachable", f"{shown} does not answer in time.", "Does it run, and can it be reached?")
+    if isinstance(exc, httpx2.ConnectError):
+        return _AddressFault("unreachable", f"Nothing answers at {shown}.", "Does it run, and is the port right?")
+    broken = any(isinstance(cause, OSError) and cause.errno == errno.ECONNRESET for cause in causes)
+    said = "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
+    return _AddressFault("wrong address", f"{shown} {said}.", _IS_THE_PATH_RIGHT)
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    """The exception and all it came from."""
+    waiting: list[Any] = [exc]
+    seen: set[int] = set()
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseException) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            waiting += [found.__cause__, found.__context__, *(getattr(found, "exceptions", ()) or ())]
+
+
+def _shown(url: str) -> str:
+    """An address without user name and query, which may hold secrets."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return values.cut(f"{parts.scheme}://{host}{parts.path}", 120)
+
+
+def _words(exc: BaseException, error: Any) -> str:
+    if error is not None:
+        return f"It answers with an error: {' '.join(str(error.message).split())}"
+    return f"The connection failed ({type(exc).__name__})."

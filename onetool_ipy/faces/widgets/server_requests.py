@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.result import Json
-from onetool_ipy.faces.pasted_server import read_pasted
-from onetool_ipy.faces.server_setup import ServerSetup
+from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox

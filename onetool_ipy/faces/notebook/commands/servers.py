@@ -34,8 +34,7 @@ from onetool_ipy.faces.notebook.commands import Command, CommandContext, Command
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.trust import can_ask
-from onetool_ipy.faces.server_card import CardInput, card_name, is_card, server_of
-from onetool_ipy.faces.server_setup import ServerSetup
+from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, counted

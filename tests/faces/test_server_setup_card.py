@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.server_card import CardInput, card_name, is_card, server_of
+from onetool_ipy.faces.server_setup import CardInput, card_name, is_card, server_of
 
 
 def card(**more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.client_files import FoundServer
-from onetool_ipy.faces.pasted_server import read_pasted
+from onetool_ipy.faces.server_setup import read_pasted
 
 MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
 
