@@ -6,6 +6,10 @@ Problem, and the rest still counts. Without configuration files a load is a few 
 The cache holds the parsed files, so that a warm load needs no YAML library. Checking and filling `${NAME}` happen at
 every load, because neither secrets nor the environment are ever cached. The cache lives in the user's state folder or
 where `state_dir:` points, but never inside the project, which could ship a forged one.
+
+Secrets are read at every load. Plain lines of `secrets.yaml` (`NAME: value`, quotes, comments) are read without the
+YAML library, whose import alone takes about half of the start-up budget. Any other file goes to YAML, with the same
+result. No message holds text from the right side of a colon.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -24,7 +29,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, tighten, write_whole
 from onetool_ipy.base.garbage import set_aside
-from onetool_ipy.base.masking import Secrets
+from onetool_ipy.base.masking import SHORTEST, Secrets
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
 from onetool_ipy.config.paths import (
@@ -38,13 +43,20 @@ from onetool_ipy.config.paths import (
     is_ours,
     state_folder,
 )
-from onetool_ipy.config.secrets_file import read_secrets, with_mode_now
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.trust import Trust, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, Packed, YamlFault, parse
 from onetool_ipy.core.tool import Problem
 
-__all__ = ["Config", "cache_key", "fetch", "load_config", "own_settings", "store"]
+__all__ = [
+    "Config",
+    "cache_key",
+    "fetch",
+    "load_config",
+    "own_settings",
+    "simple_lines",
+    "store",
+]
 
 _FORMAT = 2
 """Part of the cache file's name, so that releases with different formats do not overwrite each other's cache."""
@@ -54,6 +66,15 @@ _STATE_DIR = rb"(?m)^state_dir[ \t]*:"
 _PLAIN_STATE_DIR = (
     rb"(?m)^state_dir:[ \t]+(?:\"([^\"\\\n]+)\"|'([^'\n]+)'|([\w./~-][^\s#:\"'\\]*))[ \t]*(?:[ \t]#[^\n]*)?\r?$"
 )
+
+_MODE = "has the file mode"
+_SKIPPED = r" *(?:#[ -~]*)?"
+_SIMPLE = (
+    r"([A-Za-z_][A-Za-z0-9_]*): +"
+    r"""(?:"([ !#-\[\]-~]*)"|'([ -&(-~]*)'|([A-Za-z0-9][A-Za-z0-9_./+=@-]*))"""
+    r"(?: +#[ -~]*| *)"
+)
+_WORDS = frozenset(("null", "true", "false"))
 
 
 class Config(Value):
@@ -77,7 +98,7 @@ class Config(Value):
     def problems_now(self) -> list[Problem]:
         """Return `problems` with the mode of secrets.yaml checked again, since the user may have fixed it."""
         file = self.paths.secrets_file
-        return list(self.problems) if file is None else with_mode_now(self.problems, file, self.shown + file.name)
+        return list(self.problems) if file is None else _with_mode_now(self.problems, file, self.shown + file.name)
 
     @property
     def fatal(self) -> bool:
@@ -261,7 +282,7 @@ class _Loading:
         path = self._paths.secrets_file
         if path is None:
             return Secrets({}, self._env), ""
-        values, mark = read_secrets(path, self._shown + path.name, self._note, self._owners)
+        values, mark = _read_secrets(path, self._shown + path.name, self._note, self._owners)
         return Secrets(values, self._env), mark
 
     def _note(self, problem: Problem) -> None:
@@ -410,3 +431,86 @@ def _document(raw: Any, tools: bytes) -> Document:
     if isinstance(data.get("tools"), list):
         data["tools"] = [Packed(tools, *p) if isinstance(p, list) else p["item"] for p in data["tools"]]
     return Document(data, lines, [YamlFault(*fault) for fault in faults])
+
+
+def _read_secrets(
+    path: Path, shown: str, note: Callable[[Problem], None], owners: Owners
+) -> tuple[dict[str, str], str]:
+    """Return the values, and a mark that changes with the file. Faults go to `note`; none is raised."""
+    try:
+        content = read(path)
+    except Unreadable as exc:
+        note(Problem(shown, str(exc)))
+        return {}, "unreadable"
+    if content is None:
+        return {}, ""
+    if fault := owners.fault(content.stat, shown):
+        note(Problem(shown, *fault))
+        return {}, "refused"
+    if wrong := _mode_problem(content.stat, shown):
+        note(wrong)
+    values = simple_lines(content.data)
+    if values is None:
+        values = _from_yaml(content.data, shown, note)
+    for name, value in values.items():
+        if len(value.strip()) < SHORTEST:
+            message = f"{name}: is shorter than {SHORTEST} characters, so it is not masked."
+            note(Problem(shown, message, "Use a longer secret."))
+    found = content.stat
+    return values, f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
+
+
+def simple_lines(data: bytes) -> dict[str, str] | None:
+    """Return the values if every line is plain, else None."""
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    out: dict[str, str] = {}
+    for line in text.split("\n"):
+        if re.fullmatch(_SKIPPED, line):
+            continue
+        match = re.fullmatch(_SIMPLE, line)
+        if match is None or match[1] in out or (match[4] or "").lower() in _WORDS:
+            return None
+        out[match[1]] = next(part for part in match.groups()[1:] if part is not None)
+    return out
+
+
+def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
+    try:
+        document = parse(data, numbers=False)
+    except NotYaml as exc:
+        message = exc.fault.message.partition(":")[0].rstrip(".")
+        note(Problem(f"{shown}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
+        return {}
+    for fault in document.faults:
+        message = f"{fault.key}: cannot be used as it is written."
+        hint = "Write each name once, and put its value in quotes."
+        note(Problem(f"{shown}:{fault.line}", message, hint))
+    out: dict[str, str] = {}
+    for name, value in document.data.items():
+        if isinstance(value, str):
+            out[name] = value
+        else:
+            message = "has no value." if value is None else "is not text. Put the value in quotes."
+            note(Problem(f"{shown}:{document.lines.get(name, 1)}", f"{name}: {message}"))
+    return out
+
+
+def _mode_problem(found: os.stat_result, shown: str) -> Problem | None:
+    """Return what is wrong with the file's mode, or None."""
+    mode = stat.S_IMODE(found.st_mode)
+    if mode == 0o600 or os.name != "posix":
+        return None
+    return Problem(shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}")
+
+
+def _with_mode_now(problems: Iterable[Problem], path: Path, shown: str) -> list[Problem]:
+    """Return the problems of a load, with the file's mode checked again."""
+    others = [p for p in problems if p.where != shown or not p.message.startswith(_MODE)]
+    try:
+        now = _mode_problem(path.stat(), shown)
+    except OSError:  # the file is gone, or we may not look at it
+        now = None
+    return others if now is None else [now, *others]

@@ -1,26 +1,31 @@
 """A Python function -> ToolSpec: its schema from annotations, its words from a Google-style docstring.
 
 Plain types (str, int, float, bool, None, Any, list, dict, Literal, TypedDict and unions of them) become JSON Schema
-here. Richer ones (datetime, Path, Enum, dataclasses, pydantic models, tuples, Annotated) are the work of
-`pydantic_types`, which loads pydantic when it is first needed. A docstring is read as far as possible; the rest of it
-is description.
+without a library. Richer ones (datetime, Path, Enum, dataclasses, pydantic models, tuples, Annotated) need pydantic,
+which is imported with the first of them. A type that pydantic does not know is checked by `isinstance`: only Python
+code can pass such an object. A docstring is read as far as possible; the rest of it is description.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Origin, ToolSpec
 from onetool_ipy.schema.check import Converter
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["Docstring", "Rich", "from_function", "from_signature", "hints_of", "read"]
 
@@ -365,15 +370,7 @@ def _returned(hint: Any) -> Json | None:
     plain = _plain_schema(hint)
     if plain is not None:
         return plain or None
-    from onetool_ipy.core.pydantic_types import returned_schema
-
-    return returned_schema(hint)
-
-
-def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
-    from onetool_ipy.core.pydantic_types import schema_of
-
-    return schema_of(hint, name, defs)
+    return _returned_by_pydantic(hint)
 
 
 def _type_name(hint: Any) -> str:
@@ -382,3 +379,80 @@ def _type_name(hint: Any) -> str:
     if isinstance(hint, str):
         return hint
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
+
+
+def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
+    """The JSON Schema of a type by pydantic, and its converter; definitions it needs are added to `defs`."""
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        schema = adapter.json_schema()
+        clash = any(key in defs and defs[key] != value for key, value in schema.get("$defs", {}).items())
+        if clash:
+            schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return {}, _of_class(hint)
+    except Exception as exc:  # pydantic runs the author's own classes
+        raise InvalidTool(f"argument '{name}': {type(exc).__name__}: {exc}") from exc
+    for key, value in schema.pop("$defs", {}).items():
+        defs[f"{name}.{key}" if clash else key] = value
+    return schema, _Typed(adapter)
+
+
+def _returned_by_pydantic(hint: Any) -> Json | None:
+    """The JSON Schema of the values of a type as they are sent; None if it has no JSON form, or is binary."""
+    from pydantic import TypeAdapter
+
+    try:
+        found = TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+    except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
+        return None
+    return None if '"format": "binary"' in json.dumps(found) else found
+
+
+def _of_class(hint: Any) -> Converter | None:
+    """How to check a type that has no JSON form; None where that cannot be told."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about annotations that are no types: anything goes there
+            return _Class(TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)), hint)
+    except Exception:  # noqa: BLE001 - what pydantic cannot take in any way is let through as it is
+        return None
+
+
+class _Typed:
+    """Converts by a pydantic TypeAdapter."""
+
+    __slots__ = ("_adapter",)
+
+    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+        self._adapter = adapter
+
+    def to_python(self, value: Any) -> Any:
+        return self._adapter.validate_python(value)
+
+    def accepts(self, value: Any) -> bool:
+        self._adapter.validate_python(value, strict=True)
+        return not values.is_json(value)
+
+
+class _Class:
+    """Accepts the objects of a class, or of one of several."""
+
+    __slots__ = ("_adapter", "_label")
+
+    def __init__(self, adapter: TypeAdapter[Any], hint: Any) -> None:
+        self._adapter = adapter
+        self._label = getattr(hint, "__name__", None) if not typing.get_args(hint) else str(hint)
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            return self._adapter.validate_python(value)
+        except ValueError as exc:
+            raise TypeError(f"wants a {self._label or 'known type'}, got {values.safe_repr(value, 60)}") from exc
+
+    def accepts(self, value: Any) -> bool:  # noqa: ARG002 - to_python will tell
+        return True

@@ -2,18 +2,24 @@
 
 Also the protocols that other rooms fulfil: `Source` (where tools come from) and `Step` (code around every call).
 They are NamedTuples and plain classes: a frozen dataclass takes ten times as long to make, and `%load_ext` pays for it.
+
+Fingerprints are short hashes that stay the same in every process as long as the tool is the same. `fingerprint` covers
+everything that a tool is; a source may say what that is by `ToolSpec.identity`. Code of this package is left out: it
+changes with the version, and the user installed it. `schema_hash` covers what a tool takes and gives, `code_hash` also
+its own code, but not the functions that it calls.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
-from onetool_ipy.core.fingerprint import fingerprint
 from onetool_ipy.core.result import Frozen, Json, ToolResult
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
@@ -35,8 +41,11 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "UncheckedCall",
+    "code_hash",
+    "code_of",
+    "fingerprint",
+    "schema_hash",
 ]
-
 
 Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
 """Where a tool was defined, in the order in which names are given away."""
@@ -51,6 +60,10 @@ CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "
 """Who asked for a call; `tool` is another tool. Calls by a person have no time limit of their own."""
 
 _MAX_META_SHOWN = 1_000
+
+_DEEP = 8
+
+_PLAIN = (str, bytes, int, float, type(None))
 
 
 class Problem(NamedTuple):
@@ -356,3 +369,63 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of what is open; may be called twice."""
+
+
+def fingerprint(spec: ToolSpec) -> str:
+    """Hash all that a tool is."""
+    own = spec.identity() if spec.identity is not None else _described(spec)
+    text = json.dumps(values.to_json([spec.name, spec.origin, spec.server, own]), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _described(spec: ToolSpec) -> list[Any]:
+    return [spec.description, spec.parameters, spec.read_only, code_of(spec.run)]
+
+
+def code_of(fn: Any, depth: int = 0) -> list[Any]:
+    """The code of a function and of the functions that it holds; empty for one without Python code."""
+    if depth > _DEEP:
+        return []
+    if isinstance(fn, partial):
+        given = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
+        return [code_of(fn.func, depth + 1), [repr(one) for one in given if isinstance(one, _PLAIN)]]
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        own: Any = type(fn).__call__ if callable(fn) else None
+        return code_of(own, depth + 1) if hasattr(own, "__code__") else []
+    mine = [] if str(getattr(fn, "__module__", "")).startswith("onetool_ipy.") else _code(code)
+    inner = [cell.cell_contents for cell in getattr(fn, "__closure__", None) or () if _is_full(cell)]
+    return [mine, *(code_of(part, depth + 1) for part in inner if callable(part))]
+
+
+def _code(code: Any) -> list[Any]:
+    consts = [_code(const) if hasattr(const, "co_code") else _const(const) for const in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), consts]
+
+
+def _const(value: Any) -> str:
+    """A constant as text; the order of a set differs from process to process."""
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def schema_hash(spec: ToolSpec) -> str:
+    """Hash what a tool takes and gives, and the version of its record."""
+    return _hash([spec.parameters, spec.output_schema, spec.record[0]])
+
+
+def code_hash(spec: ToolSpec) -> str:
+    """Hash a tool with its name, its record and its own code."""
+    return _hash([spec.name, spec.parameters, list(spec.record), code_of(spec.run)])
+
+
+def _hash(parts: list[Any]) -> str:
+    text = json.dumps(values.to_json(parts), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -30,9 +30,8 @@ from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.core import current, names
 from onetool_ipy.core.executor import is_passing
-from onetool_ipy.core.fingerprint import schema_hash
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall
+from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall, schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 from onetool_ipy.stores.replays import Mode, Replays
 

@@ -27,9 +27,8 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import is_passing
-from onetool_ipy.core.fingerprint import code_hash
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec, code_hash
 from onetool_ipy.render.views import local_time
 from onetool_ipy.sdk.batch import Outcome, require_engine, run_items, runs_in_threads
 from onetool_ipy.sdk.tools import progress

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.base.masking import Secrets
-from onetool_ipy.config.secrets_file import simple_lines
+from onetool_ipy.config.load import simple_lines
 from onetool_ipy.config.yaml_text import parse
 from tests.config.conftest import Project
 
