@@ -10,6 +10,7 @@ from onetool_ipy.stores.results import Results
 
 START = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 SECRET = "sk-7Hq2-tops3cret"
+NUMBERED = "".join(f"line {number}\n" for number in range(1, 501))
 
 
 class Clock:

@@ -25,7 +25,7 @@ from onetool_ipy.faces.widgets.table import (
     is_frame,
     shown_cell,
 )
-from onetool_ipy.stores.results.value_lines import pieces
+from onetool_ipy.stores.result_lines import pieces
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.stores.result_file import Chunk, LineFile
+from onetool_ipy.stores.result_search import Pattern, compile_re2, finder, search
 from onetool_ipy.stores.results import InvalidPattern, Results
-from onetool_ipy.stores.results.line_file import Chunk, LineFile
-from onetool_ipy.stores.results.search import Pattern, compile_re2, finder, search
 from tests.stores.results_aids import lines, open_results
 
 

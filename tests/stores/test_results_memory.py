@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results
-from onetool_ipy.stores.results.store import estimate_size
+from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results, estimate_size
 from tests.stores.results_aids import Clock, lines, names, open_results
 
 

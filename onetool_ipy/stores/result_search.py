@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.stores.results.line_file import MAX_ANSWER_BYTES, Chunk, LineFile
+from onetool_ipy.stores.result_file import MAX_ANSWER_BYTES, Chunk, LineFile
 
 __all__ = ["InvalidPattern", "MatchPage", "Pattern", "SimilarPage", "compile_re2", "find_similar", "finder", "search"]
 

@@ -2,7 +2,7 @@
 
 `Results` is what the rest of the package uses. Text and bytes are written at once. `keep` holds other objects in memory
 (`HeldValues`) until `store` or a query writes them, as they are then. Everything that goes to disk is masked.
-Once written, a handle works in every process. `value_lines` turns a value into lines, `line_file` is one file.
+Once written, a handle works in every process. `result_lines` turns a value into lines, `result_file` is one file.
 
 `ResultFolder` is the folder on disk:
 
@@ -37,9 +37,9 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import Draft, StoreError, sweep
 from onetool_ipy.base.records import Value
 from onetool_ipy.core.result import Json
-from onetool_ipy.stores.results.line_file import DamagedResult, LineFile, LineWriter, NewerResult, Outline
-from onetool_ipy.stores.results.search import InvalidPattern, Pattern, find_similar, search
-from onetool_ipy.stores.results.value_lines import lines_of, pieces
+from onetool_ipy.stores.result_file import DamagedResult, LineFile, LineWriter, NewerResult, Outline
+from onetool_ipy.stores.result_lines import lines_of, pieces
+from onetool_ipy.stores.result_search import InvalidPattern, Pattern, find_similar, search
 
 __all__ = [
     "DamagedResult",

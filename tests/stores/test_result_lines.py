@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.base.values import to_json
-from onetool_ipy.stores.results.value_lines import pieces
+from onetool_ipy.stores.result_lines import pieces
 from tests.stores.results_aids import lines, open_results
 
 

@@ -1,0 +1,159 @@
+"""One stored result as a file of lines: found by number, cut where it is too long, and read only if it is whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onetool_ipy.base.files import StoreError
+from onetool_ipy.stores.results import DamagedResult, Results
+from tests.stores.results_aids import NUMBERED, Clock, lines, open_results
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return open_results(tmp_path, Clock())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("\n", [""]),
+        ("\n\n", ["", ""]),
+        ("a", ["a"]),
+        ("a\n", ["a"]),
+        ("a\n\nb", ["a", "", "b"]),
+        ("a\r\nb\rc", ["a\r", "b\rc"]),
+        ("a\u2028b\u2029c\x0bd\x0ce\x85f", ["a\u2028b\u2029c\x0bd\x0ce\x85f"]),
+        ("\ufeffa\x00b", ["\ufeffa\x00b"]),
+        ("é€😀", ["é€😀"]),
+        ("a\ud800b\udfff", ["a\\ud800b\\udfff"]),
+    ],
+    ids=["empty", "newline", "newlines", "one", "ended", "blank", "CR", "separators", "BOM+NUL", "wide", "surrogates"],
+)
+def test_lines_end_at_newline_only_and_text_stays_as_it_is(results: Results, text: str, expected: list[str]) -> None:
+    handle = results.put(text)
+
+    found = results.query(handle)
+
+    assert found["lines"] == expected
+    assert found["total_lines"] == len(expected)
+
+
+@pytest.mark.parametrize("width", [0, 1, 7, 100, 5_000, 16_384, 16_385, 40_000])
+def test_every_line_of_a_large_result_is_found_by_number(results: Results, width: int) -> None:
+    """Lines that are shorter than, longer than and exactly as long as a block of the index."""
+    count = min(30_000, 6_000_000 // (width + 1))
+    expected = [f"{number:06d}"[: min(width, 6)] + "x" * max(0, width - 6) for number in range(count)]
+    handle = results.put("".join(f"{line}\n" for line in expected))
+
+    for first in {0, 1, count // 3, count // 2, count - 3, count - 1}:
+        found = results.query(handle, offset=first + 1, limit=3)
+
+        shown = [line.partition(" ... [cut")[0] for line in found["lines"]]
+        assert shown == [line[:16_384] for line in expected[first : first + 3]]
+        assert found["total_lines"] == count
+
+
+def test_all_lines_come_back_page_by_page(results: Results) -> None:
+    text = [f"{'é' * (number % 700)}{number}" for number in range(5_000)]
+    handle = results.put("\n".join(text))
+
+    back: list[str] = []
+    while (found := results.query(handle, offset=len(back) + 1, limit=777))["returned"]:
+        back += found["lines"]
+        assert found["has_more"] == (len(back) < 5_000)
+
+    assert back == text
+
+
+def test_very_long_line_is_cut_with_a_mark_and_its_neighbours_are_not(results: Results) -> None:
+    handle = results.put("before\n" + "é" * 500_000 + "\nafter")
+
+    first, long, last = lines(results, handle)
+
+    assert (first, last) == ("before", "after")
+    assert long == "é" * 8_192 + " ... [cut: line of 1,000,000 bytes]"
+    assert lines(results, handle, offset=3) == ["after"]
+
+
+def test_answer_ends_at_32_mib_and_says_that_there_is_more(results: Results) -> None:
+    handle = results.put(("y" * 9_999 + "\n") * 6_000)
+
+    found = results.query(handle, limit=10**9)
+
+    assert 32 * 1024 * 1024 <= sum(map(len, found["lines"])) < 36 * 1024 * 1024
+    assert found["returned"] == len(found["lines"])
+    assert found["has_more"]
+    rest = results.query(handle, offset=found["returned"] + 1, limit=10**9)
+    assert found["returned"] + rest["returned"] == 6_000
+
+
+def test_answer_of_very_long_lines_ends_at_32_mib_too(results: Results) -> None:
+    handle = results.put(("y" * 20_600 + "\n") * 2_500)
+
+    found = results.query(handle, limit=10**9)
+
+    assert 2_000 <= found["returned"] <= 2_100
+    assert found["has_more"]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[:20],
+    "end missing": lambda data: data[:-1],
+    "half": lambda data: data[: len(data) // 2],
+    "start missing": lambda data: data[100:],
+    "longer": lambda data: data + b"x",
+    "index flipped": lambda data: data[:8_900] + bytes([data[8_900] ^ 255]) + data[8_901:],
+    "zeros": lambda data: bytes(len(data)),
+    "text": lambda data: b"hello\n" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_file_costs_only_itself(results: Results, damage: Callable[[bytes], bytes]) -> None:
+    broken, good = results.put("x" * 99 + "\n" + "y" * 8_790), results.put("good")
+    path = results.folder / f"{broken}.lines"
+    path.write_bytes(damage(path.read_bytes()))
+
+    with pytest.raises(DamagedResult, match=f"{broken}.*damaged"):
+        results.query(broken)
+
+    assert lines(results, good) == ["good"]
+    assert [row["handle"] for row in results.list()] == [good]
+    assert lines(results, results.put("new")) == ["new"]
+    results.reap()
+    assert lines(results, good) == ["good"]
+
+
+def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(results: Results) -> None:
+    handle = results.put(NUMBERED)
+    results.query(handle)
+    path = results.folder / f"{handle}.lines"
+    path.write_bytes(path.read_bytes()[:1_000])
+
+    with pytest.raises(DamagedResult):
+        results.query(handle, offset=400)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_what_is_no_file_of_ours_is_an_error_and_no_wait(results: Results, tmp_path: Path, kind: str) -> None:
+    handle = results.put("x")
+    path = results.folder / f"{handle}.lines"
+    (tmp_path / "elsewhere").write_bytes(path.read_bytes())
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(path)
+
+    with pytest.raises(StoreError, match=handle):
+        results.query(handle)
+    assert results.list() == []
