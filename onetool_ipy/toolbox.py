@@ -541,6 +541,17 @@ class Toolbox:
         if has_servers and isinstance(tool, str) and self.parts.registry.get(tool) is None and self.servers.unknown:
             self.servers.seek(tool)
 
+    def is_recommended(self, spec: ToolSpec) -> bool:
+        """Whether the project's `recommended` names a tool or its pack."""
+        recommended = self.parts.config.settings.recommended
+        return spec.name in recommended or spec.pack in recommended
+
+    def place_of(self, spec: ToolSpec) -> tuple[Any, ...]:
+        """Where a tool stands in a list: recommended ones first, in their order, then as `ToolSpec.place` says."""
+        recommended = self.parts.config.settings.recommended
+        found = (recommended.index(name) for name in (spec.name, spec.pack) if name in recommended)
+        return (min(found, default=len(recommended)), *spec.place)
+
     def is_unlisted(self, pack: str) -> bool:
         """Whether a pack is a server whose tools nobody knows yet."""
         return self.servers.is_unknown(pack)

@@ -769,6 +769,7 @@ def _plain_settings(reader: ValueReader) -> Settings:
         version=_version(reader),
         tools_dir=Settings().tools_dir if tools_dir is None else tools_dir,
         tools=_tools(reader.file, reader.items("tools")),
+        recommended=reader.value("recommended", reader.file.data.get("recommended"), _texts) or (),
         aliases=_aliases(reader),
         snippets=_entries(reader, "snippets", _snippet),
         topics=_topics(reader),

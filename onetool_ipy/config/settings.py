@@ -173,6 +173,7 @@ class Settings(Value):
     tools_dir: tuple[str, ...] = ("tools/*.py",)
     packs: Mapping[str, Definition] = _NONE
     tools: tuple[Definition, ...] = ()
+    recommended: tuple[str, ...] = ()
     aliases: Mapping[str, str] = _NONE
     snippets: Mapping[str, Definition] = _NONE
     servers: Mapping[str, Definition] = _NONE

@@ -65,6 +65,9 @@ version: 1
 # Pack files, inside this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
 # tools_dir: ["tools/*.py"]
 
+# Packs and tools that lists show first, marked as recommended. It runs and allows nothing.
+# recommended: ["brave", "fs.read_file"]
+
 # A pack's own settings, which it reads with onetool_ipy.sdk.get_config().
 # packs:
 #   brave: {timeout: 5, key: "${BRAVE_KEY}"}

@@ -127,9 +127,10 @@ class PageText(Text):
         return to_html(self.parts) if self.parts else super()._repr_html_()
 
 
-def tool_rows(specs: Iterable[ToolSpec]) -> Rows:
+def tool_rows(specs: Iterable[ToolSpec], is_recommended: Callable[[ToolSpec], bool]) -> Rows:
     """Tools with their summaries."""
-    return Rows(tuple(Row(spec.name, spec.summary, link="tool") for spec in specs), is_prose=True)
+    labelled = ((spec, "recommended" if is_recommended(spec) else "") for spec in specs)
+    return Rows(tuple(Row(spec.name, spec.summary, label, link="tool") for spec, label in labelled), is_prose=True)
 
 
 def masked(part: Any, mask: Callable[[str], str]) -> Any:

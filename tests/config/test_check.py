@@ -45,6 +45,7 @@ models:
 ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7}
 timeouts: {local_s: 1, mcp_s: 2}
 state_dir: here
+recommended: [brave, fs.read_file]
 """
 
 
@@ -164,6 +165,7 @@ ERRORS = {
     "section is a list": ("http: [1]\n", "1: http: '[1]' is not 'key: value' lines."),
     "section is text": ("\nservers: github\n", "2: servers: 'github' is not 'key: value' lines."),
     "tools is a mapping": ("tools: {name: x}\n", "1: tools: '{'name': 'x'}' is not a list."),
+    "recommended numbers": ("recommended: [1, 2]\n", "1: recommended: '[1, 2]' is not a list of texts."),
     "list of numbers": ("fs: {roots: [1, 2]}\n", "1: fs.roots: '[1, 2]' is not a list of texts."),
     "url as host": (
         "http:\n  allowed_hosts:\n    - ok.org\n    - https://api.example.com/x\n",

@@ -252,7 +252,7 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
     specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
-    first = [s.name for s in sorted(specs, key=lambda spec: spec.place) if s.name.lower().startswith(lower)]
+    first = [s.name for s in sorted(specs, key=context.box.place_of) if s.name.lower().startswith(lower)]
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
 

@@ -144,6 +144,7 @@ def _step(label: str, span: UsageSpan) -> Json:
 
 MOST_SENT = 2_000
 """Up to so many tools the module searches itself; beyond, it asks."""
+_RECOMMENDED = "recommended"
 _MOST_NAMES = 200
 _MOST_CALLS = 5_000
 _EVERY_S = 0.1
@@ -283,23 +284,24 @@ class ScreenRequests:
         self._send({"event": "changed"})
 
     def _specs(self) -> list[ToolSpec]:
-        return sorted(self._box.registry.known(), key=lambda spec: spec.place)
+        return sorted(self._box.registry.known(), key=self._box.place_of)
 
     def _overview(self, _payload: Json) -> Json:
         self._box.gate.refresh()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
-        packs = sorted(self._box.registry.known_packs().items(), key=lambda pack: pack[1][0].place)
+        packs = sorted(self._box.registry.known_packs().items(), key=lambda pack: min(map(self._box.place_of, pack[1])))
         specs = self._specs()
         known = {spec.name for spec in specs}
         badges = {badge for spec in specs for badge in spec.badges}
+        recommended = [_RECOMMENDED] if any(map(self._box.is_recommended, specs)) else []
         return {
             "version": __version__,
             "trust": self._standing(),
             "tools": len(specs),
             "packs": [{"name": name, "count": len(found)} for name, found in packs],
             "sources": sorted({spec.source for spec in specs}),
-            "tags": sorted({tag for spec in specs for tag in spec.tags}),
+            "tags": [*recommended, *sorted({tag for spec in specs for tag in spec.tags} - {*recommended})],
             "badges": [badge for badge in BADGES if badge in badges],
             "favourites": [name for name in self._favourites.names() if name in known],
             "recent": [name for name in self._box.log.recent_tools(8) if name in known],
@@ -340,19 +342,22 @@ class ScreenRequests:
             "pack": spec.pack,
             "source": spec.source,
             "tags": list(spec.tags),
-            "badges": list(spec.badges),
+            "badges": self._badges(spec),
             "summary": mask(values.cut(spec.summary, 200)),
             "description": mask(spec.description[:600]),
             "arguments": list(entry.arguments),
             "disabled": bool(spec.disabled),
         }
 
+    def _badges(self, spec: ToolSpec) -> list[str]:
+        return [_RECOMMENDED, *spec.badges] if self._box.is_recommended(spec) else list(spec.badges)
+
     def _search(self, payload: Json) -> Json:
         query, limit = str(payload.get("query") or ""), int(payload.get("limit") or 100)
         filters = payload.get("filters") or {}
         starred = set(self._favourites.names())
         found = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
-        fitting = [spec for spec in found if _fits(spec, filters, starred)]
+        fitting = [spec for spec in found if _fits(spec, self._badges(spec), filters, starred)]
         return {**self._listed(fitting[:limit]), "total": len(fitting)}
 
     def _engine(self) -> Index:
@@ -376,7 +381,7 @@ class ScreenRequests:
             "title": spec.title,
             "icon": spec.icon,
             "readOnly": spec.read_only,
-            "badges": list(spec.badges),
+            "badges": self._badges(spec),
             "disabled": spec.disabled,
             "where": spec.where,
             "usage": {"calls": row.calls, "failures": row.failures, "avgMs": row.avg_ms} if row else {"calls": 0},
@@ -604,10 +609,10 @@ def _columns(payload: Json) -> list[int]:
     return [int(column) for column in payload["visible"]]
 
 
-def _fits(spec: ToolSpec, filters: Mapping[str, Any], starred: set[str]) -> bool:
+def _fits(spec: ToolSpec, badges: Iterable[str], filters: Mapping[str, Any], starred: set[str]) -> bool:
     return (
         (not filters.get("pack") or spec.pack == filters["pack"])
         and (not filters.get("source") or spec.source == filters["source"])
-        and (not filters.get("tag") or filters["tag"] in (*spec.tags, *spec.badges))
+        and (not filters.get("tag") or filters["tag"] in (*spec.tags, *badges))
         and (not filters.get("isFavourite") or spec.name in starred)
     )

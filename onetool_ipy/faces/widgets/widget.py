@@ -91,7 +91,7 @@ class Picture(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """The first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=lambda spec: spec.place)
+    specs = sorted(box.registry.known(), key=box.place_of)
     packs = box.registry.known_packs()
     title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
     rows = [{"tool": spec.name, "what it does": values.cut(spec.summary, 120)} for spec in specs[:_MOST_TOOLS]]

@@ -434,7 +434,11 @@ def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
     """Return a pack with its instructions and tools, as parts of a page."""
     kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
     said = map(Prose, pack_instructions(box, name, specs))
-    return [Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"), *said, tool_rows(specs)]
+    return [
+        Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"),
+        *said,
+        tool_rows(specs, box.is_recommended),
+    ]
 
 
 def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:

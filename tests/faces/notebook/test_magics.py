@@ -688,6 +688,44 @@ def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
         assert wanted in loaded.execute(f"%tool nb.bmi {typed}", allow_errors=True).text
 
 
+@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
+def test_what_the_project_recommends_comes_first_and_runs_nothing(kernel: Kernel, is_trusted: bool) -> None:
+    pack = """
+    open("imported", "w").close()
+    def go() -> int:
+        "Go."
+        return 1
+    def stop() -> int:
+        "Stop."
+        return 1
+    """
+    for name in ("art", "zoo"):
+        write_pack(kernel.cwd, pack, f"{name}.py")
+    recommended = "recommended: [fs.read_file, zoo, no.such, '<b>bold</b>']\n"
+    (kernel.cwd / ".onetool" / "onetool.yaml").write_text(recommended, encoding="utf-8")
+    if not is_trusted:
+        kernel.execute("import os; os.environ['ONETOOL_TRUST'] = ''")
+    assert kernel.execute("%load_ext onetool_ipy").text == ""
+
+    overview = kernel.execute("%tool")
+    rows = [line.split(maxsplit=1) for line in overview.result_text.splitlines() if "tool" in line]
+    assert [name for name, _ in rows[1:4]] == ["fs", "zoo", "art"]
+    assert "2 tools, recommended: read_file" in rows[1][1]
+    assert "2 tools, recommended" in rows[2][1]
+    assert "recommended" not in rows[3][1]
+    assert "bold" not in overview.text
+
+    listed = [line.split() for line in kernel.execute("%tool list").result_text.splitlines()]
+    assert [line[:2] for line in listed[:3]] == [
+        ["fs.read_file", "recommended"],
+        ["zoo.go", "recommended"],
+        ["zoo.stop", "recommended"],
+    ]
+    assert listed[3][0] == "art.go"
+    assert kernel.complete("%tool info ").matches[0] == "fs.read_file"
+    assert not (kernel.cwd / "imported").exists()
+
+
 def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     loaded.execute(BMI)
     overview = loaded.execute("%tool").result_text

@@ -119,6 +119,22 @@ def test_overview_and_entries_tell_what_there_is(side: Side) -> None:
     assert overview["badges"] == ["read-only"]
 
 
+def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
+    assert "recommended" not in side.ask("overview")["tags"]
+    config = side.box.config.paths.project / ".onetool" / "onetool.yaml"
+    config.write_text(f"{config.read_text(encoding='utf-8')}\nrecommended: [time]\n", encoding="utf-8")
+    side.box.reload()
+
+    assert side.ask("overview")["tags"][0] == "recommended"
+    assert side.ask("overview")["packs"][0]["name"] == "time"
+    first, second, *_ = side.ask("entries")["items"]
+    assert (first["name"], first["badges"][0]) == ("time.now", "recommended")
+    assert "recommended" not in second["badges"]
+    found = side.ask("search", query="", filters={"tag": "recommended"}, limit=9)
+    assert [item["name"] for item in found["items"]] == ["time.now"]
+    assert side.ask("tool", name="time.now")["badges"][0] == "recommended"
+
+
 def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
     pixel, now = "data:image/png;base64,AAAA", side.box.registry.require("time.now")
     for name in ("far.one", "far.two"):

@@ -43,11 +43,11 @@ class Pages:
         self._help = help_lines
 
     def overview(self) -> Page:
-        """The packs, one's own first, and what to type next."""
+        """The packs, recommended and one's own first, and what to type next."""
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
-        names = sorted(packs, key=lambda name: packs[name][0].place)
-        rows = (Row(name, _names(packs[name]), counted(len(packs[name]), "tool"), link="tool") for name in names)
+        names = sorted(packs, key=lambda name: min(map(self._box.place_of, packs[name])))
+        rows = (Row(name, _names(packs[name]), self._label(packs[name]), link="tool") for name in names)
         parts: list[Part] = [
             Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
             Rows(tuple(rows)),
@@ -62,6 +62,11 @@ class Pages:
             parts += [Note("See all of them with: %tool health")] if len(problems) > len(shown) else []
         return page(self._box, parts)
 
+    def _label(self, specs: Sequence[ToolSpec]) -> str:
+        recommended = [spec.short_name for spec in specs if self._box.is_recommended(spec)]
+        which = "" if len(recommended) == len(specs) else f": {', '.join(recommended[:6])}"
+        return counted(len(specs), "tool") + (f", recommended{which}" if recommended else "")
+
     def pack_page(self, name: str) -> Page:
         """A pack: its tools with their summaries."""
         specs = self._box.registry.packs().get(name)
@@ -72,17 +77,17 @@ class Pages:
         return page(self._box, [*pack_parts(self._box, name, specs), hint])
 
     def list_page(self, specs: Sequence[ToolSpec]) -> Page:
-        """Tools, one's own first; those about the toolbox itself are folded, if there are others."""
-        found = sorted(specs, key=lambda spec: spec.place)
-        others = [spec for spec in found if spec.pack != "ot"]
+        """Tools, recommended and one's own first; those about the toolbox itself are folded, if there are others."""
+        found, is_recommended = sorted(specs, key=self._box.place_of), self._box.is_recommended
+        others = [spec for spec in found if spec.pack != "ot" or is_recommended(spec)]
         about = found[len(others) :]
         if len(found) > _MOST_LISTED:
             more = Note(f"{len(found) - _MOST_LISTED:,} more. Narrow it down: %tool list TEXT")
-            return page(self._box, [tool_rows(found[:_MOST_LISTED]), more])
+            return page(self._box, [tool_rows(found[:_MOST_LISTED], is_recommended), more])
         if not others or not about:
-            return page(self._box, [tool_rows(found)])
+            return page(self._box, [tool_rows(found, is_recommended)])
         title = f"ot: {counted(len(about), 'tool')} about the toolbox itself"
-        return page(self._box, [tool_rows(others), Folded(title, (tool_rows(about),))])
+        return page(self._box, [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))])
 
     def usage(self, name: str) -> Page:
         """A tool's page, a pack's, or how to use `%tool`."""
