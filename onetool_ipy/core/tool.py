@@ -198,7 +198,6 @@ class ToolSpec(Frozen):
             positional=None if positional is None else tuple(positional),
             deps=tuple(deps),
             hints=hints or {},
-            icon=icon,
             meta=meta or {},
         )
 

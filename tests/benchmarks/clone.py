@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.screens import require_browser
 from tests.benchmarks.timing import LeftOut, at_most, line, note
-from tests.harness.lab import Lab, chromium
+from tests.harness.lab import Lab
 from tests.harness.surroundings import OUTSIDE, ROOT
 from tests.harness.wheel import Installed
 
@@ -28,10 +29,7 @@ _TIMEOUT_S = 900
 
 
 def run() -> list[dict[str, Any]]:
-    try:
-        chromium()
-    except FileNotFoundError as exc:
-        raise LeftOut(str(exc)) from None
+    require_browser()
     with tempfile.TemporaryDirectory() as place:
         began = time.perf_counter()
         note("  clone and install ...")

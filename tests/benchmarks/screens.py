@@ -22,7 +22,7 @@ from tests.benchmarks.timing import LeftOut, at_most, line, note
 from tests.harness.lab import Lab, Notebook, chromium
 from tests.harness.wheel import Installed
 
-__all__ = ["ROWS", "run"]
+__all__ = ["ROWS", "require_browser", "run"]
 
 ROWS = (13, 14)
 
@@ -128,11 +128,16 @@ _PAGE = """async count => {
 }"""
 
 
-def run() -> list[dict[str, Any]]:
+def require_browser() -> None:
+    """Raise LeftOut if there is no browser here."""
     try:
         chromium()
     except FileNotFoundError as exc:
         raise LeftOut(str(exc)) from None
+
+
+def run() -> list[dict[str, Any]]:
+    require_browser()
     with tempfile.TemporaryDirectory() as place:
         lab = Lab(Installed(Path(sys.prefix), Path(place)), Path(place) / "lab")
         try:

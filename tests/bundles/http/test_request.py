@@ -464,6 +464,23 @@ def test_a_file_that_is_none_is_refused(server: Loopback, make: Make, value: Any
     assert server.accepts == 0
 
 
+ODD_TEXTS = (
+    *("", ".", "..", "/", "\\", "%2e", "\r\n", "\x00", "@", ":80", "#", "?", "&", "=", "é", "\ud800"),
+    *("${p}", "$${", "a", " ", "\u2028", "😀"),
+)
+
+
+def _odd_value(chance: random.Random, depth: int = 0) -> Any:
+    """Any JSON value of odd texts, numbers and NaN, at most three levels deep."""
+    kind = chance.randrange(8 if depth < 3 else 6)
+    text = "".join(chance.choice(ODD_TEXTS) for _ in range(chance.randrange(4)))
+    plain = [text, chance.randrange(-5, 10**20), chance.random(), True, None, float("nan")]
+    if kind < 6:
+        return plain[kind]
+    items = [_odd_value(chance, depth + 1) for _ in range(chance.randrange(4))]
+    return items if kind == 6 else {text + str(i): item for i, item in enumerate(items)}
+
+
 def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client: MakeClient) -> None:
     """Odd values in every place of a request: each is sent to the one host there is, or refused in our words."""
     chance = random.Random(11)
@@ -488,44 +505,10 @@ def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client
         hosts=("good.test:8080",),
         on=make_client(transport=httpx.MockTransport(answer)),
     )
-    texts = [
-        "",
-        ".",
-        "..",
-        "/",
-        "\\",
-        "%2e",
-        "\r\n",
-        "\x00",
-        "@",
-        ":80",
-        "#",
-        "?",
-        "&",
-        "=",
-        "é",
-        "\ud800",
-        "${p}",
-        "$${",
-        "a",
-        " ",
-        "\u2028",
-        "😀",
-    ]
-
-    def value(depth: int = 0) -> Any:
-        kind = chance.randrange(8 if depth < 3 else 6)
-        text = "".join(chance.choice(texts) for _ in range(chance.randrange(4)))
-        plain = [text, chance.randrange(-5, 10**20), chance.random(), True, None, float("nan")]
-        if kind < 6:
-            return plain[kind]
-        items = [value(depth + 1) for _ in range(chance.randrange(4))]
-        return items if kind == 6 else {text + str(i): item for i, item in enumerate(items)}
-
     refused = 0
     for _ in range(1500):
         try:
-            runner.run({name: value() for name in "pqhb" if chance.random() < 0.9})
+            runner.run({name: _odd_value(chance) for name in "pqhb" if chance.random() < 0.9})
         except InvalidArgs:
             refused += 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,9 +11,7 @@ import pytest
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document
-from onetool_ipy.faces import creation
-from tests.core.support import Project
-from tests.net.loopback import Loopback
+from tests.bundles.importing.imported import ImportedTools
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLW9mLWl0"
 COOKIE = "sid=cookie-value-1; theme=dark"
@@ -52,46 +49,31 @@ def names(draft: BundleDraft) -> list[str]:
     return [tool["slug"] for tool in draft.tools]
 
 
-@pytest.fixture
-def server() -> Iterator[Loopback]:
-    with Loopback() as running:
-        yield running
+LOGIN = {"user": {"name": "ada", "password": "hunter2-literal"}, "device": "a1b2c3d4e5f6a7b8c9d0", "keep": True}
+FILE = [{"name": "f", "fileName": "a"}, {"name": "t", "value": "T"}]
+BASE = "http://HOST/echo/api"
+SESSION = har(
+    entry(f"{BASE}/users/7?fields=name&_=123", headers=BROWSER),
+    entry(f"{BASE}/users/8?fields=all&verbose=1", headers=BROWSER),
+    entry(f"{BASE}/login", "POST", postData=body("application/json", json.dumps(LOGIN))),
+    entry(f"{BASE}/search", "POST", postData=body("application/x-www-form-urlencoded", "q=a+b&api_key=key-literal-1")),
+    entry(f"{BASE}/note", "POST", postData=body("text/plain", "private words")),
+    entry(f"{BASE}/doc", "PUT", postData=body("multipart/form-data; boundary=x", params=FILE)),
+)
+SECRETS = {
+    "WEB_TOKEN": "token-1",
+    "WEB_COOKIE": "sid=new-1",
+    "WEB_CSRF_TOKEN": "csrf-2",
+    "WEB_PASSWORD": "new-pass",
+    "WEB_API_KEY": "new-key",
+}
 
 
-def test_requests_are_sent_again_with_arguments(project: Project, server: Loopback) -> None:
-    host = f"127.0.0.1:{server.port}"
-    base = f"http://{host}/echo/api"
-    login = {"user": {"name": "ada", "password": "hunter2-literal"}, "device": "a1b2c3d4e5f6a7b8c9d0", "keep": True}
-    draft = import_document(
-        har(
-            entry(f"{base}/users/7?fields=name&_=123", headers=BROWSER),
-            entry(f"{base}/users/8?fields=all&verbose=1", headers=BROWSER),
-            entry(f"{base}/login", "POST", postData=body("application/json", json.dumps(login))),
-            entry(
-                f"{base}/search",
-                "POST",
-                postData=body("application/x-www-form-urlencoded", "q=a+b&api_key=key-literal-1"),
-            ),
-            entry(f"{base}/note", "POST", postData=body("text/plain", "private words")),
-            entry(
-                f"{base}/doc",
-                "PUT",
-                postData=body(
-                    "multipart/form-data; boundary=x",
-                    params=[{"name": "f", "fileName": "a"}, {"name": "t", "value": "T"}],
-                ),
-            ),
-        ),
-        ImportRequest(slug="web"),
-    )
-    own = {"WEB_TOKEN": "token-1", "WEB_COOKIE": "sid=new-1", "WEB_CSRF_TOKEN": "csrf-2", "WEB_PASSWORD": "new-pass"}
-    project.write("secrets.yaml", json.dumps({**own, "WEB_API_KEY": "new-key"}), mode=0o600)
-    box = project.open(f'version: 1\nhttp: {{allowed_hosts: ["{host}"]}}')
-    creation.store_draft(box, draft)
+def test_requests_are_sent_again_with_arguments_and_our_own_secrets(imported: ImportedTools) -> None:
+    draft = imported.store(json.dumps(SESSION), "web", SECRETS)
 
     assert names(draft) == ["get-users-user-id", "post-login", "post-search", "post-note", "put-doc"]
-    assert box.call("web.get-users-user-id", {"user_id": 9}).ok
-    seen = server.seen[-1]
+    seen = imported.sent("web.get-users-user-id", user_id=9)
     assert (seen.path, seen.query) == ("/echo/api/users/9", {"fields": "name"})
     sent = {name: seen.headers.get(name) for name in ("authorization", "cookie", "x-csrf-token", "x-app", "accept")}
     assert sent == {
@@ -102,31 +84,29 @@ def test_requests_are_sent_again_with_arguments(project: Project, server: Loopba
         "accept": "application/json",
     }
     assert not {"sec-ch-ua", ":authority"} & seen.headers.keys()
-    assert box.call("web.get-users-user-id", {"user_id": 9, "verbose": 2}).ok
-    assert server.seen[-1].query == {"fields": "name", "verbose": "2"}
-    assert box.call("web.post-login", {"device": "mine"}).ok
-    assert json.loads(server.seen[-1].body) == {
-        "user": {"name": "ada", "password": "new-pass"},
-        "device": "mine",
-        "keep": True,
-    }
-    assert box.call("web.post-search", {}).ok
-    assert parse_qsl(server.seen[-1].body.decode()) == [("q", "a b"), ("api_key", "new-key")]
-    assert box.call("web.post-note", {"body": "hello"}).ok
-    assert server.seen[-1].body == b"hello"
-    assert box.call("web.put-doc", {"f": "content"}).ok
-    assert b"content" in server.seen[-1].body
-    kept = json.dumps([draft.tools, draft.secrets, draft.bundle, draft.notes])
-    for value in (
-        JWT,
-        "cookie-value-1",
-        "csrf-value-1",
-        "hunter2-literal",
-        "key-literal-1",
-        "private words",
-        login["device"],
-    ):
-        assert str(value) not in kept
+    assert imported.sent("web.get-users-user-id", user_id=9, verbose=2).query == {"fields": "name", "verbose": "2"}
+
+
+def test_bodies_are_sent_again_with_arguments_and_our_own_secrets(imported: ImportedTools) -> None:
+    imported.store(json.dumps(SESSION), "web", SECRETS)
+
+    login = imported.sent("web.post-login", device="mine")
+    assert json.loads(login.body) == {"user": {"name": "ada", "password": "new-pass"}, "device": "mine", "keep": True}
+    assert parse_qsl(imported.sent("web.post-search").body.decode()) == [("q", "a b"), ("api_key", "new-key")]
+    assert imported.sent("web.post-note", body="hello").body == b"hello"
+    assert b"content" in imported.sent("web.put-doc", f="content").body
+
+
+@pytest.mark.parametrize(
+    "value",
+    [JWT, "cookie-value-1", "csrf-value-1", "hunter2-literal", "key-literal-1", "private words", LOGIN["device"]],
+)
+def test_no_credential_and_no_private_text_is_kept(value: str) -> None:
+    text = json.dumps(SESSION).replace("HOST", "a.test")
+    draft = import_document(text, ImportRequest(slug="web"))
+
+    assert value in text
+    assert value not in json.dumps([draft.tools, draft.secrets, draft.bundle, draft.notes])
 
 
 def test_what_is_no_call_of_an_api_is_counted() -> None:

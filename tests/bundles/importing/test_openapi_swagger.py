@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email import message_from_bytes
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -12,13 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
-from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.draft import ImportRequest
 from onetool_ipy.bundles.importing.formats import import_document
-from onetool_ipy.faces import creation
-from tests.core.support import Project
-from tests.net.loopback import Loopback, Seen
+from tests.bundles.importing.imported import ImportedTools
+from tests.net.loopback import Loopback
 
 TALK = """
 swagger: "2.0"
@@ -146,45 +144,19 @@ paths:
   /version: {get: {operationId: SystemVersion, responses: {200: {description: ok}}}}
 """
 
-Make = Callable[[str], Toolbox]
+SECRETS = {
+    "TALK_KEY": "key-of-the-talk",
+    "API_WHO_USERNAME": "ada",
+    "API_WHO_PASSWORD": "lovelace",
+    "API_KEY": "key-of-the-talk",
+}
 
 
-@pytest.fixture
-def server() -> Iterator[Loopback]:
-    with Loopback() as running:
-        yield running
+def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(imported: ImportedTools) -> None:
+    assert imported.store(TALK, "api", SECRETS).hosts == [imported.host]
 
-
-@pytest.fixture
-def make(project: Project, server: Loopback) -> Make:
-    """A toolbox with the tools of a document that names our server, in the bundle `api`."""
-
-    def made(text: str) -> Toolbox:
-        host = f"127.0.0.1:{server.port}"
-        values = "TALK_KEY: key-of-the-talk\nAPI_WHO_USERNAME: ada\nAPI_WHO_PASSWORD: lovelace\n"
-        project.write("secrets.yaml", values + "API_KEY: key-of-the-talk\n", mode=0o600)
-        box = project.open(f'version: 1\nhttp: {{allowed_hosts: ["{host}"]}}')
-        draft = import_document(text.replace("HOST", host), ImportRequest(slug="api"))
-        assert draft.hosts == [host]
-        creation.store_draft(box, draft)
-        return box
-
-    return made
-
-
-def _sent(box: Toolbox, server: Loopback, tool: str, /, **args: Any) -> Seen:
-    result = box.call(f"api.{tool}", args)
-    assert result.ok, result.error
-    return server.seen[-1]
-
-
-def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(make: Make, server: Loopback) -> None:
-    box = make(TALK)
-
-    post = _sent(
-        box,
-        server,
-        "chat-postMessage",
+    post = imported.sent(
+        "api.chat-postMessage",
         token="t-1",
         channel="C1",
         text="hi & you",
@@ -192,10 +164,8 @@ def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(make: M
         users=["a", "b"],
         tags=["x", "y"],
     )
-    listed = _sent(
-        box,
-        server,
-        "conversations-list",
+    listed = imported.sent(
+        "api.conversations-list",
         cursor="c=",
         types=["public", "private"],
         ids=[1, 2],
@@ -216,17 +186,19 @@ def test_forms_lists_and_shared_parameters_are_sent_as_the_document_says(make: M
     ]
 
 
-def test_arguments_are_checked_by_the_schemas_of_parameters(make: Make, server: Loopback) -> None:
-    box = make(TALK)
+def test_arguments_are_checked_by_the_schemas_of_parameters(imported: ImportedTools, server: Loopback) -> None:
+    imported.store(TALK, "api", SECRETS)
 
     for args in ({"limit": 0}, {"limit": "x"}, {"types": ["secret"]}, {"more": 1}):
-        assert box.call("api.conversations-list", args).error.code == "invalid_args"  # type: ignore[union-attr]
-    assert box.call("api.chat-postMessage", {"text": "no channel"}).error.code == "invalid_args"  # type: ignore[union-attr]
+        assert imported.box.call("api.conversations-list", args).error.code == "invalid_args"  # type: ignore[union-attr]
+    assert imported.box.call("api.chat-postMessage", {"text": "no channel"}).error.code == "invalid_args"  # type: ignore[union-attr]
     assert server.seen == []
 
 
-def test_a_file_of_a_form_makes_it_multipart(make: Make, server: Loopback) -> None:
-    seen = _sent(make(TALK), server, "files-upload", file="the content", title="A title")
+def test_a_file_of_a_form_makes_it_multipart(imported: ImportedTools) -> None:
+    imported.store(TALK, "api", SECRETS)
+
+    seen = imported.sent("api.files-upload", file="the content", title="A title")
 
     whole = message_from_bytes(b"Content-Type: " + seen.headers["content-type"].encode() + b"\r\n\r\n" + seen.body)
     parts = {part.get_param("name", header="content-disposition"): part for part in whole.get_payload()}  # type: ignore[union-attr]
@@ -234,12 +206,12 @@ def test_a_file_of_a_form_makes_it_multipart(make: Make, server: Loopback) -> No
     assert parts["title"].get_payload() == "A title"  # type: ignore[index, union-attr]
 
 
-def test_bodies_of_json_and_bytes_are_sent_as_such(make: Make, server: Loopback) -> None:
-    box = make(ENGINE)
+def test_bodies_of_json_and_bytes_are_sent_as_such(imported: ImportedTools) -> None:
+    imported.store(ENGINE, "api", SECRETS)
     config = {"Image": "debian", "Env": ["A=1"], "Ports": [{"PrivatePort": 80}], "HostConfig": None}
 
-    made = _sent(box, server, "ContainerCreate", name="web", body=config)
-    put = _sent(box, server, "PutContainerArchive", id="a/b", path="/tmp", body={"base64": "AAEC"})
+    made = imported.sent("api.ContainerCreate", name="web", body=config)
+    put = imported.sent("api.PutContainerArchive", id="a/b", path="/tmp", body={"base64": "AAEC"})
 
     assert (made.method, made.target) == ("POST", "/echo/v1.44/containers/create?name=web")
     assert made.headers["content-type"] == "application/json"
@@ -247,20 +219,20 @@ def test_bodies_of_json_and_bytes_are_sent_as_such(make: Make, server: Loopback)
     assert (put.method, put.target) == ("PUT", "/echo/v1.44/containers/a%2Fb/archive?path=%2Ftmp")
     assert put.headers["content-type"] == "application/x-tar"
     assert put.body == b"\x00\x01\x02"
-    wrong = box.call("api.ContainerCreate", {"body": {"Ports": [{"PrivatePort": "x"}]}}).error
+    wrong = imported.box.call("api.ContainerCreate", {"body": {"Ports": [{"PrivatePort": "x"}]}}).error
     assert wrong.details[0]["pointer"].startswith("/body")  # type: ignore[union-attr, index]
 
 
-def test_basic_auth_response_schemas_and_words(make: Make, server: Loopback) -> None:
-    box = make(ENGINE)
+def test_basic_auth_response_schemas_and_words(imported: ImportedTools) -> None:
+    imported.store(ENGINE, "api", SECRETS)
 
-    seen = _sent(box, server, "ContainerList", all=True)
-    answer = box.call("api.ContainerList", {})
+    seen = imported.sent("api.ContainerList", all=True)
+    answer = imported.box.call("api.ContainerList", {})
 
     assert seen.headers["authorization"] == "Basic YWRhOmxvdmVsYWNl"
-    assert "authorization" not in _sent(box, server, "SystemVersion").headers
+    assert "authorization" not in imported.sent("api.SystemVersion").headers
     assert answer.meta["mismatch"], "the server answers with an object, and the document says a list"
-    spec = box.registry.get("api.ContainerList")
+    spec = imported.box.registry.get("api.ContainerList")
     assert spec.read_only  # type: ignore[union-attr]
     assert "(default: false)" in spec.parameters["properties"]["all"]["description"]  # type: ignore[union-attr]
 

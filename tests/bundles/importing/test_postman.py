@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
-from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document
-from onetool_ipy.faces import creation
-from tests.core.support import Project
-from tests.net.loopback import Loopback, Seen
+from tests.bundles.importing.imported import ImportedTools
 
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 
@@ -136,43 +132,16 @@ COLLECTION: dict[str, Any] = {
     ],
 }
 
-Make = Callable[..., Toolbox]
-
-
-@pytest.fixture
-def server() -> Iterator[Loopback]:
-    with Loopback() as running:
-        yield running
-
-
-@pytest.fixture
-def make(project: Project, server: Loopback) -> Make:
-    def made(collection: dict[str, Any], **secrets: str) -> Toolbox:
-        host = f"127.0.0.1:{server.port}"
-        project.write("secrets.yaml", json.dumps(secrets), mode=0o600)
-        box = project.open(f'version: 1\nhttp: {{allowed_hosts: ["{host}"]}}')
-        text = json.dumps(collection).replace("HOST", host)
-        creation.store_draft(box, import_document(text, ImportRequest(slug="shop")))
-        return box
-
-    return made
-
-
-def _sent(box: Toolbox, server: Loopback, tool: str, /, **args: Any) -> Seen:
-    result = box.call(f"shop.{tool}", args)
-    assert result.ok, result.error
-    return server.seen[-1]
-
 
 def draft_of(collection: dict[str, Any], **asked: Any) -> BundleDraft:
     return import_document(json.dumps(collection).replace("HOST", "a.test"), ImportRequest(**asked))
 
 
-def test_requests_are_sent_as_postman_sends_them(make: Make, server: Loopback) -> None:
+def test_requests_are_sent_as_postman_sends_them(imported: ImportedTools) -> None:
     own = {"SHOP_TOKEN": "new-token", "SHOP_PIN": "1234", "SHOP_PW": "pw-1", "SHOP_USERNAME": "ada", "SHOP_KEY": "k-1"}
-    box = make(COLLECTION, **own, SHOP_PASSWORD="s3cret-1")
+    imported.store(json.dumps(COLLECTION), "shop", {**own, "SHOP_PASSWORD": "s3cret-1"})
 
-    got = _sent(box, server, "get-user")
+    got = imported.sent("shop.get-user")
     assert (got.method, got.path, got.query) == ("GET", "/echo/users/7", {"fields": "name"})
     assert (got.headers["authorization"], got.headers["x-tenant"], got.headers["x-pin"]) == (
         "Bearer new-token",
@@ -180,21 +149,21 @@ def test_requests_are_sent_as_postman_sends_them(make: Make, server: Loopback) -
         "1234",
     )
     assert "x-off" not in got.headers
-    got = _sent(box, server, "get-user", userId=9, tenant="o/r", verbose=True)
+    got = imported.sent("shop.get-user", userId=9, tenant="o/r", verbose=True)
     assert (got.target.partition("?")[0], got.query["verbose"]) == ("/echo/users/9", "true")
     assert got.headers["x-tenant"] == "o/r"
-    got = _sent(box, server, "users-list")
+    got = imported.sent("shop.users-list")
     assert got.headers["authorization"] == "Basic " + base64.b64encode(b"ada:pw-1").decode()
-    got = _sent(box, server, "login", name="Bob", keep="yes")
+    got = imported.sent("shop.login", name="Bob", keep="yes")
     assert json.loads(got.body) == {"user": {"name": "Bob", "password": "s3cret-1"}, "keep": "yes"}
     assert "authorization" not in got.headers
-    got = _sent(box, server, "orders-list", n=3)
+    got = imported.sent("shop.orders-list", n=3)
     assert parse_qsl(got.body.decode()) == [("q", "a b"), ("n", "3")]
     assert (got.headers["x-key"], got.headers["content-type"]) == ("k-1", "application/x-www-form-urlencoded")
-    got = _sent(box, server, "upload", doc="content")
+    got = imported.sent("shop.upload", doc="content")
     assert b"content" in got.body
     assert got.headers["content-type"].startswith("multipart/form-data")
-    got = _sent(box, server, "ask", variables={"a": 5})
+    got = imported.sent("shop.ask", variables={"a": 5})
     assert json.loads(got.body) == {"query": "query Q($a: Int) {x}", "variables": {"a": 5}}
 
 
