@@ -1,6 +1,7 @@
-"""open_toolbox(): builds the parts of a toolbox and wires them. The only file that knows everything.
+"""open_toolbox(): opens the toolbox of a project: its configuration, pack files, trust, servers and HTTP client.
 
-Environment, time and network come in as arguments here, so that tests pass their own and nothing is patched.
+`part_builder` builds the other parts when they are first needed. Environment, time and network come in
+as arguments here, so that tests pass their own and nothing is patched.
 """
 
 from __future__ import annotations
@@ -9,31 +10,25 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import TRUST_IT, Unavailable, Untrusted
+from onetool_ipy.base.errors import TRUST_IT, Untrusted
 from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.paths import CONFIG_ENV, FOLDER, STATE_ENV, state_base, state_bases
+from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
-from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.registry import Registry, SessionTools
-from onetool_ipy.core.tool import Source, ToolSpec
-from onetool_ipy.proxies import raise_failure
-from onetool_ipy.toolbox import Parts, Stores, Toolbox
+from onetool_ipy.core.registry import SessionTools
+from onetool_ipy.sources.outline import FILE, OutlineCache
+from onetool_ipy.sources.pack_files import PackFiles
+from onetool_ipy.toolbox import Parts, Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.runners import BundleContext
-    from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.mcp import ServerDefinition, Servers
-    from onetool_ipy.net.client import HttpClient, Rules
-    from onetool_ipy.packs.fs import Private
-    from onetool_ipy.sources.functions import Functions
-    from onetool_ipy.sources.pack_files import PackFiles
-    from onetool_ipy.trust_gate import Inventory
+    from onetool_ipy.net.client import HttpClient
+    from onetool_ipy.part_builder import PartBuilder
 
-__all__ = ["open_toolbox"]
+__all__ = ["Clock", "open_toolbox"]
 
 Clock = Callable[[], datetime.datetime]
 
@@ -79,10 +74,9 @@ def open_leniently(
     """
     _be_quiet()
     chosen = None if path is None else Path(path)
-    build = partial(_build, chosen, os.environ if env is None else env, clock or _utc_now, cwd)
     surroundings = os.environ if env is None else env
     box = Toolbox(
-        build,
+        partial(_build, chosen, surroundings, clock, cwd),
         session=SessionTools(),
         build_http_client=partial(_http_client, transport),
         build_servers=partial(_servers, surroundings),
@@ -157,26 +151,6 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     return found
 
 
-def _inventory(config: Config, files: PackFiles | None, context: Callable[[], BundleContext]) -> Inventory:
-    """What a yes to this project would let run, as far as it needs one."""
-    from onetool_ipy.sources.bundles import http_hosts
-    from onetool_ipy.trust_gate import Inventory, server_entries
-
-    servers = server_entries(config.settings.servers, config.trust, config.secrets.names())
-    folder = str(config.paths.project)
-    if config.trust.is_given:
-        return Inventory(folder, servers=servers)
-    count, hosts = http_hosts(context().store)
-    return Inventory(
-        folder,
-        () if files is None else tuple(files.shown()),
-        servers,
-        count,
-        tuple(hosts),
-        tuple(config.settings.snippets),
-    )
-
-
 def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
     """Put the project on the user's list, with its servers as they are now; or one server of it.
 
@@ -206,26 +180,26 @@ def _be_quiet() -> None:
         logger.addHandler(logging.NullHandler())
 
 
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
-def _build(path: Path | None, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Parts:
+def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: Path | None, box: Toolbox) -> Parts:
     config = load_config(path, env=env, cwd=cwd or _working_directory())
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
     files = _pack_files(config)
-    context = cache(partial(_bundle_context, config, env, clock, box))
+    record_trust = partial(_record_trust, config, env)
+
+    def builder() -> PartBuilder:
+        from onetool_ipy.part_builder import PartBuilder  # late: it loads every source of tools
+
+        return PartBuilder(
+            box, config, files, env=env, home=_home(env), cwd=cwd, clock=clock, record_trust=record_trust
+        )
+
     return Parts(
         config=config,
-        build_registry=partial(_registry, config, files, context, partial(_builtins, config, env, clock, cwd), box),
-        build_executor=partial(_executor, config, box),
-        build_stores=partial(_stores, config, clock, box),
-        build_bundles=partial(_bundles, config, clock, context, box),
+        builder=builder,
         pack_names=_pack_names(config, files),
         adopt_servers=partial(_adopt_servers, config),
-        inventory=partial(_inventory, config, files, context),
-        record_trust=partial(_record_trust, config, env),
+        record_trust=record_trust,
         forget_trust=partial(_forget_trust, config, env),
         reopen=_reopen(config, env),
     )
@@ -241,9 +215,6 @@ def _working_directory() -> Path:
 def _pack_files(config: Config) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
-    from onetool_ipy.sources.outline import FILE, OutlineCache
-    from onetool_ipy.sources.pack_files import PackFiles
-
     cache = OutlineCache(config.paths.state / "cache" / FILE)
     require = partial(_require_trust, config)
     return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache, require_trust=require)
@@ -269,195 +240,3 @@ def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
 
         found += stored_slugs(folder / "bundles")
     return tuple(dict.fromkeys(found))
-
-
-def _registry(
-    config: Config,
-    files: PackFiles | None,
-    context: Callable[[], BundleContext],
-    build_builtins: Callable[[Toolbox], Functions],
-    box: Toolbox,
-) -> Registry:
-    from onetool_ipy.mcp import ServerTools
-    from onetool_ipy.sources.bundles import BundleTools, Switched
-    from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
-    from onetool_ipy.sources.entry_points import EntryPoints
-
-    builtins = build_builtins(box)
-    handlers = partial(_handlers, builtins)
-    checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
-    declared = Declared(config.settings.tools, handlers, checks)
-    bundle_context = context()
-    bundles = BundleTools(
-        bundle_context.store,
-        bundle_context.runners,
-        find=partial(_known, box),
-        http_timeout_s=config.settings.http.timeout_s,
-    )
-    switched = Switched(builtins, bundle_context.switches)
-    sources: list[Source] = [switched, *([] if files is None else [files]), EntryPoints(), declared, bundles]
-    sources.append(ServerTools(box.servers))
-    return Registry(
-        sources,
-        session=box.session,
-        read_definition=lambda data: read_definition(data, handlers, origin="cell"),
-        changed=box.tools_changed,
-        has_changed=lambda: bundles.refresh() or switched.refresh(),
-        before_list=partial(_before_list, box),
-        explain=box.servers.explain,
-    )
-
-
-def _before_list(box: Toolbox) -> None:
-    """Start the servers whose tools are not known yet, as far as the user trusts them now."""
-    box.gate.refresh()
-    box.servers.prepare()
-
-
-def _bundle_context(config: Config, env: Mapping[str, str], clock: Clock, box: Toolbox) -> BundleContext:
-    """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes one, which is trusted."""
-    from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
-
-    found = config.paths.onetool_dir
-    needs = RunnerDependencies(
-        http_client=lambda: box.http_client,
-        rules=partial(_rules, config),
-        secret=partial(_secret, config),
-        mask=config.secrets.mask,
-        hide=config.secrets.hide,
-        clock=clock,
-        call=partial(_inner_call, box),
-    )
-    made = partial(_record_trust, config, env, "")
-    return BundleContext(found or config.paths.project / FOLDER, needs, is_found=found is not None, on_made=made)
-
-
-def _bundles(config: Config, clock: Clock, context: Callable[[], BundleContext], box: Toolbox) -> Bundles:
-    from onetool_ipy.bundles.service import Bundles, ServiceDependencies
-
-    needs = ServiceDependencies(
-        find=partial(_known, box),
-        refresh=partial(_refresh, box),
-        taken=partial(_taken, config, box),
-        secret_names=config.secrets.names,
-        counts=partial(_counts, box),
-        call=box.call,
-        acall=box.acall,
-        clock=clock,
-    )
-    return Bundles(context(), needs)
-
-
-def _rules(config: Config) -> Rules:
-    from onetool_ipy.net.client import Rules
-
-    return Rules.of(config.settings.http)
-
-
-def _secret(config: Config, name: str) -> str | None:
-    """A secret of the secrets file; a tool from elsewhere must not read the environment."""
-    return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
-
-
-def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
-    """Call a tool from inside another one: its value, or its own error."""
-    if box.registry.find(name) is None:
-        raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
-    result = box.call(name, args, source="tool")
-    return result.data if result.error is None else raise_failure(box, result)
-
-
-def _known(box: Toolbox, name: str) -> ToolSpec | None:
-    return box.registry.get(name)  # of the parts in force then, not those of now
-
-
-def _refresh(box: Toolbox) -> bool:
-    return box.registry.refresh()
-
-
-def _counts(box: Toolbox) -> dict[str, tuple[int, datetime.datetime]]:
-    return box.log.counts()
-
-
-def _taken(config: Config, box: Toolbox, slug: str) -> str:
-    """What has this name already, other than a bundle."""
-    if slug in config.settings.servers:
-        return f"server '{slug}'"
-    is_pack = any(spec.origin != "bundle" for spec in box.registry.pack(slug) or ())
-    return f"pack '{slug}'" if is_pack else ""
-
-
-def _builtins(config: Config, env: Mapping[str, str], clock: Clock, cwd: Path | None, box: Toolbox) -> Functions:
-    from onetool_ipy.packs import fs, ot, system
-    from onetool_ipy.sources.functions import Functions
-
-    roots = [config.paths.project / Path(root).expanduser() for root in config.settings.fs.roots]
-    working = os.getcwd if cwd is None else partial(str, cwd)
-    return Functions(
-        [
-            *system.packs(clock, working),
-            *fs.packs(roots, _private(config, env), working),
-            ("ot", ot.functions(box)),
-        ]
-    )
-
-
-def _private(config: Config, env: Mapping[str, str]) -> Private:
-    """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
-    from onetool_ipy.packs.fs import Private
-
-    home = _home(env)
-    own = config.paths.secrets_file
-    users = home / FOLDER / "secrets.yaml"
-    return Private((users,) if own is None else (own, users), state_bases(env, home), config.paths.state)
-
-
-def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
-    """What a definition of spec 003 may name as its handler."""
-    specs = builtins.by_name.items()
-    return {
-        "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
-        "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
-    }
-
-
-def _stores(config: Config, clock: Clock, box: Toolbox) -> Stores:
-    from onetool_ipy.stores.calls import CallLog
-    from onetool_ipy.stores.results import Results
-    from onetool_ipy.stores.topics import Topics
-
-    settings, state, mask = config.settings, config.paths.state, config.secrets.mask
-    output = settings.output
-    return Stores(
-        results=Results(
-            state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
-        ),
-        log=CallLog(
-            state / "calls",
-            clock=None if clock is _utc_now else clock,  # its own is cheaper
-            mask=mask,
-            enabled=settings.stats.enabled,
-            run_later=box.workers.submit,
-        ),
-        topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
-        clock=clock,
-    )
-
-
-def _executor(config: Config, box: Toolbox, registry: Registry) -> Executor:
-    from onetool_ipy.core.executor import span
-    from onetool_ipy.sdk.requirements import require_deps
-    from onetool_ipy.stores import calls
-
-    return Executor(
-        registry,
-        owner=box,
-        steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask)],
-        record=calls.recorder(box.log),
-        admit=None if config.trust.record is None else box.gate.admit,
-        require=require_deps(),
-        background=box.background,
-        workers=box.workers,
-        local_s=config.settings.timeouts.local_s,
-        mask=config.secrets.mask,
-    )

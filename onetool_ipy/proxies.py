@@ -18,7 +18,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
-from onetool_ipy.schema.read import identifier
+from onetool_ipy.schema.read import identifier, signature_of
 
 if TYPE_CHECKING:
     import inspect
@@ -183,8 +183,6 @@ class ToolProxy:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        from onetool_ipy.schema.read import signature_of
-
         return signature_of(self._spec.parameters)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

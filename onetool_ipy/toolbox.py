@@ -1,7 +1,7 @@
 """Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
 It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
-with. `Parts` is that snapshot: each part is built once, when it is first needed, by a function of `assemble`. `proxies`
+with. `Parts` is that snapshot: each part is built once, when it is first needed, by a `PartBuilder`. `proxies`
 make the tools callable as plain Python.
 """
 
@@ -25,6 +25,7 @@ from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec, Unche
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 from onetool_ipy.schema.read import identifier
+from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.stores.replays import Replays
 from onetool_ipy.trust_gate import TrustGate
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp import Servers
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.net.client import HttpClient
+    from onetool_ipy.part_builder import PartBuilder
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
     from onetool_ipy.stores.calls import CallLog
     from onetool_ipy.stores.results import Results
@@ -68,13 +70,9 @@ class Parts:
         self,
         *,
         config: Config,
-        build_registry: Callable[[], Registry],
-        build_executor: Callable[[Registry], Executor],
-        build_stores: Callable[[], Stores],
-        build_bundles: Callable[[], Bundles],
+        builder: Callable[[], PartBuilder],
         pack_names: Sequence[str] = (),
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
-        inventory: Callable[[], Inventory],
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
         reopen: Callable[[], Any],
@@ -82,14 +80,11 @@ class Parts:
         self.config = config
         self.pack_names = tuple(pack_names)
         self.adopt_servers = adopt_servers
-        self.inventory = inventory
         self.record_trust = record_trust
         self.forget_trust = forget_trust
         self.reopen = reopen
-        self._build_registry = build_registry
-        self._build_executor = build_executor
-        self._build_stores = build_stores
-        self._build_bundles = build_bundles
+        self._make_builder = builder
+        self._made_builder: PartBuilder | None = None
         self._building = ForkLock()
         self._registry: Registry | None = None
         self._executor: Executor | None = None
@@ -97,17 +92,28 @@ class Parts:
         self._bundles: Bundles | None = None
 
     @once
+    def _builder(self) -> PartBuilder:
+        with self._building.mine():
+            if self._made_builder is None:
+                self._made_builder = self._make_builder()
+            return self._made_builder
+
+    def inventory(self) -> Inventory:
+        """Return what of the project a yes would let run, as far as it needs one."""
+        return self._builder.inventory()
+
+    @once
     def stores(self) -> Stores:
         with self._building.mine():
             if self._stores is None:
-                self._stores = self._build_stores()
+                self._stores = self._builder.stores()
             return self._stores
 
     @once
     def registry(self) -> Registry:
         with self._building.mine():
             if self._registry is None:
-                self._registry = self._build_registry()
+                self._registry = self._builder.registry()
             return self._registry
 
     def expire(self) -> None:
@@ -119,14 +125,14 @@ class Parts:
     def executor(self) -> Executor:
         with self._building.mine():
             if self._executor is None:
-                self._executor = self._build_executor(self.registry)
+                self._executor = self._builder.executor(self.registry)
             return self._executor
 
     @once
     def bundles(self) -> Bundles:
         with self._building.mine():
             if self._bundles is None:
-                self._bundles = self._build_bundles()
+                self._bundles = self._builder.bundles()
             return self._bundles
 
     def close(self) -> None:
@@ -379,8 +385,6 @@ class Toolbox:
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
-        from onetool_ipy.sources.functions import spec_of
-
         spec = self.registry.register(spec_of(fn, pack="nb", origin="cell"))
         self.host.adopted(spec)
         return spec

@@ -10,16 +10,13 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.files import Stamp, is_young, stamp_of, write_whole
-from onetool_ipy.core.tool import Problem, ToolSpec
-
-if TYPE_CHECKING:
-    from onetool_ipy.bundles.model import Bundle, Tool
+from onetool_ipy.core.tool import Problem
 
 __all__ = [
     "BUILTINS",
@@ -28,14 +25,12 @@ __all__ = [
     "BuiltInSwitches",
     "BuiltInTool",
     "bundle_off",
-    "bundle_record",
     "tool_off",
-    "tool_record",
 ]
 
 VERSION = "1"
 _FORMAT = 1
-_SINCE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+SINCE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _MAX_BYTES = 64 * 1024
 
 
@@ -168,45 +163,3 @@ def bundle_off(slug: str) -> str:
 def tool_off(bundle: str, slug: str, version: str) -> str:
     """The reason why a tool that is off cannot be called."""
     return f"version '{version}' is off. Turn it on with: %tool bundle on {bundle}.{slug}@{version}"
-
-
-def bundle_record(builtin: BuiltIn, off: frozenset[str]) -> Bundle:
-    """The record of a built-in bundle."""
-    from onetool_ipy.bundles.model import Bundle
-
-    return Bundle(
-        bundle_id=builtin.bundle_id,
-        slug=builtin.slug,
-        display_name=builtin.slug,
-        description=builtin.description,
-        is_enabled=builtin.bundle_id not in off,
-        is_built_in=True,
-        created_at=_SINCE,
-        modified_at=_SINCE,
-    )
-
-
-def tool_record(
-    builtin: BuiltIn, tool: BuiltInTool, off: frozenset[str], find: Callable[[str], ToolSpec | None]
-) -> Tool:
-    """The record of a built-in tool, with the description and the schema of the real one."""
-    from onetool_ipy.bundles.model import NO_ARGUMENTS, GoTool, Tool
-
-    spec = find(tool.func)
-    schema: dict[str, Any] = dict(NO_ARGUMENTS) if spec is None else spec.parameters
-    return Tool(
-        tool_id=tool.tool_id,
-        bundle_id=builtin.bundle_id,
-        slug=tool.slug,
-        version=VERSION,
-        display_name=tool.slug,
-        description="" if spec is None else spec.description,
-        tags=[] if spec is None else list(spec.tags),
-        type="go",
-        arg_schema=schema,
-        go_tool=GoTool(func=tool.func),
-        is_enabled=tool.tool_id not in off,
-        is_built_in=True,
-        created_at=_SINCE,
-        modified_at=_SINCE,
-    )

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.search import Entry, Index
-from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_record, tool_record
-from onetool_ipy.bundles.model import Bundle, Tool
+from onetool_ipy.bundles.builtins import BUILTINS, SINCE, VERSION, BuiltIn, BuiltInSwitches, BuiltInTool
+from onetool_ipy.bundles.model import NO_ARGUMENTS, Bundle, GoTool, Tool
 from onetool_ipy.bundles.store import BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core.tool import ToolSpec
 
@@ -174,9 +174,9 @@ class BundleCatalog:
         bundles: list[Bundle] = []
         rows: list[CatalogRow] = []
         for builtin in BUILTINS:
-            bundles.append(bundle_record(builtin, off))
+            bundles.append(_bundle_record(builtin, off))
             for tool in builtin.tools:
-                record = tool_record(builtin, tool, off, self._find)
+                record = _tool_record(builtin, tool, off, self._find)
                 rows.append(CatalogRow(bundles[-1], record, tool.func, tool.func, is_chosen=True))
         for held in snapshot.live():
             bundles.append(held.bundle)
@@ -225,3 +225,41 @@ def _entry(name: str, rows: list[CatalogRow]) -> Entry:
     arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
     tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
     return Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows)
+
+
+def _bundle_record(builtin: BuiltIn, off: frozenset[str]) -> Bundle:
+    """The record of a built-in bundle."""
+    return Bundle(
+        bundle_id=builtin.bundle_id,
+        slug=builtin.slug,
+        display_name=builtin.slug,
+        description=builtin.description,
+        is_enabled=builtin.bundle_id not in off,
+        is_built_in=True,
+        created_at=SINCE,
+        modified_at=SINCE,
+    )
+
+
+def _tool_record(
+    builtin: BuiltIn, tool: BuiltInTool, off: frozenset[str], find: Callable[[str], ToolSpec | None]
+) -> Tool:
+    """The record of a built-in tool, with the description and the schema of the real one."""
+    spec = find(tool.func)
+    schema: dict[str, Any] = dict(NO_ARGUMENTS) if spec is None else spec.parameters
+    return Tool(
+        tool_id=tool.tool_id,
+        bundle_id=builtin.bundle_id,
+        slug=tool.slug,
+        version=VERSION,
+        display_name=tool.slug,
+        description="" if spec is None else spec.description,
+        tags=[] if spec is None else list(spec.tags),
+        type="go",
+        arg_schema=schema,
+        go_tool=GoTool(func=tool.func),
+        is_enabled=tool.tool_id not in off,
+        is_built_in=True,
+        created_at=SINCE,
+        modified_at=SINCE,
+    )

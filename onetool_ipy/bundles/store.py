@@ -248,10 +248,8 @@ def _held(folder: str, inside: list[tuple[str, RecordFile]], problems: list[Prob
         return None
     tools: dict[tuple[str, str], Tool] = {}
     paths: dict[str, str] = {}
-    for path, file in sorted(inside, key=_oldest_first):
-        tool = file.record
-        if not isinstance(tool, Tool):
-            continue
+    found = [(path, file.record) for path, file in inside if isinstance(file.record, Tool)]
+    for path, tool in sorted(found, key=_oldest_first):
         if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
             said = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
             problems.append(Problem(path, said, _COPY))
@@ -271,14 +269,10 @@ def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
     return (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
 
 
-def _oldest_first(one: tuple[str, RecordFile]) -> tuple[Any, ...]:
+def _oldest_first(one: tuple[str, Tool]) -> tuple[Any, ...]:
     """The order in which files are served: of a file and its copy, the one that is named by its slug comes first."""
-    from onetool_ipy.bundles.model import Tool
-
-    path, record = one[0], one[1].record
-    if not isinstance(record, Tool):
-        return (0,)
-    return (1, record.created_at, record.tool_id, os.path.basename(path) != tool_file(record, ()), path)
+    path, tool = one
+    return (tool.created_at, tool.tool_id, os.path.basename(path) != tool_file(tool, ()), path)
 
 
 def _newest_first(tool: Tool) -> tuple[Any, ...]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.search import suggest
+from onetool_ipy.schema.check import pointer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -117,8 +119,6 @@ def _named(error: Any, known: list[str]) -> str:
 
 def _said(error: Any, known: list[str]) -> str:
     if error["type"] == "extra_forbidden":
-        from onetool_ipy.base.search import suggest
-
         near = suggest(str(error["loc"][0]), known, limit=1) if len(error["loc"]) == 1 else []
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
     if error["type"] in _WORDS:
@@ -129,8 +129,6 @@ def _said(error: Any, known: list[str]) -> str:
 
 def _pointer(error: Any, data: Any) -> str:
     """The pointer of an error. The names that pydantic adds for branches of a union are not part of it."""
-    from onetool_ipy.schema.check import pointer
-
     path: list[Any] = []
     *_, last = error["loc"] or (None,)
     for part in error["loc"]:

@@ -8,19 +8,21 @@ not sent to another host.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import httpx
 
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
+from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules, headers_of
 from onetool_ipy.net.errors import Mask, mask_httpx_logs, masked, timeout_error, translated
+from onetool_ipy.net.hosts import Hosts
 
-__all__ = ["client_transport", "limit_of", "send", "with_transport"]
+__all__ = ["guarded", "limit_of", "require_client", "send"]
 
 _GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024
@@ -67,7 +69,29 @@ def limit_of(client: httpx.Client, timeout: Any, default_s: float) -> float:
     return max([default_s, *(part for part in chosen.as_dict().values() if part is not None)])
 
 
-def with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> httpx.Client:
+def require_client(client: object) -> None:
+    """Raise UsageProblem for what is not a sync client of httpx."""
+    if not isinstance(client, httpx.Client):
+        raise UsageProblem(
+            f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
+        )
+
+
+def guarded(
+    client: httpx.Client, http_client: HttpClient, http: HttpSettings, allowed_hosts: Sequence[str] | None
+) -> httpx.Client:
+    """Return the client with the transport it may use.
+
+    With `allowed_hosts` that is our HTTP client, which reaches these hosts only, at pinned addresses; without, the
+    toolbox's own transport if it was opened with one, else the client's.
+    """
+    if allowed_hosts is not None:
+        rules = Rules.of(http).replace(hosts=Hosts(allowed_hosts), tries=1, max_redirects=0)
+        return _with_transport(client, _ClientTransport(http_client, rules))
+    return client if http_client.transport is None else _with_transport(client, http_client.transport)
+
+
+def _with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> httpx.Client:
     """Return the same client with another transport."""
     return httpx.Client(
         transport=transport,
@@ -82,11 +106,6 @@ def with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> http
         params=client.params,
         timeout=client.timeout,
     )
-
-
-def client_transport(http_client: HttpClient, rules: Rules) -> httpx.BaseTransport:
-    """Return a transport that sends with our client: allowed hosts, pinned addresses."""
-    return _ClientTransport(http_client, rules.replace(tries=1, max_redirects=0))
 
 
 class _Sending:

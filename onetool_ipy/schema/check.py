@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
+from onetool_ipy.base.search import suggest
 from onetool_ipy.schema.read import NO_DEFAULT as _NOTHING
 from onetool_ipy.schema.read import at_ref, default_of, params, resolve, signature_text, type_text
 
@@ -287,8 +288,6 @@ def _unknown_names(error: Any, path: list[Any], args: Any, parameters: Mapping[s
 
 
 def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask, noun: str) -> str:
-    from onetool_ipy.base.search import suggest
-
     near = suggest(name, [p.name for p in params(parameters)], limit=1)
     shown = values.cut(mask(name), _MAX_SHOWN)
     return f"unknown {noun} '{shown}'" + (f" (did you mean '{near[0]}'?)" if near else "")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onetool_ipy.base.errors import CallFailure, UsageProblem
+from onetool_ipy.base.errors import CallFailure
 from onetool_ipy.core import current
 from onetool_ipy.sdk.tools import get_secret
 
@@ -84,19 +84,14 @@ def safe_request(
             is named); by default any host.
         options: As for `httpx.Client.request`: params, json, data, content, headers, follow_redirects, ...
     """
-    import httpx
+    from onetool_ipy.net import custom_client  # late: it loads httpx
 
-    from onetool_ipy.net import custom_client
-
-    if not isinstance(client, httpx.Client):
-        raise UsageProblem(
-            f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
-        )
+    custom_client.require_client(client)
     box = current.require()
     http = box.config.settings.http
     try:
         reply = custom_client.send(
-            _guarded(client, box, allowed_hosts),
+            custom_client.guarded(client, box.http_client, http, allowed_hosts),
             method,
             url,
             workers=box.workers,
@@ -111,21 +106,6 @@ def safe_request(
         return True, reply.json() if reply.is_json and reply.body else reply.text
     except CallFailure as exc:
         return False, f"Request failed: {exc.message}"
-
-
-def _guarded(client: httpx.Client, box: Any, allowed_hosts: Sequence[str] | None) -> httpx.Client:
-    """Choose the transport: our HTTP client if hosts are limited, the transport of the tests if there is one."""
-    from onetool_ipy.net import custom_client
-    from onetool_ipy.net.client import Rules
-    from onetool_ipy.net.hosts import Hosts
-
-    http_client = getattr(box, "http_client", None)
-    if allowed_hosts is not None:
-        rules = Rules.of(box.config.settings.http).replace(hosts=Hosts(allowed_hosts))
-        return custom_client.with_transport(client, custom_client.client_transport(box.http_client, rules))
-    if http_client is not None and http_client.transport is not None:
-        return custom_client.with_transport(client, http_client.transport)
-    return client
 
 
 def _problem(reply: HttpResponse) -> str | None:

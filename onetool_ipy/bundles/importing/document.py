@@ -122,12 +122,11 @@ def _json(data: bytes) -> Any:
 
 
 def _yaml(data: bytes, notes: ImportNotes) -> Any:
-    from onetool_ipy.config import yaml_text
-    from onetool_ipy.config.yaml_text import NotYaml
+    from onetool_ipy.config import yaml_text  # late: it loads a YAML parser
 
     try:
         found = yaml_text.parse(data)
-    except NotYaml as exc:
+    except yaml_text.NotYaml as exc:
         raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
     for fault in found.faults:
         notes.add(f"line {fault.line}: {fault.message}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
+from onetool_ipy.base.errors import NotAllowed
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 
@@ -63,20 +63,10 @@ class MapTools:
         Example:
             ot.map("tools.echo", ["a", "b"])
         """
-        from onetool_ipy.packs.ot.map_run import MapRun, read_rows, require_options, to_frame
+        from onetool_ipy.packs.ot.map_run import run_map  # late: few notebooks map
 
         if current.is_from_outside():  # a model's allow-list names tools; ot.map would bypass it
             raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
-        spec = self._box.registry.load(tool)
-        try:
-            options = {"workers": workers, "engine": engine, "retries": retries, "per_minute": per_minute}
-            require_options(spec, **options)
-            rows = read_rows(spec, data, arguments, columns=columns, const=const)
-            run = MapRun(self._box, spec, rows, timeout_s=timeout, **options)
-            found = run.run(fresh=fresh)
-        except UsageProblem as exc:
-            raise InvalidArgs(exc.message, hint=exc.hint) from exc
-        here = current.scope()
-        if here is not None and here.call is not None and here.call.source != "tool":
-            self._box.host.note(self._box.mask(f"ot.map {tool}: {run.summary()}"))
-        return to_frame(spec.short_name, rows.table_index, found, expand=expand, about=run.about())
+        options = {"workers": workers, "engine": engine, "retries": retries, "per_minute": per_minute}
+        named = {"columns": columns, "const": const}
+        return run_map(self._box, tool, data, arguments, named, options, timeout_s=timeout, fresh=fresh, expand=expand)

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.errors import InvalidArgs, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import is_passing
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MapRun", "RowResult", "TableRows", "read_rows", "require_options", "to_frame"]
+__all__ = ["MapRun", "RowResult", "TableRows", "read_rows", "require_options", "run_map", "to_frame"]
 
 Item = tuple[str, dict[str, Any]]
 """The key of a row and its arguments."""
@@ -66,6 +66,36 @@ class RowResult(NamedTuple):
     error: str
     ms: float
     is_stored: bool
+
+
+def run_map(
+    box: Toolbox,
+    tool: str,
+    data: Any,
+    arguments: Mapping[str, Any],
+    named: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    timeout_s: float | None,
+    fresh: bool,
+    expand: bool,
+) -> pd.DataFrame:
+    """Call the tool for each row and return the table of results. Raises InvalidArgs before anything runs.
+
+    `named` has `columns` and `const`; `options` are those of `require_options`.
+    """
+    spec = box.registry.load(tool)
+    try:
+        require_options(spec, **options)
+        rows = read_rows(spec, data, arguments, **named)
+        run = MapRun(box, spec, rows, timeout_s=timeout_s, **options)
+        found = run.run(fresh=fresh)
+    except UsageProblem as exc:
+        raise InvalidArgs(exc.message, hint=exc.hint) from exc
+    here = current.scope()
+    if here is not None and here.call is not None and here.call.source != "tool":
+        box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
+    return to_frame(spec.short_name, rows.table_index, found, expand=expand, about=run.about())
 
 
 class MapRun:

@@ -15,7 +15,7 @@ from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import Returned, worded
-from onetool_ipy.render import html
+from onetool_ipy.render import html, report
 from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows, span_labels
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class UsagePlot:
         self._stats = stats
 
     def _repr_html_(self) -> str:
-        from onetool_ipy.render import report
-
         style = report.STYLE + report.CELL_STYLE
         plots = report.plots(self._stats["tools"], self._stats.steps, self._stats["failures"])
         return f"<style>{style}</style><div class='ot-usage {html.AS_TEXT}'>{plots}</div>"
@@ -194,8 +192,6 @@ class UsageTools:
 
     def _write(self, output: str, record: UsageStats) -> Path:
         """Write the report; never through a link, never over a file that is not a report."""
-        from onetool_ipy.render import report
-
         made = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
         page = report.usage_page(record, record["tools"], record.steps, made=made, formula=record.formula)
         try:
@@ -244,8 +240,6 @@ def _obstacle(path: Path) -> str:
 
 def _is_report(path: Path) -> bool:
     """Whether a file begins like one of our reports."""
-    from onetool_ipy.render import report
-
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
         return report.MARK.encode() in file.read(_HEAD)
@@ -260,8 +254,6 @@ def _label(start: Any, period: str) -> str:
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:
-    from onetool_ipy.render.report import FEW_STEPS
-
     over_time, latency = figure.subplots(2, 1)
     places, labels = range(len(steps)), [row["start"] for row in steps]
     failed = [row["failures"] for row in steps]
@@ -271,7 +263,7 @@ def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Map
     over_time.legend()
     known = [(place, row) for place, row in enumerate(steps) if row["calls"]]
     plots = [over_time]
-    if len(known) >= FEW_STEPS:
+    if len(known) >= report.FEW_STEPS:
         low, high = ([row[key] for _, row in known] for key in ("p50_ms", "p95_ms"))
         at = [place for place, _ in known]
         latency.fill_between(at, low, high, alpha=0.25, step="mid")

@@ -1,0 +1,255 @@
+"""PartBuilder: builds the registry, the executor, the stores and the bundles of a toolbox, and wires them.
+
+`assemble` imports it when a toolbox first needs one of them, so that opening one stays cheap. What is imported inside
+functions here loads httpx, pydantic or SQLite, which not every toolbox needs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.base.errors import Unavailable
+from onetool_ipy.base.records import once
+from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
+from onetool_ipy.config.load import Config
+from onetool_ipy.config.paths import FOLDER, state_bases
+from onetool_ipy.core.executor import Executor, span
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.tool import Source, ToolSpec
+from onetool_ipy.mcp import ServerTools
+from onetool_ipy.packs import fs, ot, system
+from onetool_ipy.proxies import raise_failure
+from onetool_ipy.sdk.requirements import require_deps
+from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
+from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
+from onetool_ipy.sources.entry_points import EntryPoints
+from onetool_ipy.sources.functions import Functions
+from onetool_ipy.sources.pack_files import PackFiles
+from onetool_ipy.toolbox import Stores, Toolbox
+from onetool_ipy.trust_gate import Inventory, server_entries
+
+if TYPE_CHECKING:
+    from onetool_ipy.assemble import Clock
+    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.net.client import Rules
+
+__all__ = ["PartBuilder"]
+
+
+class PartBuilder:
+    """Builds the parts of one toolbox from its configuration. `clock` is None for the system's own."""
+
+    def __init__(
+        self,
+        box: Toolbox,
+        config: Config,
+        files: PackFiles | None,
+        *,
+        env: Mapping[str, str],
+        home: Path,
+        cwd: Path | None,
+        clock: Clock | None,
+        record_trust: Callable[[str], None],
+    ) -> None:
+        self._box = box
+        self._config = config
+        self._files = files
+        self._env = env
+        self._home = home
+        self._cwd = cwd
+        self._given_clock = clock
+        self._clock = clock or _utc_now
+        self._record_trust = record_trust
+
+    def registry(self) -> Registry:
+        """The tools of all sources."""
+        config, box = self._config, self._box
+        builtins = self._builtins()
+        handlers = partial(_handlers, builtins)
+        checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
+        context = self._context
+        bundles = BundleTools(
+            context.store, context.runners, find=self._known, http_timeout_s=config.settings.http.timeout_s
+        )
+        switched = Switched(builtins, context.switches)
+        sources: list[Source] = [
+            switched,
+            *([] if self._files is None else [self._files]),
+            EntryPoints(),
+            Declared(config.settings.tools, handlers, checks),
+            bundles,
+            ServerTools(box.servers),
+        ]
+        return Registry(
+            sources,
+            session=box.session,
+            read_definition=lambda data: read_definition(data, handlers, origin="cell"),
+            changed=box.tools_changed,
+            has_changed=lambda: bundles.refresh() or switched.refresh(),
+            before_list=self._before_list,
+            explain=box.servers.explain,
+        )
+
+    def executor(self, registry: Registry) -> Executor:
+        """What binds and runs calls."""
+        from onetool_ipy.stores import calls
+
+        config, box = self._config, self._box
+        return Executor(
+            registry,
+            owner=box,
+            steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask)],
+            record=calls.recorder(box.log),
+            admit=None if config.trust.record is None else box.gate.admit,
+            require=require_deps(),
+            background=box.background,
+            workers=box.workers,
+            local_s=config.settings.timeouts.local_s,
+            mask=config.secrets.mask,
+        )
+
+    def stores(self) -> Stores:
+        """What the toolbox keeps on disk."""
+        from onetool_ipy.stores.calls import CallLog
+        from onetool_ipy.stores.results import Results
+        from onetool_ipy.stores.topics import Topics
+
+        config, clock = self._config, self._clock
+        settings, state, mask = config.settings, config.paths.state, config.secrets.mask
+        output = settings.output
+        return Stores(
+            results=Results(
+                state / "results", ttl_s=output.result_ttl_s, max_bytes=output.max_store_bytes, clock=clock, mask=mask
+            ),
+            log=CallLog(
+                state / "calls",
+                clock=self._given_clock,  # without one it has its own, which is cheaper
+                mask=mask,
+                enabled=settings.stats.enabled,
+                run_later=self._box.workers.submit,
+            ),
+            topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
+            clock=clock,
+        )
+
+    def bundles(self) -> Bundles:
+        """Every operation on bundles."""
+        from onetool_ipy.bundles.service import Bundles, ServiceDependencies
+
+        box = self._box
+        needs = ServiceDependencies(
+            find=self._known,
+            refresh=self._refresh,
+            taken=self._taken,
+            secret_names=self._config.secrets.names,
+            counts=self._counts,
+            call=box.call,
+            acall=box.acall,
+            clock=self._clock,
+        )
+        return Bundles(self._context, needs)
+
+    def inventory(self) -> Inventory:
+        """What a yes to this project would let run, as far as it needs one."""
+        config = self._config
+        servers = server_entries(config.settings.servers, config.trust, config.secrets.names())
+        folder = str(config.paths.project)
+        if config.trust.is_given:
+            return Inventory(folder, servers=servers)
+        count, hosts = http_hosts(self._context.store)
+        files = () if self._files is None else tuple(self._files.shown())
+        return Inventory(folder, files, servers, count, tuple(hosts), tuple(config.settings.snippets))
+
+    @once
+    def _context(self) -> BundleContext:
+        """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
+        config, box = self._config, self._box
+        found = config.paths.onetool_dir
+        needs = RunnerDependencies(
+            http_client=lambda: box.http_client,
+            rules=partial(_rules, config),
+            secret=partial(_secret, config),
+            mask=config.secrets.mask,
+            hide=config.secrets.hide,
+            clock=self._clock,
+            call=partial(_inner_call, box),
+        )
+        made = partial(self._record_trust, "")
+        return BundleContext(found or config.paths.project / FOLDER, needs, is_found=found is not None, on_made=made)
+
+    def _builtins(self) -> Functions:
+        config = self._config
+        roots = [config.paths.project / Path(root).expanduser() for root in config.settings.fs.roots]
+        working = os.getcwd if self._cwd is None else partial(str, self._cwd)
+        return Functions(
+            [
+                *system.packs(self._clock, working),
+                *fs.packs(roots, self._private(), working),
+                ("ot", ot.functions(self._box)),
+            ]
+        )
+
+    def _private(self) -> fs.Private:
+        """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
+        paths = self._config.paths
+        users = self._home / FOLDER / "secrets.yaml"
+        secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
+        return fs.Private(secrets, state_bases(self._env, self._home), paths.state)
+
+    def _before_list(self) -> None:
+        """Start the servers whose tools are not known yet, as far as the user trusts them now."""
+        self._box.gate.refresh()
+        self._box.servers.prepare()
+
+    def _known(self, name: str) -> ToolSpec | None:
+        return self._box.registry.get(name)  # of the parts in force then, not those of now
+
+    def _refresh(self) -> bool:
+        return self._box.registry.refresh()
+
+    def _counts(self) -> dict[str, tuple[int, datetime.datetime]]:
+        return self._box.log.counts()
+
+    def _taken(self, slug: str) -> str:
+        """Say which server or pack has this name already; a bundle does not count."""
+        if slug in self._config.settings.servers:
+            return f"server '{slug}'"
+        is_pack = any(spec.origin != "bundle" for spec in self._box.registry.pack(slug) or ())
+        return f"pack '{slug}'" if is_pack else ""
+
+
+def _utc_now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _rules(config: Config) -> Rules:
+    from onetool_ipy.net.client import Rules
+
+    return Rules.of(config.settings.http)
+
+
+def _secret(config: Config, name: str) -> str | None:
+    """A secret of the secrets file; a tool from elsewhere must not read the environment."""
+    return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
+
+
+def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
+    """Call a tool from inside another one: its value, or its own error."""
+    if box.registry.find(name) is None:
+        raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
+    result = box.call(name, args, source="tool")
+    return result.data if result.error is None else raise_failure(box, result)
+
+
+def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
+    """What a definition of spec 003 may name as its handler."""
+    specs = builtins.by_name.items()
+    return {
+        "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
+        "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
+    }
