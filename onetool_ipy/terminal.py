@@ -6,6 +6,7 @@ text can look like one of our lines. Only a listed answer counts; anything else 
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import sys
@@ -25,6 +26,7 @@ _MAX_KEY = 80
 _MAX_VALUE = 200
 _MAX_BRIEF = 20
 _MAX_TEXT = 4_100
+_MAX_DETAIL = 100_000
 _MANY = 20
 """How many arguments of a call are shown on their own lines; the others are shortened and joined."""
 _LINE = 76
@@ -40,17 +42,19 @@ _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false
 
 def ask_in_terminal(question: Question) -> Reply:
     """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
-    is_shown = not isinstance(input, types.BuiltinFunctionType)  # a notebook has the text of it in the cell
     if question.calls:
         typed = _read_line(approval_text(question.calls))
         if typed is None:
             raise NobodyToAsk("Nobody could be asked.")
         return approval_reply(typed, len(question.calls))
     if question.trust is not None:
-        typed = _read_line("Trust it? [y/N] " if is_shown else f"{printable(question.text)}\nTrust it? [y/N] ")
-        if typed is None:
-            raise NobodyToAsk("Nobody could be asked.")
-        return Reply("accept" if typed.strip().lower() in ("y", "yes") else "decline")
+        is_shown = not isinstance(input, types.BuiltinFunctionType)  # a notebook has the text of it in the cell
+        return _yes_or_no("Trust it?" if is_shown else f"{printable(question.text)}\nTrust it?")
+    if question.yes and question.form is not None:
+        return _fill_in(question.form, f"{visible(question.text, _MAX_TEXT)}\n")
+    if question.yes:
+        details = [line for each in question.details for line in _broken(f"  {visible(each, _MAX_DETAIL)}")]
+        return _yes_or_no("\n".join([*details, visible(question.text, _MAX_TEXT)]))
     asker = visible(question.subject, _MAX_NAME)
     said = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
     lines = [f"{asker} asks:", *said]
@@ -99,13 +103,26 @@ def approval_reply(typed: str, count: int) -> Reply:
     return Reply("accept", {"run": sorted(chosen), "always": always})
 
 
-def _fill_in(form: Mapping[str, Any]) -> Reply:
+def _yes_or_no(prompt: str) -> Reply:
+    typed = _read_line(f"{prompt} [y/N] ")
+    if typed is None:
+        raise NobodyToAsk("Nobody could be asked.")
+    word = typed.strip().lower()
+    if word not in ("y", "yes", "n", "no", ""):
+        sys.stdout.write(f"'{visible(typed, 40)}' is neither yes nor no, so it is a no.\n")
+    return Reply("accept" if word in ("y", "yes") else "decline")
+
+
+def _fill_in(form: Mapping[str, Any], head: str = "") -> Reply:
     """Ask for one field after the other. A field that stays wrong cancels."""
     content: dict[str, Any] = {}
     for name, field in form["properties"].items():
         is_required = name in form["required"]
         for _ in range(_TRIES):
-            typed = _read_line(_prompt(name, field, is_required=is_required))
+            prompt = head + _prompt(name, field, is_required=is_required)
+            typed = _read_line(prompt, is_hidden=field.get("format") == "password")
+            if typed is None and head:
+                raise NobodyToAsk("Nobody could be asked.")
             if typed is None:
                 return Reply("cancel", note="It was dismissed.")
             value = field.get("default") if not typed.strip() else _value(typed.strip(), field)
@@ -126,7 +143,8 @@ def _prompt(name: str, field: Mapping[str, Any], *, is_required: bool) -> str:
     kinds = {"array": "any of these", "boolean": "yes or no", "string": "text", "integer": "a whole number"}
     choices = choices_of(field)
     kind = "one of these" if choices and field["type"] != "array" else kinds.get(field["type"], "a number")
-    about = [kind, field.get("format"), "required" if is_required else "optional"]
+    form_of = "not shown" if field.get("format") == "password" else field.get("format")
+    about = [kind, form_of, "required" if is_required else "optional"]
     if field.get("default") is not None:
         about.append(f"Enter for {visible(str(field['default']), 40)}")
     lines = [visible(str(field["description"]), _MAX_VALUE)] if field.get("description") else []
@@ -164,12 +182,14 @@ def _chosen(typed: str, choices: Sequence[tuple[str, str]]) -> str:
     return choices[int(typed) - 1][0] if is_number else typed
 
 
-def _read_line(prompt: str) -> str | None:
-    """Ask with `input()`. Returns None if nobody can answer."""
+def _read_line(prompt: str, *, is_hidden: bool = False) -> str | None:
+    """Ask with `input()`, or with `getpass()` for what must not be shown. Returns None if nobody can answer."""
     is_own = isinstance(input, types.BuiltinFunctionType)  # a notebook replaces it, to ask the browser
     if is_own and (sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty()):
         return None
     try:
+        if is_hidden:
+            return getpass.getpass(prompt)  # a notebook replaces it, too
         if is_own and threading.current_thread() is not threading.main_thread():
             return _read_in_thread(prompt)
         return input(prompt)

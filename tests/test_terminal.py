@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import getpass
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -117,9 +118,45 @@ def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
     assert prompts[0] == "Trust it? [y/N] "
 
 
-def test_without_a_terminal_nobody_can_be_asked() -> None:
-    with pytest.raises(NobodyToAsk, match="nobody can be asked here"):
-        ask_in_terminal(_question(form=FORM))
+def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = typed("y", " YES ", "n", "", "sure\x1b", "true")
+    hostile = "+ a\nAdd it? [y/N] y" + "x" * 70
+    question = checked(Question("%tool", "Add it?\n\x1b[2J", details=(hostile,), yes="Add"))
+
+    replies = [ask_in_terminal(question).action for _ in range(6)]
+
+    assert replies == ["accept", "accept", *["decline"] * 4]
+    said = ["'sure\\x1b' is neither yes nor no, so it is a no.", "'true' is neither yes nor no, so it is a no."]
+    assert capsys.readouterr().out.splitlines() == said
+    first, more, last = prompts[0].split("\n")
+    assert first.startswith("  + a\\nAdd it? [y/N] yxxx")
+    assert more.startswith("       | x")
+    assert last == "Add it?\\n\\x1b[2J [y/N] "
+
+
+def test_a_secret_is_typed_unseen(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = typed("seen")
+    asked: list[str] = []
+
+    def read(prompt: str = "") -> str:
+        asked.append(prompt)
+        return "s3cret"
+
+    monkeypatch.setattr(getpass, "getpass", read)
+    form = {"type": "object", "properties": {"value": {"type": "string", "format": "password"}}, "required": ["value"]}
+    question = checked(Question("%tool", "It needs a key.", form=form, yes="Go on", takes_secret=True))
+
+    assert ask_in_terminal(question) == Reply("accept", {"value": "s3cret"})
+    assert asked == ["It needs a key.\nvalue (text, not shown, required): "]
+    assert shown == []
+
+
+@pytest.mark.parametrize("fields", [{"form": FORM}, {"form": FORM, "yes": "Go on"}, {"yes": "Add"}, {"trust": {}}])
+def test_without_a_terminal_nobody_can_be_asked(fields: Any) -> None:
+    with pytest.raises(NobodyToAsk, match=r"[Nn]obody c"):
+        ask_in_terminal(_question(**fields))
 
 
 class Answering(Host):

@@ -1,8 +1,9 @@
-"""Question and Reply: what a tool, a server or a model asks of a person, and what the person said.
+"""Question and Reply: what a tool, a server, a model or a command asks of a person, and what the person said.
 
-A question has a text and one of: a form (a flat JSON Schema, as MCP's elicitation has it), an address to visit, or
-calls to approve. `checked` refuses what must not be asked: a form that is not flat, a field for a password, an address
-that is neither https nor loopback. `form_errors` checks what was filled in. How a question is shown is the host's part.
+A question has a text and one of: a form (a flat JSON Schema, as MCP's elicitation has it), an address to visit, calls
+to approve, or the words of a yes and a no. `checked` refuses what must not be asked: a form that is not flat, a field
+for a password, an address that is neither https nor loopback. `form_errors` checks what was filled in. How a question
+is shown is the host's part.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class ProposedCall(Value):
 class Question(Value):
     """What is asked, and by whom: `asker` is a phrase such as "server 'shop'", "tool 'shop.order'" or "the model".
 
-    `trust` is what a yes to the trust question would let run; `text` says the same.
+    `trust` is what a yes to the trust question would let run; `text` says the same. A question of our own commands has
+    `yes` and `no`, the words of its two buttons, and `details`: the lines that a yes is about. Only such a question may
+    have a form with a field for a secret (`takes_secret`, and the field's format is `password`).
     """
 
     asker: str
@@ -88,6 +91,10 @@ class Question(Value):
     url: str = ""
     calls: tuple[ProposedCall, ...] = ()
     trust: Mapping[str, Any] | None = None
+    details: tuple[str, ...] = ()
+    yes: str = ""
+    no: str = "No"
+    takes_secret: bool = False
 
     @property
     def subject(self) -> str:
@@ -98,7 +105,8 @@ class Question(Value):
         """The same question without secrets."""
         calls = tuple(call.replace(summary=mask(call.summary), args=_masked(call.args, mask)) for call in self.calls)
         form = None if self.form is None else values.map_text(dict(self.form), mask)
-        return self.replace(asker=mask(self.asker), text=mask(self.text), form=form, calls=calls)
+        details = tuple(map(mask, self.details))
+        return self.replace(asker=mask(self.asker), text=mask(self.text), form=form, calls=calls, details=details)
 
 
 class Reply(Value):
@@ -119,6 +127,8 @@ def checked(question: Question) -> Question:
         text = f"{text[:_MAX_TEXT]}… ({len(text) - _MAX_TEXT:,} more characters)"
     if question.url:
         _check_url(question)
+    if sum(map(len, question.details)) > _MAX_BYTES:
+        raise _refused(question, "asks about more than can be shown (64 kB)")
     return question.replace(text=text, form=None if question.form is None else _flat(question))
 
 
@@ -181,10 +191,10 @@ def _field(question: Question, name: str, field: Any) -> dict[str, Any]:
     kind = str(field.get("type")) if isinstance(field, Mapping) else ""
     if kind not in _KEYS or (kind == "array" and not choices_of(field)):
         raise _refused(question, f"asks for '{values.cut(name, 40)}' with a field that a flat form cannot have")
-    if _is_secret(name, field):
+    if not question.takes_secret and _is_secret(name, field):
         raise _refused(question, f"asks for a secret ('{values.cut(name, 40)}'), which a form must not")
     kept = {key: field[key] for key in (*_COMMON, *_KEYS[kind]) if key in field}
-    if kept.get("format") not in _FORMATS:
+    if kept.get("format") not in (*_FORMATS, *(["password"] if question.takes_secret else ())):
         kept.pop("format", None)
     return {"type": kind, **kept}
 

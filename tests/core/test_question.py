@@ -133,3 +133,21 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     found = checked(Question("server 'shop'", "x" * 5_000))
 
     assert found.text.endswith("… (1,000 more characters)")
+
+
+def test_what_a_yes_is_about_has_no_secrets_and_is_not_asked_if_it_cannot_be_shown() -> None:
+    question = Question("%tool", "Add s3cret?", details=("+ a: s3cret",), yes="Add")
+
+    assert question.masked(lambda text: text.replace("s3cret", "***")).details == ("+ a: ***",)
+    with pytest.raises(QuestionRefused, match=r"^%tool asks about more than can be shown"):
+        checked(question.replace(details=("x" * 40_000, "y" * 40_000)))
+
+
+def test_only_a_question_that_takes_a_secret_has_a_field_for_one() -> None:
+    form = _form(value={"type": "string", "title": "API_KEY", "format": "password"})
+
+    with pytest.raises(QuestionRefused, match="asks for a secret"):
+        checked(Question("server 'shop'", "Go", form=form))
+    found = checked(Question("%tool", "Go", form=form, yes="Go on", takes_secret=True)).form
+    assert found is not None
+    assert found["properties"]["value"]["format"] == "password"

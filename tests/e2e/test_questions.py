@@ -67,9 +67,9 @@ _AXE_RUN = """async selector => {
 }"""
 
 
-def _open(lab: Lab, code: str = ASK) -> tuple[Notebook, Locator]:
+def _open(lab: Lab, code: str = ASK, later: str = "1 + 1") -> tuple[Notebook, Locator]:
     """Open a notebook, run its setup, and begin the cell that asks; gives the question in the cell."""
-    notebook = lab.open_notebook([SETUP.strip(), code, "1 + 1"], name="questions")
+    notebook = lab.open_notebook([SETUP.strip(), code, later], name="questions")
     notebook.run_cell(0)
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
     notebook.page.evaluate(_BEGIN, 1)
@@ -193,6 +193,86 @@ def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> 
     notebook.page.evaluate(_BEGIN, 2)
     expect(notebook.output(2)).to_contain_text("asks for a secret ('password'), which a form must not")
     assert notebook.output(2).locator(".otx-question").count() == 0
+
+
+RERUN = """
+if not Path("ordered.txt").exists():
+    shop.order(item="pen" + EVIL)
+%tool history rerun 1
+"""
+TOKEN = "tok-58a1c7e0d4"
+CARD = {
+    "name": "io.github.someone/clock",
+    "version": "1",
+    "packages": [
+        {
+            "registryType": "pypi",
+            "identifier": "mcp-server-time",
+            "environmentVariables": [
+                {"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "<b>A</b> key"}
+            ],
+        }
+    ],
+}
+
+
+def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None:
+    """No, Stop, and a yes in a narrow panel, by keyboard; then a server's card: its secret, and a yes."""
+    notebook, question = _open(lab, RERUN.strip(), "%tool server add --save card.json")
+    page = notebook.page
+    page.add_script_tag(path=str(AXE))
+    expect(question).to_contain_text("'shop.order' may change something. Call it again?")
+    expect(question.locator("li")).to_contain_text("%tool shop.order item=")
+    expect(question.locator("li")).to_contain_text("\\u202e")
+    expect(notebook.output(1).locator(".jp-Stdin-input")).to_have_count(0)
+    assert page.evaluate(_AXE_RUN, ".jp-OutputArea .otx-question") == []
+    question.get_by_role("button", name="Call it again").focus()
+    page.keyboard.press("Tab")
+    expect(question.get_by_role("button", name="No")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(notebook.output(1)).to_contain_text("Call it again? You said no, ")
+    expect(notebook.output(1)).to_contain_text("'shop.order' was not called again.")
+    assert len(_ordered(notebook)) == 1
+
+    page.evaluate(_BEGIN, 1)
+    expect(question).to_be_visible()
+    notebook.command("notebook:interrupt-kernel")
+    expect(notebook.output(1)).to_contain_text("Call it again? Stopped, ")
+    expect(question).to_have_count(0)
+    expect(page.locator(".jp-Notebook .jp-InputPrompt").nth(1)).not_to_have_text("[*]:")  # what comes before is dropped
+    assert len(_ordered(notebook)) == 1
+
+    panel = notebook.show_panel()
+    page.evaluate(_BEGIN, 1)
+    asked = panel.locator(".otx-question")
+    expect(asked).to_be_visible()
+    assert asked.evaluate("node => node.clientWidth < 320 && node.scrollWidth <= node.clientWidth")
+    assert page.evaluate(_AXE_RUN, "#onetool-ipy-panel .otx-question") == []
+    asked.get_by_role("button", name="Call it again").press("Enter")
+    expect(notebook.output(1)).to_contain_text("Call it again? You said yes, ")
+    expect(notebook.output(1)).to_contain_text("ordered pen")
+    assert len(_ordered(notebook)) == 2
+
+    notebook.path.with_name("card.json").write_text(json.dumps(CARD), encoding="utf-8")
+    page.evaluate(_BEGIN, 2)
+    question = notebook.output(2).locator(".otx-question")
+    expect(question).to_contain_text("The server 'clock' needs 'CLOCK_KEY'.")
+    field = question.get_by_label("CLOCK_KEY")
+    assert field.get_attribute("type") == "password"
+    assert page.evaluate(_AXE_RUN, ".jp-OutputArea .otx-question") == []
+    field.fill(TOKEN)
+    field.press("Enter")
+    expect(question).to_contain_text("Add the server 'clock'?")
+    expect(question).to_contain_text("Its secrets go to secrets.yaml: CLOCK_CLOCK_KEY")
+    question.get_by_role("button", name="Add").click()
+    expect(notebook.output(2)).to_contain_text("clock: saved to ")
+    assert TOKEN in (notebook.path.parent / ".onetool" / "secrets.yaml").read_text(encoding="utf-8")
+    notebook.command("docmanager:save")
+    saved = notebook.path.read_text(encoding="utf-8")
+    assert "Add the server 'clock'? You said yes, " in saved
+    assert TOKEN not in saved
+    assert page.evaluate("() => window.hacked === undefined")
+    assert notebook.page_errors == []
 
 
 def test_stop_takes_the_question_back_at_once(lab: Lab) -> None:

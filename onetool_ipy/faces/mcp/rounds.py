@@ -141,7 +141,7 @@ class ServedRequest:
 
     def put(self, question: Question) -> Reply:
         """Put a question of a nested server to the client's user."""
-        if question.form is None:
+        if question.form is None or question.takes_secret:
             raise NobodyToAsk(f"{question.subject} asks for more than a form, which cannot be handed on to the client.")
         filled = self.ask({"question": question})["question"]
         return Reply("decline") if filled is None else Reply("accept", filled)

@@ -15,7 +15,7 @@ from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["TrustQuestion", "can_ask", "is_yes", "question_lines"]
+__all__ = ["TrustQuestion", "can_ask", "question_lines"]
 
 
 class TrustQuestion:
@@ -57,11 +57,6 @@ def question_lines(box: Toolbox, server: str = "") -> list[str]:
         return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
     head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
     return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
-
-
-def is_yes(answer: str) -> bool:
-    """Whether an answer is a yes; anything else is a no."""
-    return answer.strip().lower() in ("y", "yes")
 
 
 def can_ask(shell: Any) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import cut
 from onetool_ipy.core.question import Question, Reply, form_errors
 from onetool_ipy.core.result import Json
 
@@ -94,6 +95,9 @@ class _OpenQuestion:
             "asker": question.subject,
             "text": question.text,
             "url": question.url,
+            "details": list(question.details),
+            "yes": question.yes,
+            "no": question.no,
             "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [
@@ -115,7 +119,7 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         did = {"accept": "You trusted", "decline": "You did not trust"}.get("" if reply is None else reply.action, "")
         what = f"the server {question.trust['server']}" if question.trust.get("server") else "this project"
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
-    asker = f"{question.subject} asked you"
+    asked = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
     if question.calls:
         names = [call.tool for call in question.calls]
         run = () if reply is None else reply.content.get("run", ())
@@ -127,9 +131,11 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         said = [*([f"allowed {ran} {how}"] if ran else ()), *([f"skipped {skipped}"] if skipped else ())]
         return f"You {' and '.join(said)}, {at}."
     if reply is None:
-        return f"{asker}. Stopped, {at}."
+        return f"{asked} Stopped, {at}."
     done = {"accept": "You opened the address" if question.url else "You answered", "decline": "You declined"}
-    return f"{asker}. {done.get(reply.action, 'You cancelled')}, {at}."
+    if question.yes and question.form is None:
+        done = {"accept": "You said yes", "decline": "You said no"}
+    return f"{asked} {done.get(reply.action, 'You cancelled')}, {at}."
 
 
 def _wait(event: threading.Event, limit_s: float | None) -> bool:

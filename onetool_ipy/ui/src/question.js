@@ -1,11 +1,13 @@
-// A question to the user, in a cell or in the panel: calls to approve, a form, or an address to visit. What a server or a
-// model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a button.
+// A question to the user, in a cell or in the panel: calls to approve, a form, an address to visit, or a yes or no. What a
+// server or a model says is shown as text. Nothing takes the focus, and nothing happens without a click or a key on a
+// button.
 import { fill, h, show, uniqueId } from './dom.js';
 import { withoutArgumentName } from './form.js';
 import { badgeChip } from './format.js';
 import { trustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
+const MAX_DETAIL = 1000;
 
 /** Returns `{element}`. `answer({action, content})` sends an answer and resolves with `{errors}`. */
 export function createQuestion(question, answer) {
@@ -37,12 +39,14 @@ export function createQuestion(question, answer) {
     element.setAttribute('aria-label', 'Trust');
     return { element };
   }
-  const body = question.calls.length ? approval(question, send) : question.form ? form(question, send) : address(question, send);
-  fill(element, title, question.text ? h('p.otx-question-text', null, plain(question.text)) : null, body, failure);
+  const draw = question.calls.length ? approval : question.form ? form : question.yes ? consent : address;
+  const text = question.yes ? null : question.text; // a question of our own has it as its title
+  fill(element, title, text ? h('p.otx-question-text', null, plain(text)) : null, draw(question, send), failure);
   return { element };
 }
 
-function titleOf({ asker, calls, url }) {
+function titleOf({ asker, calls, url, yes, text }) {
+  if (yes) return visible(text);
   if (calls.length) return `${asker} wants to run ${calls.length === 1 ? 'a tool that may' : `${calls.length} tools that may`} change something`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
@@ -92,12 +96,21 @@ function small(label, text, onclick) {
   return h('button.otx-small', { type: 'button', 'aria-label': label, onclick }, text);
 }
 
-/** A name and its value; a long value is cut, says how much is missing, and is whole after a click. */
 function argument({ name, text }) {
-  const value = h('dd', null, h('code', null, visible(text.slice(0, MAX_SHOWN))));
-  const more = text.length - MAX_SHOWN;
-  if (more > 0) value.append('… ', small(`${more.toLocaleString('en')} more characters of ${name}`, `${more.toLocaleString('en')} more characters`, () => fill(value, h('code', null, visible(text)))));
-  return [h('dt', null, visible(name)), value];
+  return [h('dt', null, visible(name)), shortened(h('dd'), text, MAX_SHOWN, name)];
+}
+
+/** Fill `element` with foreign text. Long text is cut, says how much is missing, and is whole after a click. */
+function shortened(element, text, limit, name) {
+  const more = `${(text.length - limit).toLocaleString('en')} more characters`;
+  const rest = text.length > limit ? ['… ', small(`${more} of ${name}`, more, () => fill(element, h('code', null, visible(text))))] : null;
+  return fill(element, h('code', null, visible(text.slice(0, limit))), rest);
+}
+
+/** A yes or a no to what the details say. */
+function consent({ details, yes, no }, send) {
+  const lines = details.map((line, at) => shortened(h('li'), line, MAX_DETAIL, `line ${at + 1}`));
+  return [lines.length ? h('ul.otx-question-details', null, lines) : null, h('div.otx-question-buttons', null, button(yes, () => send('accept'), true), button(no, () => send('decline')))];
 }
 
 /** Text in which characters that show nothing, or turn the direction of text, are escapes. */
@@ -117,11 +130,12 @@ function address({ url }, send) {
   return [h('code.otx-question-address', null, before, h('strong', null, host), after), h('div.otx-question-buttons', null, link, button('Decline', () => send('decline')), button('Cancel', () => send('cancel')))];
 }
 
-function form({ form: schema }, send) {
+function form({ form: schema, yes, no }, send) {
   const fields = Object.entries(schema.properties).map(([name, field]) => new FormField(name, field, schema.required.includes(name)));
   const element = h('form.otx-form', { novalidate: true, autocomplete: 'off' }, fields.map(field => field.element));
-  const submit = h('button.otx-run', { type: 'submit' }, 'Send');
-  fill(element, fields.map(field => field.element), h('div.otx-question-buttons', null, submit, button('Decline', () => send('decline')), button('Cancel', () => send('cancel'))));
+  const submit = h('button.otx-run', { type: 'submit' }, yes || 'Send');
+  const refusals = yes ? button(no, () => send('decline')) : [button('Decline', () => send('decline')), button('Cancel', () => send('cancel'))];
+  fill(element, fields.map(field => field.element), h('div.otx-question-buttons', null, submit, refusals));
   element.addEventListener('submit', async event => {
     event.preventDefault();
     const content = Object.fromEntries(fields.map(field => [field.name, field.value()]).filter(([, value]) => value !== undefined));
@@ -132,7 +146,7 @@ function form({ form: schema }, send) {
   return element;
 }
 
-const INPUT_TYPES = { email: 'email', uri: 'url', date: 'date' };
+const INPUT_TYPES = { email: 'email', uri: 'url', date: 'date', password: 'password' };
 
 /** One field of a flat form: text, a number, yes or no, one of some choices, or any of them. */
 class FormField {
@@ -165,7 +179,7 @@ class FormField {
     }
     const kind = type === 'string' ? (INPUT_TYPES[format] ?? 'text') : 'text';
     const hint = format === 'date-time' ? '2026-01-31T12:00:00Z' : null;
-    return h('input.otx-input', { ...common, type: kind, inputmode: type === 'string' ? null : 'decimal', placeholder: hint, spellcheck: 'false', value: preset ?? '' });
+    return h('input.otx-input', { ...common, type: kind, inputmode: type === 'string' ? null : 'decimal', placeholder: hint, spellcheck: 'false', autocomplete: kind === 'password' ? 'new-password' : null, value: preset ?? '' });
   }
 
   /** The value as its type; `undefined` if the field was left empty. */

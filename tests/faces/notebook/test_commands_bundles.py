@@ -225,6 +225,31 @@ def test_a_secret_in_a_curl_never_reaches_the_record_or_the_output(loaded: Kerne
     assert "${API_TOKEN}" in stored
 
 
+def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(loaded: Kernel, api: Api) -> None:
+    cell = f"%%tool new http my-api.me\ncurl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/me"
+    secrets = loaded.cwd / ".onetool" / "secrets.yaml"
+
+    running = loaded.start_execute(cell, allow_stdin=True)
+    loaded.wait_for_question()
+    loaded.interrupt()
+    stopped = running.wait(allow_errors=True)
+    kept = secrets.exists()
+    running = loaded.start_execute(cell, allow_stdin=True)
+    questions = [loaded.answer_input(answer) for answer in ("yes", "no")]
+    done = running.wait()
+
+    assert "Stopped; what was stored before stays." in stopped.text
+    assert not kept
+    assert questions == [
+        "Keep the value of 'API_TOKEN' in .onetool/secrets.yaml? [y/N] ",
+        f"Allow HTTP tools to reach '{api.host}'? [y/N] ",
+    ]
+    assert "there already" in done.text
+    assert f"Not allowed yet: {api.host}" in done.text
+    assert TOKEN in secrets.read_text(encoding="utf-8")
+    assert TOKEN not in stopped.text + done.text
+
+
 def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api) -> None:
     body = '{"name": "$name", "age": 5}'
     loaded.execute(

@@ -93,7 +93,9 @@ def test_check_calls_no_tool_that_may_write_unless_a_person_says_so(loaded: Kern
     assert "nobody can be asked" in refused.text
     for reply in ("n", "", "maybe"):
         run = loaded.start_execute("%tool check nb.write --call", allow_stdin=True)
-        assert "for real? [y/N]" in loaded.answer_input(reply)
+        question = loaded.answer_input(reply)
+        assert '  nb.write("from the example")\n' in question
+        assert question.endswith("for real? [y/N] ")
         run.wait()
     assert _written(loaded) == []
 
@@ -110,8 +112,15 @@ def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
     assert "nobody can be asked" in refused.text
     assert "%tool nb.write line=one" in refused.text
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
-    assert "line=one" in loaded.answer_input("no")
-    assert "was not called again" in run.wait(allow_errors=True).text
+    question = loaded.answer_input("no")
+    assert question == "  %tool nb.write line=one\n'nb.write' may change something. Call it again? [y/N] "
+    said = run.wait(allow_errors=True).text
+    assert "Call it again? You said no, " in said
+    assert "was not called again" in said
+    run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
+    loaded.wait_for_question()
+    loaded.interrupt()
+    assert "Call it again? Stopped, " in run.wait(allow_errors=True).text
     assert _written(loaded) == ["one"]
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     loaded.answer_input("yes")

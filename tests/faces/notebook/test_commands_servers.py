@@ -72,7 +72,7 @@ def test_import_of_another_clients_file(loaded: Kernel) -> None:
     assert "--yes" in refused(loaded, "%tool server import claude.json")
     assert not (folder / ".onetool" / "secrets.yaml").exists()
     importing = loaded.start_execute("%tool server import claude.json --save", allow_stdin=True)
-    question = loaded.answer_input("y")
+    question = loaded.answer_input("y").replace("\n       | ", "")
     assert "+ clock:" in question
     assert entry["command"] in question
     assert "Its secrets go to secrets.yaml: CLOCK_API_TOKEN" in question
@@ -214,8 +214,11 @@ def test_import_asks_and_a_no_changes_nothing(loaded: Kernel) -> None:
     (loaded.cwd / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     importing = loaded.start_execute("%tool server import mcp.json", allow_stdin=True)
-    loaded.answer_input("n")
-    assert importing.wait(HANG_S).text == "Nothing was changed."
+    loaded.answer_input("sure")
+    said = importing.wait(HANG_S).text
+    assert "'sure' is neither yes nor no, so it is a no." in said
+    assert "Add 2 servers? You said no, " in said
+    assert said.endswith("Nothing was changed.")
     loaded.execute("from onetool_ipy.core import current; servers = current.toolbox().servers")
     assert loaded.evaluate("list(servers)") == "[]"
 
@@ -235,7 +238,7 @@ def test_export_shows_the_difference_and_asks(loaded: Kernel) -> None:
     file.write_text(json.dumps({"mcpServers": {"mine": {"command": "z", "env": {"API_KEY": "other-secret-9"}}}}))
 
     exporting = loaded.start_execute("%tool server export claude-code", allow_stdin=True)
-    question = loaded.answer_input("yes")
+    question = loaded.answer_input("yes").replace("\n       | ", "")
     assert '+ a: {"type": "stdio", "command": "x", "env": {"KEY": "${A_KEY}"}}' in question
     assert "other-secret-9" not in question
     assert "Written to" in exporting.wait(HANG_S).text
@@ -263,8 +266,14 @@ def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: 
 
     assert "needs 'CLOCK_KEY'" in refused(loaded, "%tool server add server.json")
     adding = loaded.start_execute("%tool server add server.json --save", allow_stdin=True)
-    assert "clock needs CLOCK_KEY. A key\\x07: " in loaded.answer_input(TOKEN)
-    question = loaded.answer_input("y")
+    loaded.answer_input(TOKEN)
+    assert loaded.answer_input("n").endswith("\nAdd the server 'clock'? [y/N] ")
+    assert adding.wait(HANG_S).text.endswith("Nothing was changed.")
+    assert not (loaded.cwd / ".onetool").exists()
+    adding = loaded.start_execute("%tool server add server.json --save", allow_stdin=True)
+    needs = loaded.answer_input(TOKEN)
+    assert needs.startswith("The server 'clock' needs 'CLOCK_KEY'.\nA key\\x07\nCLOCK_KEY (text")
+    question = loaded.answer_input("y").replace("\n       | ", "")
     assert '"command": "uvx", "args": ["mcp-server-time"], "env": {"CLOCK_KEY": "${CLOCK_CLOCK_KEY}"}' in question
     assert TOKEN not in question + adding.wait(HANG_S).text
     assert TOKEN not in (loaded.cwd / ".onetool" / "onetool.yaml").read_text()

@@ -160,6 +160,10 @@ def test_a_page_gets_every_argument_and_a_huge_one_says_how_much_is_cut() -> Non
         ({"form": FORM}, Reply("cancel"), "Server 'shop' asked you. You cancelled, 12:07."),
         ({"url": "https://a.example"}, Reply("accept"), "Server 'shop' asked you. You opened the address, 12:07."),
         ({"form": FORM}, None, "Server 'shop' asked you. Stopped, 12:07."),
+        ({"yes": "Go"}, Reply("accept"), "Go? You said yes, 12:07."),
+        ({"yes": "Go"}, Reply("decline"), "Go? You said no, 12:07."),
+        ({"yes": "Go"}, None, "Go? Stopped, 12:07."),
+        ({"yes": "Go", "form": FORM}, Reply("accept", {"count": 1}), "Go? You answered, 12:07."),
     ],
 )
 def test_the_line_that_stays_says_what_was_decided(fields: Any, reply: Reply | None, line: str) -> None:

@@ -9,7 +9,7 @@ const EVIL = '<img src=x onerror=alert(1)>\u202eevil';
 
 function draw(fields, reply = () => ({ errors: [] })) {
   const sent = [];
-  const question = { id: '1', asker: 'The model', text: '', url: '', form: null, trust: null, calls: [], ...fields };
+  const question = { id: '1', asker: 'The model', text: '', url: '', form: null, trust: null, calls: [], details: [], yes: '', no: 'No', ...fields };
   const { element } = createQuestion(question, async given => {
     sent.push(given);
     return reply(given);
@@ -121,6 +121,35 @@ test('a required field that is empty says so', async () => {
   await until(() => element.querySelector('[aria-invalid="true"]'));
   assert.deepEqual(sent[0].content, { count: 2, gift: true });
   assert.match(element.textContent, /This field is required\./);
+});
+
+test('a yes or a no has its own words, and shows what it is about as text', () => {
+  const long = 'x'.repeat(1300);
+  for (const [label, action] of [['Add', 'accept'], ['No', 'decline']]) {
+    const { element, sent, press } = draw({ asker: '%tool', text: `Add ${EVIL}?`, details: [EVIL, long], yes: 'Add' });
+    assert.deepEqual([...element.querySelectorAll('.otx-question-buttons button')].map(each => each.textContent), ['Add', 'No']);
+    assert.equal(document.getElementById(element.getAttribute('aria-labelledby')).textContent, 'Add <img src=x onerror=alert(1)>\\u202eevil?');
+    assert.equal(element.querySelectorAll('img').length, 0);
+    assert.ok(!element.textContent.includes('\u202e') && !element.textContent.includes(long));
+    press('300 more characters of line 2');
+    assert.ok(element.textContent.includes(long));
+    assert.deepEqual(sent, []);
+    press(label);
+    press('Add');
+    assert.deepEqual(sent, [{ action, content: {} }]);
+  }
+});
+
+test('a secret is typed into a password field that no browser fills in', () => {
+  const schema = { type: 'object', required: ['value'], properties: { value: { type: 'string', format: 'password', title: 'KEY' } } };
+  const { element, sent, press } = draw({ text: 'It needs KEY.', form: schema, yes: 'Go on', no: 'Cancel' });
+  const field = element.querySelector('input');
+  assert.deepEqual([field.type, field.getAttribute('autocomplete'), field.value], ['password', 'new-password', '']);
+  assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Go on', 'Cancel']);
+  type(field, 's3cret');
+  press('Go on');
+  assert.deepEqual(sent, [{ action: 'accept', content: { value: 's3cret' } }]);
+  assert.ok(!element.outerHTML.includes('s3cret'));
 });
 
 test('the trust question has two buttons', () => {

@@ -12,14 +12,10 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, ClassVar, NamedTuple
 
-from IPython.core.error import StdinNotImplementedError
-
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.printable import printable
 from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
-from onetool_ipy.faces.notebook.trust import is_yes
 from onetool_ipy.render.pages import Part, masked, to_text
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.toolbox import Toolbox
@@ -29,8 +25,8 @@ __all__ = [
     "Command",
     "CommandContext",
     "CommandGroup",
-    "ask_yes_no",
     "checked",
+    "confirmed",
     "one_word",
     "page",
     "text_page",
@@ -100,9 +96,11 @@ def one_word(rest: str, command: str, *, what: str = "name", hint: str = "") -> 
     return asked.words[0]
 
 
-def ask_yes_no(question: str) -> bool | None:
-    """Ask the person at the keyboard; None if nobody can answer."""
+def confirmed(box: Toolbox, question: str, yes: str, details: Sequence[str] = ()) -> bool | None:
+    """Ask for a yes, with buttons or typed; None if nobody can answer. `details` are the lines that a yes is about."""
+    from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks ask nothing
+
     try:
-        return is_yes(input(printable(question)))
-    except (StdinNotImplementedError, EOFError, OSError):
+        return box.put_question(Question("%tool", question, details=tuple(details), yes=yes)).action == "accept"
+    except NobodyToAsk:
         return None

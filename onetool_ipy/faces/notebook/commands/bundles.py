@@ -23,7 +23,7 @@ from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.grammar import OptionKind, read_options
 from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
-from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, ask_yes_no
+from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, confirmed
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 from onetool_ipy.render.views import Listing, counted
@@ -48,7 +48,7 @@ class Consent:
         """Allow HTTP tools to reach these hosts, after a yes."""
         lines = []
         for host in creation.unreached(self._box, hosts):
-            if is_given or _asked(f"Allow HTTP tools to reach '{host}'? [y/N] "):
+            if is_given or self._is_yes(f"Allow HTTP tools to reach '{host}'?", "Allow"):
                 with self._box.gate.saving():
                     file = allow_host(self._box.config.paths, host)
                 where = f", in {self._shown(file)}" if file else " already"
@@ -73,7 +73,7 @@ class Consent:
         """
         left = unconfirmed(new_sendings(self._box, records, made_up=made_up, base_url=base_url), given.split(","))
         for one in left:
-            if not _asked(f"{one.said} Send it there? [y/N] "):
+            if not self._is_yes(f"{one.said} Send it there?", "Send it"):
                 words = ",".join(each.word for each in left)
                 raise UsageProblem(f"{one.said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
 
@@ -85,7 +85,7 @@ class Consent:
             if name in known.names():
                 same = known.get(name) == value
                 lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
-            elif is_given or _asked(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml? [y/N] "):
+            elif is_given or self._is_yes(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml?", "Keep it"):
                 with self._box.gate.saving():
                     file = save_secret(self._box.config.paths, name, value)
                 kept = f"Secret {name}: kept in {self._shown(file)}."
@@ -97,6 +97,13 @@ class Consent:
                 )
                 lines.append(f'  {name}: "..."')
         return lines
+
+    def _is_yes(self, question: str, yes: str) -> bool:
+        """Whether the person says yes; False if nobody can answer."""
+        try:
+            return bool(confirmed(self._box, question, yes))
+        except KeyboardInterrupt:
+            raise UsageProblem("Stopped; what was stored before stays.") from None
 
     def _shown(self, file: Path) -> str:
         project = self._box.config.paths.project
@@ -115,14 +122,6 @@ class Consent:
         specs = self._box.registry.pack(slug)
         if specs:
             self._box.host.adopted(specs[0])
-
-
-def _asked(question: str) -> bool:
-    """Whether the person at the keyboard says yes; False if nobody can answer."""
-    try:
-        return bool(ask_yes_no(question))
-    except KeyboardInterrupt:
-        raise UsageProblem("Stopped; what was stored before stays.") from None
 
 
 _SWITCHES = ("--allow-host", "--save-secrets", "--replace")

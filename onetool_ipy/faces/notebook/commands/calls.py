@@ -7,6 +7,7 @@ sends nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
@@ -15,7 +16,7 @@ from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import read_options
-from onetool_ipy.faces.notebook.commands import Command, CommandGroup, ask_yes_no
+from onetool_ipy.faces.notebook.commands import Command, CommandGroup, confirmed
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.progress import seconds
 from onetool_ipy.render.views import Listing, counted
@@ -119,7 +120,8 @@ class CallCommands(CommandGroup):
         spec = self.box.registry.require(asked.words[0])
         examples = [line for line in spec.example.splitlines() if line.strip()]
         tries = list(samples(spec.parameters))
-        if spec.read_only or ("--call" in asked.given and self._is_yes(spec, len(examples) + len(tries))):
+        calls = [*map(str.strip, examples), *(format_call(spec.name, args) for _, args in tries)]
+        if spec.read_only or ("--call" in asked.given and self._is_yes(spec, calls)):
             rows = [self._check_example(line) for line in examples]
             rows += [_row(label, spec, args, self._called(spec, args)) for label, args in tries]
         else:
@@ -135,9 +137,10 @@ class CallCommands(CommandGroup):
         masked = [{key: self.box.mask(value) for key, value in row.items()} for row in rows]
         return Listing(masked)
 
-    def _is_yes(self, spec: ToolSpec, count: int) -> bool:
+    def _is_yes(self, spec: ToolSpec, calls: Sequence[str]) -> bool:
         """Ask whether to call a tool that may change something; refuse if nobody can answer."""
-        reply = ask_yes_no(f"'{spec.name}' may change something. Call it {counted(count, 'time')} for real? [y/N] ")
+        question = f"'{spec.name}' may change something. Call it {counted(len(calls), 'time')} for real?"
+        reply = confirmed(self.box, question, "Call it", calls)
         if reply is None:
             raise UsageProblem(
                 f"'{spec.name}' may change something, and nobody can be asked here whether to call it.",

@@ -18,8 +18,8 @@ from onetool_ipy.faces.notebook.commands import (
     Command,
     CommandContext,
     CommandGroup,
-    ask_yes_no,
     checked,
+    confirmed,
     one_word,
     page,
     text_page,
@@ -259,7 +259,7 @@ class CatalogCommands(CommandGroup):
         if spec is None or spec.read_only:
             return
         line = self.box.mask(format_call(tool, arguments))
-        reply = ask_yes_no(f"'{tool}' may change something. Call it again?\n  {line}\n[y/N] ")
+        reply = confirmed(self.box, f"'{tool}' may change something. Call it again?", "Call it again", [line])
         if reply is None:
             raise UsageProblem(
                 f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -30,7 +29,7 @@ from onetool_ipy.faces.client_files import (
     without_secrets,
 )
 from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, read_options
-from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, ask_yes_no
+from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, confirmed
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.trust import can_ask
@@ -181,23 +180,35 @@ class ServerCommands(CommandGroup):
             return f"${{{label}}}"
 
         found = server_of(card, name, answer)
-        if not self._is_agreed([_difference("+", name, found.data), *_kept_secrets(secrets)], "Add it?", given):
+        shown = [_difference("+", name, found.data), *_kept_secrets(secrets)]
+        if not self._is_agreed(shown, f"Add the server '{name}'?", given):
             return self.page(_UNCHANGED)
         self._setup.keep_secrets(secrets)
         return self._add_all([found], is_saved="--save" in given)
 
     def _ask_value(self, wanted: CardInput, server: str) -> str:
         """Ask the person for one value; a secret is not shown."""
-        if not can_ask(self.context.shell):
-            raise UsageProblem(
-                f"The server '{server}' needs '{wanted.name}'.", hint=f"Give it: --env {wanted.name}=..."
-            )
-        listed = f" ({', '.join(wanted.choices)})" if wanted.choices else ""
-        text = printable(f"{server} needs {wanted.name}{listed}. {wanted.description}".rstrip() + ": ")
-        value = getpass(text) if wanted.is_secret else input(text)
+        field: dict[str, Any] = {"type": "string", "title": wanted.name, "description": wanted.description}
+        if wanted.is_secret:
+            field["format"] = "password"
+        elif wanted.choices:
+            field["enum"] = list(wanted.choices)
+        needs = f"The server '{server}' needs '{wanted.name}'."
+        value = self._typed(needs, field, yes="Go on", nobody=f"Give it: --env {wanted.name}=...")
         if not value or (wanted.choices and value not in wanted.choices):
             raise UsageProblem(f"The server '{server}' was not added: it needs '{wanted.name}'.")
         return value
+
+    def _typed(self, text: str, field: Mapping[str, Any], *, yes: str, nobody: str) -> str:
+        """Ask for one value; empty if the person gives none. `nobody` is the hint where nobody can be asked."""
+        from onetool_ipy.core.question import NobodyToAsk, Question  # late: few servers need it
+
+        form = {"type": "object", "properties": {"value": field}, "required": ["value"]}
+        try:
+            reply = self.box.put_question(Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True))
+        except NobodyToAsk:
+            raise UsageProblem(text, hint=nobody) from None
+        return str(reply.content.get("value", ""))
 
     def _import(self, words: list[str], given: Mapping[str, Any]) -> Page:
         if len(words) != 1:
@@ -252,9 +263,9 @@ class ServerCommands(CommandGroup):
         """Show what would change, and ask. Raises UsageProblem where nobody can be asked."""
         if "--yes" in given:
             return True
-        shown = self.box.mask("\n".join(lines))
-        said = ask_yes_no(f"{shown}\n{question} [y/N] ") if can_ask(self.context.shell) else None
+        said = confirmed(self.box, question, question.partition(" ")[0], [line.strip() for line in lines])
         if said is None:
+            shown = self.box.mask("\n".join(lines))
             raise UsageProblem(f"Nobody can say yes here.\n{shown}", hint="Add --yes to do it without asking.")
         return said
 
@@ -293,7 +304,13 @@ class ServerCommands(CommandGroup):
         transient = {"display_id": f"onetool-sign-in-{uuid4().hex}"}
         publish = self.context.shell.display_pub.publish
         publish(shown, transient=transient)
-        answer = "" if link.is_awaited else input("Paste the address at which the browser ends: ")
+        answer = ""
+        if not link.is_awaited:  # the address holds a code that opens the account, so it is not shown
+            field = {"type": "string", "title": "Address", "format": "password"}
+            ends = "Paste the address at which the browser ends."
+            answer = self._typed(ends, field, yes="Sign in", nobody=f"%tool server login {name} --code ADDRESS")
+            if not answer:
+                raise UsageProblem(f"You are not signed in to '{name}': no address was given.")
         done = str(self._signed_in(name, servers.await_sign_in(name, answer)))
         publish({"text/plain": done, "text/html": html.pre(done)}, transient=transient, update=True)
         return None
