@@ -153,8 +153,7 @@ def test_a_form_shows_its_errors_beside_the_fields_and_keeps_what_was_typed(lab:
     assert notebook.page_errors == []
 
 
-@pytest.mark.parametrize(("button", "action"), [("Decline", "decline"), ("Cancel", "cancel")])
-def test_an_address_is_shown_whole_and_not_opened(lab: Lab, button: str, action: str) -> None:
+def test_an_address_is_shown_whole_and_not_opened(lab: Lab) -> None:
     notebook, question = _open(lab, 'r = ask(text="Sign in.", url="https://shop.example/a?b=c#d"); r.action')
     opened: list[object] = []
 
@@ -166,9 +165,9 @@ def test_an_address_is_shown_whole_and_not_opened(lab: Lab, button: str, action:
     expect(question.locator("code")).to_have_text("https://shop.example/a?b=c#d")
     link = question.get_by_role("link", name="Open this address")
     assert link.get_attribute("rel") == "noopener noreferrer"
-    question.get_by_role("button", name=button).click()
+    question.get_by_role("button", name="Cancel").click()
 
-    expect(notebook.output(1)).to_contain_text(f"'{action}'")
+    expect(notebook.output(1)).to_contain_text("'cancel'")
     assert opened == []
 
 
