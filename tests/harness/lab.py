@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync
 from tests.harness import surroundings
 from tests.harness.wheel import Installed
 
-__all__ = ["Lab", "Notebook", "chromium"]
+__all__ = ["PANEL_ID", "Lab", "Notebook", "chromium"]
 
 START_TIMEOUT_S = 180.0
 PAGE_TIMEOUT_MS = 120_000
