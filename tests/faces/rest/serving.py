@@ -81,6 +81,10 @@ class Server:
         return f"http://127.0.0.1:{self._port}{self.base_url}"
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return "".join(self._log)
 
