@@ -236,7 +236,7 @@ class UnlistedTool(ToolProxy):
     """A tool of a server whose tools nobody knows yet. A look at it starts nothing; its call starts the server."""
 
     def __init__(self, box: Toolbox, server: str, tool: str) -> None:
-        said = f"A tool of the server '{server}', which tells its tools when one of them is called."
+        said = f"A tool of the server '{server}'. The server lists its tools when one of them is called."
         empty = {"type": "object"}
         stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
         super().__init__(box, stub)

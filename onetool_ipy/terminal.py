@@ -153,7 +153,7 @@ def _prompt(name: str, field: Mapping[str, Any], *, is_required: bool) -> str:
 
 
 def _value(typed: str, field: Mapping[str, Any]) -> Any:
-    """Read a typed text as the field's kind of value; text that is none stays text, and the check refuses it."""
+    """Read a typed text as the field's type. Other text stays text, and the check refuses it."""
     choices = choices_of(field)
     if field["type"] == "array":
         return [_chosen(part.strip(), choices) for part in typed.split(",") if part.strip()]

@@ -395,7 +395,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
-    """The file to replace and its mode; refuses what is no plain file."""
+    """The file to replace and its mode; raises if it is not a plain file."""
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):

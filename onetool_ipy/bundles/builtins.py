@@ -138,7 +138,7 @@ class BuiltInSwitches:
         return _Read(stamp, young, off)
 
     def _unread(self, stamp: Stamp, said: str, *, is_newer: bool) -> _Read:
-        hint = "Update onetool-ipy." if is_newer else "Mend it, delete it, or switch anew."
+        hint = "Update onetool-ipy." if is_newer else "Correct or delete the file, or switch a tool again."
         problem = Problem(self._name, said, f"Until then all built-in tools are on. {hint}")
         return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
 

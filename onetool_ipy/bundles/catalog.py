@@ -64,7 +64,7 @@ def _is_behind(key: Key, after: Key) -> bool:
     try:
         return key > after
     except TypeError:
-        raise InvalidRequest("pageToken: it is not of this list.", hint=_AGAIN) from None
+        raise InvalidRequest("pageToken: it belongs to another list.", hint=_AGAIN) from None
 
 
 def _token(key: Key, query: Sequence[Any], store: str) -> str:

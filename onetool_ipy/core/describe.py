@@ -303,7 +303,7 @@ def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     if param.default is None and not _is_anything(hint):
         try:
             return Union[hint, None]  # noqa: UP007 - `|` is not defined for every annotation
-        except TypeError:  # an annotation that is no type
+        except TypeError:  # an annotation that is not a type
             return Any
     return hint
 

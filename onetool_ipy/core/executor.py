@@ -346,7 +346,7 @@ class Executor:
     def bind(
         self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
     ) -> BoundCall:
-        """Look the tool of a call up. What is wrong with the call is said when it runs, as a failed result."""
+        """Look the tool of a call up. Errors in the call are reported when it runs, as a failed result."""
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name

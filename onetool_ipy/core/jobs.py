@@ -179,7 +179,7 @@ class Job:
         try:
             self._notify(self)
         except Exception as exc:  # noqa: BLE001 - who listens must not break the call
-            _log.error("Who was told of the job '%s' failed: %s", self.call.name, type(exc).__name__)
+            _log.error("A listener of the job '%s' failed: %s", self.call.name, type(exc).__name__)
 
     def _stopped(self) -> ToolResult:
         failure = Failure.of(CallCancelled("The job was cancelled."), self.call.name)

@@ -169,7 +169,7 @@ def _flat(question: Question) -> dict[str, Any]:
     form = question.form or {}
     fields, required = form.get("properties", {}), form.get("required", [])
     if form.get("type", "object") != "object" or not isinstance(fields, Mapping) or not isinstance(required, list):
-        raise _refused(question, "asks with a form that is not one")
+        raise _refused(question, "asks with a form that cannot be read")
     if len(fields) > _MAX_FIELDS or len(json.dumps(values.to_json(dict(form)))) > _MAX_BYTES:
         raise _refused(question, f"asks with a form that is too large (more than {_MAX_FIELDS} fields or 64 kB)")
     found = {str(name): _field(question, str(name), field) for name, field in fields.items()}

@@ -267,7 +267,7 @@ def _own_copy(spec: ToolSpec) -> ToolSpec:
     fields = {"parameters": spec.parameters, "output_schema": spec.output_schema}
     try:
         return spec.replace(**copy.deepcopy(fields))
-    except Exception:  # noqa: BLE001 - it is judged as it is, by whoever checks schemas
+    except Exception:  # noqa: BLE001 - the check of the schema reports it
         return spec
 
 

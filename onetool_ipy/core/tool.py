@@ -275,7 +275,7 @@ class ToolSpec(Frozen):
 
     @once
     def checker(self) -> Checker:
-        """The compiled check of the arguments; raises InvalidTool where the schema is none."""
+        """The compiled check of the arguments; raises InvalidTool if the schema is not valid."""
         return Checker(self.parameters, self.converters)
 
     def __repr__(self) -> str:
@@ -364,7 +364,7 @@ class Source(Protocol):
         """What could not be offered, and why."""
 
     def refresh(self) -> bool:
-        """Look again; True when the tools may have changed since the registry last asked for them."""
+        """Check for changes; True if the tools may have changed since the registry last read them."""
 
     def close(self) -> None:
         """Let go of what is open; may be called twice."""

@@ -181,7 +181,7 @@ def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], 
 
 
 def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
-    """Return the properties of an object; Gemini refuses a required one that is not among them."""
+    """Return the properties of an object; Gemini refuses a required property that is not declared."""
     named = schema.get("properties")
     if not isinstance(named, Mapping):
         return {}

@@ -65,12 +65,12 @@ class OutputSchema:
         if not isinstance(data, dict):
             if self._allows_any_type:
                 return data
-            raise InvalidOutput(f"'{tool}' gave what its own output schema forbids: it is not an object.")
+            raise InvalidOutput(f"The result of '{tool}' does not fit its own output schema: it is not an object.")
         found = self._checker.violations(data)
         if found:
             reasons = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
             raise InvalidOutput(
-                f"'{tool}' gave what its own output schema forbids: {reasons}",
+                f"The result of '{tool}' does not fit its own output schema: {reasons}",
                 details={"mismatch": found, "value": data},
             )
         return data["result"] if self._wrapped and data.keys() == {"result"} else data

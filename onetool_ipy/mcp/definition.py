@@ -44,7 +44,7 @@ class AuthSettings(NamedTuple):
 class ServerDefinition(NamedTuple):
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
-    `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that it is told
+    `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that we tell it
     of when it asks; with `sampling` it may ask for a reply of the user's model. `log_level` is
     the least important log message that it is to send.
 

@@ -60,7 +60,7 @@ _HAS_FAILED: Mapping[State, str] = {
     "failed": "did not start",
     "unreachable": "cannot be reached",
     "wrong address": "has a wrong address",
-    "refused": "does not let us in",
+    "refused": "refuses access",
 }
 _NO_PROBLEM: tuple[State, ...] = ("connected", "disabled", "untrusted")
 _QUICK_S = 3.0
@@ -525,10 +525,10 @@ class Server:
         """Start a sign-in, or return to the one that is under way."""
         if not self.definition.signs_in:
             raise UsageProblem(
-                f"One does not sign in to the server '{self.name}'.", hint="Its credentials are in its definition."
+                f"There is no sign-in to the server '{self.name}'.", hint="Its credentials are in its definition."
             )
         if self.definition.auth.grant == "client_credentials":
-            raise UsageProblem(f"The server '{self.name}' needs no person: it has client credentials.")
+            raise UsageProblem(f"The server '{self.name}' needs no sign-in: it uses client credentials.")
         if self._sign_in is None or self._sign_in.is_done:
             await self._meet_challenge()
         assert self._sign_in is not None

@@ -196,7 +196,7 @@ class Servers(Mapping[str, "State"]):
         task = self.task(word)
         server = self._require(task.server)
         if not self._run(lambda: server.request(lambda session: session.cancel(task)), server.definition.timeout_s):
-            raise Unavailable(f"The server '{task.server}' did not say that it cancels the task.", hint="Try again.")
+            raise Unavailable(f"The server '{task.server}' did not confirm the cancellation.", hint="Try again.")
         self._tasks.remove(task)
         return task
 

@@ -680,12 +680,12 @@ def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressF
     if notes.status == 401:
         return _AddressFault("signed out", "It wants credentials (HTTP 401).")
     if notes.status == 403:
-        return _AddressFault("refused", "It refuses us (HTTP 403).", "Are its headers right?")
+        return _AddressFault("refused", "It refuses access (HTTP 403).", "Are its headers right?")
     if notes.status == 429 or notes.status >= 500:
-        return _AddressFault("failed", f"It has trouble of its own (HTTP {notes.status}).", "Try again later.")
+        return _AddressFault("failed", f"It reports an internal error (HTTP {notes.status}).", "Try again later.")
     if notes.location:
         hint = "If that is the server, use that address."
-        return _AddressFault("wrong address", f"{shown} sends us on to {_shown(notes.location)}.", hint)
+        return _AddressFault("wrong address", f"{shown} redirects to {_shown(notes.location)}.", hint)
     error = getattr(exc, "error", None)
     if notes.status or notes.foreign or getattr(error, "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError):
         status = f" (HTTP {notes.status})" if notes.status else ""

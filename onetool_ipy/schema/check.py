@@ -457,7 +457,7 @@ class Checker:
     def _judge(
         self, args: Mapping[Any, Any], mask: Mask, mend: Callable[[list[Any]], bool], noun: str = "argument"
     ) -> list[Violation]:
-        """Look again, at the JSON form: find all that is wrong and cannot be mended, or that only the form was odd."""
+        """Check the JSON form: find every error that cannot be corrected, or none if only the form was unusual."""
         for last in (*(False,) * _MAX_ROUNDS, True):
             found: list[Violation] = []
             errors = self._plain_errors(args)
@@ -579,7 +579,7 @@ def compile_schema(parameters: Mapping[str, Any]) -> Any:
 
     if branch_count(parameters) > MOST:
         raise InvalidTool(
-            f"A JSON Schema that cannot be judged: its references multiply to more than {MOST:,} for one value.",
+            f"This JSON Schema cannot be checked: its references multiply to more than {MOST:,} for one value.",
             hint="Refer to each part once, not to the same part again and again.",
         )
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)

@@ -278,7 +278,7 @@ def _split_union(text: str) -> Iterator[str]:
 
 
 def _default_text(param: Param) -> str:
-    """The default as Python writes it; empty where there is none, or none that is short and plain."""
+    """The default as Python writes it; empty if there is no default, or it is long or not plain."""
     default = param.schema.get("default", ...)
     if default is ... or (isinstance(default, float) and not math.isfinite(default)):
         return ""

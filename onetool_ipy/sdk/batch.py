@@ -208,7 +208,7 @@ def _get(done: SimpleQueue[Any]) -> Any:
 def _message(exc: BaseException) -> str:
     """Return the text of an exception, or its class name if it has none."""
     if isinstance(exc, BrokenExecutor):
-        return "The process that was to do it died, and with it the executor."
+        return "The worker process died, and the executor with it."
     try:
         text = str(exc).strip()
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything

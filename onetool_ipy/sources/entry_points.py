@@ -77,7 +77,7 @@ class EntryPoints:
             if offer.file is not None
         ]
         self._problems += [
-            Problem(f"entry point '{offer.name}'", f"No module '{offer.module}'.", "Is its distribution whole?")
+            Problem(f"entry point '{offer.name}'", f"No module '{offer.module}'.", "Is its distribution complete?")
             for offer in offers
             if offer.file is None
         ]

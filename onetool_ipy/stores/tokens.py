@@ -68,7 +68,7 @@ class TokenStore:
         return ""
 
     def read(self, path: Path) -> Grant | None:
-        """Return a grant, or None if there is none that counts."""
+        """Return the grant, or None if there is no valid one."""
         if self.fault(path):
             return None
         grant = _decoded(read_own(path, _MAX_BYTES))

@@ -271,7 +271,7 @@ def test_a_client_that_signs_in_by_itself_says_why_it_cannot(opened: Open) -> No
         assert failed is not None
         assert failed.hint == "Are 'auth.client_id' and its secret right?"
         assert box.servers.reason("crm") == "Its authorization server gave no token: invalid_client."
-        with pytest.raises(UsageProblem, match="needs no person"):
+        with pytest.raises(UsageProblem, match="needs no sign-in"):
             box.servers.sign_in("crm")
         assert "canary" not in f"{failed!r}{box.ot.health()}{box.servers.test('crm')}"
 
@@ -350,7 +350,7 @@ def test_servers_that_nobody_signs_in_to(opened: Open, server: OAuthServer) -> N
     header = {"url": server.url, "headers": {"Authorization": "Bearer none"}}
     box = opened({"local": stdio, "header": header})
     for name in ("local", "header"):
-        with pytest.raises(UsageProblem, match=f"One does not sign in to the server '{name}'"):
+        with pytest.raises(UsageProblem, match=f"There is no sign-in to the server '{name}'"):
             box.servers.sign_in(name)
     assert not box.call("header.whoami").ok
     assert "wants other credentials" in box.call("header.whoami").error.message  # type: ignore[union-attr]

@@ -315,7 +315,7 @@ def test_a_result_that_breaks_its_schema_is_in_the_details(opened: Open) -> None
     assert error is not None
     assert error.reason == "invalid_output"
     assert error.message == (
-        "'wrong' gave what its own output schema forbids: field 'result': 'no number' is not a number"
+        "The result of 'wrong' does not fit its own output schema: field 'result': 'no number' is not a number"
     )
     assert error.details["value"] == {"result": "no number"}
 

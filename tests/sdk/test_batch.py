@@ -451,7 +451,7 @@ def test_a_process_that_dies_costs_its_items_and_ends_nothing(box: Toolbox) -> N
     with ProcessPoolExecutor(1) as pool:
         text = batch_execute([1, 2, 3], remote_functions.die_on_two, engine=pool, max_workers=1)
 
-    assert text.startswith("=== 1 ===\n1\n\n=== 2 ===\nError: The process that was to do it died")
+    assert text.startswith("=== 1 ===\n1\n\n=== 2 ===\nError: The worker process died")
     assert text.count("===") == 6
 
 

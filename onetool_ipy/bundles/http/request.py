@@ -166,7 +166,7 @@ def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
             bad = True
     if not bad:
         return found.strip(" ")
-    words = f"The header '{name}' would hold a control character or one that is not Latin-1"
+    words = f"The header '{name}' would contain a control character or a character outside Latin-1"
     given = [part for part in parts if isinstance(part, Ref) and part.kind == "argument"]
     if given:
         raise InvalidArgs(f"{words}; it is made from '{given[0]}'.", hint="Give it plain text in one line.")

@@ -18,7 +18,7 @@ _PLAIN = ImportRequest()
 
 
 def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN) -> BundleDraft:
-    """Import a document; raises InvalidRequest if it is none that we know, or has no usable server."""
+    """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
     with set_aside():
         notes = ImportNotes()
         root = source if isinstance(source, Mapping) else parse_document(source, notes)

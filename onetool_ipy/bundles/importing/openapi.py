@@ -170,7 +170,7 @@ class _Maker:
             "auth": wanted.auth,
         }
         if method == "head" and taken.body is not None:
-            self._api.notes.add(f"{taken.place}: a HEAD request has no body, and its is left out")
+            self._api.notes.add(f"{taken.place}: a HEAD request has no body; the given one is left out")
             parts["body"] = parts["bodyType"] = None
         return request | {key: value for key, value in parts.items() if value not in (None, {})}
 

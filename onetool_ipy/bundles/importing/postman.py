@@ -312,7 +312,7 @@ class _Sampler:
 
 
 def _auth_of(kind: str, fields: dict[str, str], token_url: str) -> dict[str, str] | None:
-    """The auth in our terms, with the credentials as they are; None if there is none that we know."""
+    """The auth in our terms, with the credentials as they are; None if it is of no kind that we know."""
 
     def field(name: str) -> str:
         return fields.get(name, "")

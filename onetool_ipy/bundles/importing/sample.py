@@ -354,7 +354,7 @@ class _Maker:
         if method not in _METHODS:
             raise InvalidRequest(f"The method '{method[:20]}' cannot be sent.", hint=f"One of {', '.join(_METHODS)}.")
         if method == "HEAD" and self._body is not None:
-            self._notes.append("a HEAD request has no body, and its is left out")
+            self._notes.append("a HEAD request has no body; the given one is left out")
             self._body = self._body_type = None
         return method
 

@@ -338,7 +338,7 @@ def _histogram(cells: pd.Series, kind: str) -> list[int]:
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
-    """The cells as numbers; what is none, or too large for one, is missing."""
+    """The cells as numbers; a cell that is not a number or is too large counts as missing."""
     import pandas as pd
 
     try:

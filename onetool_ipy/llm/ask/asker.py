@@ -553,7 +553,7 @@ class CallRunner:
         self._listener = listener
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
-        """Run a turn's calls. With `limit` none is run, for that reason."""
+        """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
         first = len(self.made)
         plans: list[_Plan] = []
         stopped = ""
@@ -693,7 +693,7 @@ class CallRunner:
             found = self._as_written(plan.name)
             spec = plan.spec if found is None else found
             if spec.fingerprint != plan.fingerprint:
-                said = f"'{plan.name}' has changed while it was asked for. Nothing was run; it can be asked for anew."
+                said = f"'{plan.name}' changed while approval was asked for. Nothing was run; it can be called again."
                 return self._failed(plan.name, NotApproved(said))
             spec = self._live(spec)
         except CallFailure as exc:

@@ -79,7 +79,7 @@ def open_model(
     listed = ", ".join(f"'{name}'" for name in models.named)
     name = models.default if which is None else which
     if name is None:
-        raise UsageProblem("No model was named, and none is the default.", hint=f"{_DEFAULT} Configured: {listed}.")
+        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {listed}.")
     chosen = models.named.get(name)
     if chosen is None:
         near = did_you_mean(name, models.named)
@@ -353,7 +353,7 @@ def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:
     except (AttributeError, TypeError, KeyError, ValueError) as exc:
         if isinstance(exc, CallFailure):
             raise
-        raise InvalidOutput("The model's reply is not of its provider's form.", hint="Check 'provider'.") from None
+        raise InvalidOutput("The model's reply is not in its provider's format.", hint="Check 'provider'.") from None
 
 
 def _rules_for(url: str) -> Rules:

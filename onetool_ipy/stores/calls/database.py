@@ -136,7 +136,7 @@ Fault = Literal["absent", "damaged", "landed", "newer", "foreign", "busy", "disk
 _BUSY, _DAMAGED = (5, 6), (1, 11, 20, 24, 26)
 _SAID: dict[Fault, tuple[str, str]] = {
     "absent": ("there is no call log yet.", ""),
-    "damaged": ("the call log is damaged.", "It is set aside, and what can be read of it is kept, at the next call."),
+    "damaged": ("the call log is damaged.", "The next call sets it aside and keeps what can be read."),
     "landed": ("the call log has the format of an earlier version.", "It is converted when it can be written."),
     "newer": ("a later version wrote this call log; it is neither read nor changed.", "Use that version to see it."),
     "foreign": ("this is not a call log; it is left alone, and usage is counted without it.", "Move it elsewhere."),

@@ -129,7 +129,7 @@ class Journal:
         """Report the calls that were not recorded, and why."""
         if self.dropped and self.fault is not None:
             said = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
-            yield Problem(str(self.fault.path), said, self.fault.hint or "See that this place can be written to.")
+            yield Problem(str(self.fault.path), said, self.fault.hint or "Make this place writable.")
 
     def _reopen(self) -> OpenFile:
         if time.monotonic() < self._next_try:

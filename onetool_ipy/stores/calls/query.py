@@ -145,7 +145,7 @@ class UsageSpan(Value):
 
 
 class Timeline(Value):
-    """The calls over time for a plot, in steps that suit them: minutes, hours, days; none is left out in between."""
+    """The calls over time for a plot, in steps that suit them: minutes, hours, days; steps without calls, too."""
 
     step_s: int
     spans: tuple[UsageSpan, ...]

@@ -44,13 +44,13 @@ def new_run() -> str:
 def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes], size: int) -> tuple[str, bool]:
     """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged.
 
-    `dumps` is orjson's; whoever calls often looks it up once. `size` is what `values.plain_copy` said of them.
+    `dumps` is orjson's; a frequent caller looks it up once. `size` is what `values.plain_copy` said of them.
     """
     if not 0 <= size <= _WINDOW:
         return _careful(args, mask, dumps)
     try:
         raw = dumps(args)
-    except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is no text
+    except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is not text
         return _careful(args, mask, dumps)
     text = raw.decode()
     if mask(text) != text or ("null" in text and not values.is_json(args)):  # NaN is null

@@ -566,7 +566,7 @@ def test_without_a_default_it_asks_for_a_name(tmp_path: Path) -> None:
     text = CONFIG.format(url="http://127.0.0.1:9").replace("  default: local\n", "")
     with (
         open_toolbox(_project(tmp_path, text), env={}) as box,
-        pytest.raises(UsageProblem, match="none is the default"),
+        pytest.raises(UsageProblem, match="there is no default"),
     ):
         box.model()
 

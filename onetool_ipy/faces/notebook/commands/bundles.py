@@ -137,7 +137,7 @@ class NewHttpCommand(CommandGroup):
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool new http                 the editor of an HTTP tool: request, auth, arguments, response",
         "%tool new http BUNDLE.TOOL     an HTTP tool: --url, --method, --header, --body, --arg NAME:TYPE, --curl '...'",
-        "%%tool new http BUNDLE.TOOL    the same of a curl command below; --allow-host, --save-secrets, --replace",
+        "%%tool new http BUNDLE.TOOL    the same from a curl command below; --allow-host, --save-secrets, --replace",
     )
 
     def __init__(self, context: CommandContext) -> None:
@@ -375,7 +375,7 @@ class BundleCommands(CommandGroup):
         "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
         "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
         "%tool bundle set NAME          --base-url URL, --auth bearer:SECRET (none): for all its tools",
-        "%tool import FILE_OR_URL       a bundle of an OpenAPI, Swagger, Postman or HAR file; --bundle, --allow-host",
+        "%tool import FILE_OR_URL       a bundle from an OpenAPI, Swagger, Postman or HAR file; --bundle, --allow-host",
         "%tool import FILE_OR_URL --dry   see its operations; choose: --tag, --include 'get-*', --exclude, --read-only",
         "%tool import FILE_OR_URL --server URL --auth bearer:SECRET   where its tools send to, and as whom",
     )

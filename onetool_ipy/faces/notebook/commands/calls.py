@@ -40,7 +40,7 @@ class CallCommands(CommandGroup):
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool jobs [ID]                calls in the background (%tool NAME --bg); %tool jobs cancel ID",
         "%tool check NAME               try it with arguments made from its schema; --call also one that may write",
-        "%tool replay FILE              keep what calls give, answer from FILE after; off, --only, --refresh",
+        "%tool replay FILE              record results to FILE, then answer from it; off, --only, --refresh",
     )
 
     def table(self) -> dict[str, Command]:

@@ -66,7 +66,7 @@ class ServerCommands(CommandGroup):
     """The sub-commands about MCP servers."""
 
     HELP: ClassVar[tuple[str, ...]] = (
-        "%tool server [list]            the MCP servers and how they are",
+        "%tool server [list]            the MCP servers and their states",
         "%tool server add NAME COMMAND ARGUMENTS   a server for this session; before COMMAND: --env K=V, --cwd, --save",
         "%tool server add NAME URL      a server reached by HTTP; --header K=V, --save",
         "%tool server add CARD.json     a server of a registry card; asks for what is missing",
@@ -407,7 +407,7 @@ class ServeCommands(CommandGroup):
     """Serve our tools to other MCP clients."""
 
     HELP: ClassVar[tuple[str, ...]] = (
-        "%tool serve [--port N]         give what only reads to other MCP clients; --allow CSV; %tool serve stop",
+        "%tool serve [--port N]         offer the read-only tools to other MCP clients; --allow CSV; %tool serve stop",
     )
 
     def __init__(self, context: CommandContext) -> None:
