@@ -27,9 +27,8 @@ from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
 from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
-from onetool_ipy.sources.entry_points import EntryPoints
 from onetool_ipy.sources.functions import Functions
-from onetool_ipy.sources.pack_files import PackFiles
+from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
 from onetool_ipy.toolbox import Stores, Toolbox
 from onetool_ipy.trust_gate import Inventory, server_entries
 

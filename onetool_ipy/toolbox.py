@@ -429,7 +429,7 @@ class Toolbox:
             from onetool_ipy.llm.messages import require_client
 
             return require_client(which)
-        from onetool_ipy.llm.models.client import open_model
+        from onetool_ipy.llm.client import open_model
 
         self.gate.refresh()
         config = self.config

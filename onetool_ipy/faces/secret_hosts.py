@@ -168,7 +168,7 @@ def _used(box: Toolbox) -> dict[str, set[str]]:
 
 
 def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:
-    from onetool_ipy.llm.models.client import default_url
+    from onetool_ipy.llm.client import default_url
 
     for model in box.config.settings.models.named.values():
         if model.key:

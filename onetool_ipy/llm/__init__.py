@@ -1,6 +1,6 @@
-"""Language models: provider formats, one client per wire format, the `ask` loop, and a scripted model for tests.
+"""Language models: provider formats, a client for every wire format, the `ask` loop, a scripted model for tests.
 
-`messages` holds a conversation independent of any provider; `formats` and `models` translate it. Nothing here knows
+`messages` holds a conversation independent of any provider; `formats` and `wire` translate it. Nothing here knows
 the Toolbox: callers pass in what is needed.
 """
 

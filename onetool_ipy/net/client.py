@@ -1,9 +1,15 @@
 """The HTTP client: sends requests by rules, sync or async, from any thread.
 
 One deadline, Stop and cancelling end a request at any point: in a look-up, a handshake, a slow header or a slow body.
-An async caller is served on the toolbox's background loop, a sync caller in its own thread (`blocking`); the coroutines
-here are the same for both, and each side shares a small pool of connections. With a transport of the tests the network
-is not touched, and the rules still hold.
+An async caller is served on the toolbox's background loop, a sync caller in its own thread. The coroutines here are the
+same for both, and each side shares a small pool of connections. With a transport of the tests the network is not
+touched, and the rules still hold.
+
+`BlockingTransport` serves sync callers. It has the methods of an async transport; they block, so `run_blocking` runs a
+coroutine that awaits nothing else without an event loop. A thread waits a little at a time and then runs Python code,
+where Stop and `Abandoned` reach it. There is no lock: an interrupt between any two lines leaves at most an unused
+connection. httpcore hands our stream the times of a request and does not look at them, so they are the moment of its
+deadline.
 
 Only idempotent methods are retried. The wait doubles with each attempt and is spread by chance; a Retry-After header
 takes its place. A wait that does not fit into the time left is not begun: the response at hand is returned. A redirect
@@ -14,31 +20,41 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import math
 import os
 import random
 import re
+import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+import httpcore
 import httpx
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.background import Background, Workers, outcome
+from onetool_ipy.base.background import SIGNAL_CHECK_S, Background, Workers, outcome
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.blocking import BlockingTransport, run_blocking, sleep_blocking
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, ResponseStream
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masked, timeout_error, translated
 from onetool_ipy.net.hosts import (
+    IDLE_S,
+    MAX_CONNECTIONS,
     Dial,
     Hosts,
     Origin,
     PinnedTransport,
     Resolve,
+    connect_pinned,
+    core_request,
     literal_address,
     look_up,
     origin_of,
@@ -48,6 +64,8 @@ from onetool_ipy.net.hosts import (
 
 __all__ = [
     "IDEMPOTENT",
+    "BlockingLookUp",
+    "BlockingTransport",
     "Headers",
     "HttpClient",
     "Retry",
@@ -59,7 +77,12 @@ __all__ = [
     "new_request",
     "redirected",
     "require_allowed",
+    "run_blocking",
+    "sleep_blocking",
 ]
+
+BlockingLookUp = Callable[[str, int, float], Iterable[str]]
+"""(name, port, seconds) -> its addresses; raises OSError if there are none."""
 
 
 class Rules(Value):
@@ -255,11 +278,11 @@ class ThreadedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         got = await self._in_worker(lambda: self._transport.handle_request(request))
-        body = _Body(got, self._in_worker)
+        body = _ThreadedBody(got, self._in_worker)
         return httpx.Response(got.status_code, headers=got.headers, stream=body, extensions=got.extensions)
 
 
-class _Body(httpx.AsyncByteStream):
+class _ThreadedBody(httpx.AsyncByteStream):
     def __init__(self, response: httpx.Response, in_worker: InWorker) -> None:
         self._response = response
         self._in_worker = in_worker
@@ -317,12 +340,9 @@ class HttpClient:
     ) -> HttpResponse:
         """Send, and return the whole response whatever its status. Raises a CallFailure if there is no response."""
         request = self._request(method, url, headers, params, content, json)
-        if self.transport is None and self._dial is None:
+        is_here = self._background.is_here()  # sync code inside an async tool: its loop cannot wait for itself
+        if self._dial is None and (self.transport is None or is_here):
             return self._blocking(request, rules)
-        if self._background.is_here():  # sync code inside an async tool: its loop cannot wait for itself
-            limit_s = rules.timeout_s + 1
-            reply: HttpResponse = self._workers.run(lambda: asyncio.run(self._alone(request, rules)), limit_s, "own")
-            return reply
         found: HttpResponse = self._background.run(
             lambda: self._shared(request, rules, _reader(rules)), rules.timeout_s
         )
@@ -408,14 +428,6 @@ class HttpClient:
         if pools is not None and pools.owner == os.getpid():
             run_blocking(pools.aclose())
 
-    async def _alone(self, request: httpx.Request, rules: Rules) -> HttpResponse:
-        """Send on a loop and with connections of its own."""
-        pools = _Pools(asyncio.get_running_loop(), self._new_transport, asyncio.sleep)
-        try:
-            return await self._in_time(request, rules, _reader(rules), pools)
-        finally:
-            await pools.aclose()
-
     async def _in_time(self, request: httpx.Request, rules: Rules, use: Use[_T], pools: _Pools) -> _T:
         """Hold the one deadline; mask every failure."""
         origin = request.url.netloc.decode("ascii", "replace")
@@ -496,12 +508,16 @@ class HttpClient:
 
     def _new_transport(self, scheme: str, allow_private: bool) -> Any:
         if self.transport is not None:
-            if hasattr(self.transport, "handle_async_request"):
-                return self.transport
-            return ThreadedTransport(self.transport, self._in_worker)
+            return self._own_transport(self._in_worker)
         return PinnedTransport(self._look_up, allow_private=allow_private, tls=self._tls_of(scheme), dial=self._dial)
 
-    def _new_blocking_transport(self, scheme: str, allow_private: bool) -> BlockingTransport:
+    def _own_transport(self, in_worker: InWorker) -> Any:
+        is_async = hasattr(self.transport, "handle_async_request")
+        return self.transport if is_async else ThreadedTransport(self.transport, in_worker)
+
+    def _new_blocking_transport(self, scheme: str, allow_private: bool) -> Any:
+        if self.transport is not None:
+            return self._own_transport(_in_this_thread)
         return BlockingTransport(self._look_up_blocking, allow_private=allow_private, tls=self._tls_of(scheme))
 
     def _tls_of(self, scheme: str) -> ssl.SSLContext | None:
@@ -522,6 +538,10 @@ class HttpClient:
         task = self._workers.submit(work, "own")
         found: _T = await asyncio.wrap_future(task.future)
         return found
+
+
+async def _in_this_thread(work: Callable[[], _T]) -> _T:
+    return work()
 
 
 class _Again(Exception):
@@ -569,3 +589,205 @@ def _reader(rules: Rules) -> Use[HttpResponse]:
         return HttpResponse(response.status_code, headers, b"".join(parts), str(request.url), attempt)
 
     return read
+
+
+def run_blocking(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that blocks wherever it awaits to its end, in this thread."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: _T = done.value
+        return value
+    work.close()
+    raise RuntimeError("The coroutine waits for an event loop.")
+
+
+async def sleep_blocking(seconds: float) -> None:
+    """Sleep in this thread, a little at a time."""
+    until = time.monotonic() + seconds
+    while (left_s := _left_s(until)) > 0:
+        time.sleep(min(left_s, SIGNAL_CHECK_S))  # noqa: ASYNC251 - it is for a thread without a loop
+
+
+class BlockingTransport(httpx.AsyncBaseTransport):
+    """An httpx transport over a few pinned connections that all threads share.
+
+    The extension `until` of a request is the moment of its deadline.
+    """
+
+    def __init__(self, look_up: BlockingLookUp, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
+        self._backend = _BlockingBackend(look_up, allow_private)
+        self._tls = tls
+        self._idle: deque[httpcore.HTTPConnection] = deque()
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        for _ in range(MAX_CONNECTIONS):
+            self._permits.put(None)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        sent, until = core_request(request), request.extensions["until"]
+        sent.extensions = {"timeout": dict.fromkeys(("connect", "read", "write"), until)}
+        try:
+            self._permits.get(timeout=max(until - time.monotonic(), 0))
+        except Empty:
+            raise httpcore.PoolTimeout from None
+        try:
+            connection = self._take(sent.url.origin)
+            got = connection.handle_request(sent)
+        except BaseException:
+            self._permits.put(None)
+            raise
+        body = _BlockingBody(got, lambda: self._give_back(connection))
+        return httpx.Response(got.status, headers=got.headers, stream=body, extensions=got.extensions)
+
+    async def aclose(self) -> None:
+        """Close the idle connections; those in use are closed after their response."""
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
+
+    def _take(self, origin: httpcore.Origin) -> httpcore.HTTPConnection:
+        """Return the connection to this origin that was used last, or a new one."""
+        others: list[httpcore.HTTPConnection] = []
+        found: httpcore.HTTPConnection | None = None
+        with suppress(IndexError):
+            while found is None:
+                connection = self._idle.pop()
+                if connection.has_expired() or not connection.is_available():
+                    connection.close()
+                elif connection.can_handle_request(origin):
+                    found = connection
+                else:
+                    others.append(connection)
+        self._idle.extend(reversed(others))
+        return found or httpcore.HTTPConnection(
+            origin, ssl_context=self._tls, keepalive_expiry=IDLE_S, network_backend=self._backend
+        )
+
+    def _give_back(self, connection: httpcore.HTTPConnection) -> None:
+        if connection.is_idle():
+            self._idle.append(connection)
+        self._permits.put(None)
+        if len(self._idle) > MAX_CONNECTIONS:
+            with suppress(IndexError):
+                self._idle.popleft().close()
+
+
+class _BlockingBody(httpx.AsyncByteStream):
+    """The raw body. Closing it gives the connection back, or ends it if something is left unread."""
+
+    def __init__(self, response: httpcore.Response, give_back: Callable[[], None]) -> None:
+        self._response = response
+        self._give_back: Callable[[], None] | None = give_back
+        self._chunks = response.iter_stream()
+
+    def __aiter__(self) -> _BlockingBody:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            self._response.close()
+            give_back()
+
+
+class _BlockingBackend(httpcore.NetworkBackend):
+    """Looks a host up and connects to a checked address."""
+
+    def __init__(self, look_up: BlockingLookUp, allow_private: bool) -> None:
+        self._look_up = look_up
+        self._allow_private = allow_private
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,  # noqa: ARG002 - the shape that httpcore asks for
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> httpcore.NetworkStream:
+        left_s = _left_s(timeout)
+
+        async def look_up(host: str, port: int) -> Iterable[str]:
+            return self._look_up(host, port, left_s)
+
+        work = connect_pinned(host, port, left_s, look_up=look_up, dial=_dial_socket, allow_private=self._allow_private)
+        return run_blocking(work)
+
+
+async def _dial_socket(address: str, port: int, timeout: float | None) -> httpcore.NetworkStream:
+    try:
+        connected = socket.create_connection((address, port), timeout)
+    except TimeoutError as exc:
+        raise httpcore.ConnectTimeout(str(exc)) from exc
+    except OSError as exc:
+        raise httpcore.ConnectError(str(exc)) from exc
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return _SocketStream(connected)
+
+
+class _SocketStream(httpcore.NetworkStream):
+    """A socket. The `timeout` of each method is a moment."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._wait(partial(self._socket.recv, max_bytes), timeout, httpcore.ReadTimeout, httpcore.ReadError)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        rest = memoryview(buffer)
+        while rest:
+            send = partial(self._socket.send, rest)
+            rest = rest[self._wait(send, timeout, httpcore.WriteTimeout, httpcore.WriteError) :]
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        wrapped = ssl_context.wrap_socket(self._socket, server_hostname=server_hostname, do_handshake_on_connect=False)
+        secure = _SocketStream(wrapped)
+        try:
+            secure._wait(wrapped.do_handshake, timeout, httpcore.ConnectTimeout, httpcore.ConnectError)
+        except BaseException:
+            secure.close()
+            raise
+        return secure
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """What httpcore asks for: the TLS connection, and whether an idle connection was closed by the server."""
+        if info == "ssl_object" and isinstance(self._socket, ssl.SSLSocket):
+            return self._socket
+        return self._is_readable() if info == "is_readable" else None
+
+    def _is_readable(self) -> bool:
+        try:
+            self._socket.settimeout(0)
+            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)  # the bytes on the wire, also under TLS
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _wait(self, act: Callable[[], _T], until: float | None, late: type[Exception], broken: type[Exception]) -> _T:
+        while (left_s := _left_s(until)) > 0:
+            try:
+                self._socket.settimeout(min(left_s, SIGNAL_CHECK_S))
+                return act()
+            except TimeoutError:
+                continue  # here an interrupt arrives
+            except OSError as exc:
+                raise broken(str(exc)) from exc
+        raise late
+
+
+def _left_s(until: float | None) -> float:
+    return math.inf if until is None else until - time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.config.settings import Model
-from onetool_ipy.llm.models.client import HttpModelClient
+from onetool_ipy.llm.client import HttpModelClient
 from onetool_ipy.net.client import HttpClient, Retry
 from tests.harness.models import ModelDouble
 

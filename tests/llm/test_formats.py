@@ -13,7 +13,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UnknownProvider
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.formats import PROVIDERS, OfferedTool, declare, offers
-from onetool_ipy.llm.models.wire import Gemini, ModelRequest
+from onetool_ipy.llm.wire import Gemini, ModelRequest
 from onetool_ipy.toolbox import Toolbox
 from tests.llm import provider_types
 

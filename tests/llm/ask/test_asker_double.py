@@ -9,7 +9,7 @@ import pytest
 
 from onetool_ipy.llm import Call, Outcome, Outcomes, Turn, User
 from onetool_ipy.llm.ask.context import AskListener
-from onetool_ipy.llm.models.wire import Anthropic, ModelRequest
+from onetool_ipy.llm.wire import Anthropic, ModelRequest
 from tests.harness.models import ModelDouble
 from tests.llm import provider_types
 from tests.llm.ask.conftest import MakeBox, Traces

@@ -12,8 +12,7 @@ import pytest
 
 from onetool_ipy.base.background import Abandoned, Background, Overtime, Workers
 from onetool_ipy.base.errors import CallTimeout, ExecutionFailed, HostNotAllowed
-from onetool_ipy.net.blocking import run_blocking
-from onetool_ipy.net.client import HttpClient, Rules
+from onetool_ipy.net.client import HttpClient, Rules, run_blocking
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import HERE, MakeClient

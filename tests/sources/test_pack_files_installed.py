@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox
-from onetool_ipy.sources.entry_points import EntryPoints
+from onetool_ipy.sources.pack_files import EntryPoints
 from tests.core.support import Project
 from tests.harness.patience import HANG_S
 
@@ -187,7 +187,7 @@ def test_a_distribution_in_an_archive_is_found(tmp_path: Path) -> None:
         for path in sorted(info.parent.rglob("*")):
             file.write(path, path.relative_to(info.parent))
     code = (
-        "from onetool_ipy.sources.entry_points import EntryPoints\n"
+        "from onetool_ipy.sources.pack_files import EntryPoints\n"
         "print([str(problem) for problem in EntryPoints().problems()])"
     )
 
@@ -205,7 +205,7 @@ def test_a_distribution_in_an_archive_is_found(tmp_path: Path) -> None:
 def test_metadata_is_not_read_where_nobody_offers_a_pack() -> None:
     code = (
         "import sys\n"
-        "from onetool_ipy.sources.entry_points import EntryPoints\n"
+        "from onetool_ipy.sources.pack_files import EntryPoints\n"
         "assert list(EntryPoints().tools()) == []\n"
         "print('importlib.metadata' in sys.modules)"
     )

@@ -1,1 +1,0 @@
-"""Clients for language models: one HTTP client, and one wire format for each provider."""
