@@ -12,10 +12,12 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import (
     CallFailure,
     CallTimeout,
@@ -388,14 +390,35 @@ def test_the_rules_hold_with_a_transport_of_ones_own(make_client: MakeClient) ->
     assert asked == ["https://api.example.com/"]
 
 
-def test_a_sync_transport_of_ones_own_works_too(make_client: MakeClient) -> None:
-    class Sync(httpx.BaseTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            return httpx.Response(200, stream=httpx.ByteStream(b"from " + request.url.host.encode()))
+class _SyncTransport(httpx.BaseTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=httpx.ByteStream(b"from " + request.url.host.encode()))
 
-    reply = make_client(transport=Sync()).request("GET", "http://api.test/", rules=Rules())
+
+def test_a_sync_transport_of_ones_own_works_too(make_client: MakeClient) -> None:
+    reply = make_client(transport=_SyncTransport()).request("GET", "http://api.test/", rules=Rules())
 
     assert reply.body == b"from api.test"
+
+
+def _answer(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=b"from " + request.url.host.encode())
+
+
+@pytest.mark.parametrize("transport", [_SyncTransport(), httpx.MockTransport(_answer)], ids=["sync", "async"])
+def test_sync_code_of_an_async_tool_sends_with_a_transport_of_ones_own(transport: Any) -> None:
+    """It runs on the loop's own thread, which must not wait for itself."""
+    background, workers = Background(), Workers()
+    client = HttpClient(background, workers, transport=transport)
+
+    async def tool() -> bytes:
+        return client.request("GET", "http://api.test/", rules=Rules()).body
+
+    try:
+        assert background.run(tool, HANG_S) == b"from api.test"
+    finally:
+        for part in (client, background, workers):
+            part.close()
 
 
 def test_nothing_is_loaded_before_something_is_sent(tmp_path: Path) -> None:
