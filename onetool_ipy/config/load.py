@@ -100,11 +100,6 @@ class Config(Value):
         file = self.paths.secrets_file
         return list(self.problems) if file is None else _with_mode_now(self.problems, file, self.shown + file.name)
 
-    @property
-    def fatal(self) -> bool:
-        """Whether the main file is unusable or has a fault beyond a single tool, server or snippet."""
-        return bool(self.errors)
-
     def raise_if_bad(self) -> None:
         """Raise InvalidConfig with every error, the first three in its text."""
         if not self.errors:

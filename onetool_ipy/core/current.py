@@ -41,10 +41,10 @@ MAX_QUESTIONS = 20
 
 
 class CallClient(Protocol):
-    """The program that made a call, where it can be asked: an MCP client. Its methods may be called in any thread."""
+    """The program that made a call, if it can be asked: an MCP client. Its methods may be called in any thread."""
 
     def can(self) -> frozenset[str]:
-        """Return what it answers: some of `elicitation`, `sampling` and `roots`."""
+        """Return what the client supports: some of `elicitation`, `sampling` and `roots`."""
 
     def ask(self, questions: Mapping[str, Any]) -> dict[str, Any]:
         """Ask all of these at once and wait for the answers, by the same names. Raises Unavailable."""
@@ -54,7 +54,7 @@ class CallClient(Protocol):
 
 
 class Scope:
-    """Where running code is: in which toolbox, in which call, how deep, and who wants to hear of its progress.
+    """Where running code is: its toolbox, its call, how deep it is nested, and the listener for its progress.
 
     `left` collects, for a job, what of its call is left behind running when it is given up; `printed` takes what it
     prints. `importing` says that a pack file is being imported: what is defined there is the file's, and not registered
@@ -107,7 +107,7 @@ class Scope:
         self.meta = meta
 
     def count_question(self) -> None:
-        """Count a question of this call. Raises QuestionRefused for one too many."""
+        """Count a question of this call. Raises QuestionRefused if there are too many."""
         if self.meta is None:
             return
         self.meta["questions"] = self.meta.get("questions", 0) + 1
@@ -117,7 +117,7 @@ class Scope:
             raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
 
     def while_importing(self) -> Scope:
-        """The same place, during the import of a pack file."""
+        """Return the same scope, marked as importing a pack file."""
         return Scope(
             self.toolbox,
             self.call,
@@ -133,7 +133,7 @@ class Scope:
 
 
 def is_from_outside() -> bool:
-    """Whether a model, a REST client or an MCP client asked for what runs now, also by way of another tool."""
+    """Whether a model, a REST client or an MCP client made the running call, directly or through another tool."""
     here = _scope.get()
     return here is not None and here.asked_by in _OUTSIDE
 
@@ -158,7 +158,7 @@ leave: Callable[[Token[Scope | None]], None] = _scope.reset
 
 
 def toolbox() -> Any | None:
-    """The toolbox of the running call, else the one opened last and still open."""
+    """Return the toolbox of the running call, else the newest open one."""
     here = _scope.get()
     if here is not None and here.toolbox is not None:
         return here.toolbox
@@ -171,7 +171,7 @@ def toolbox() -> Any | None:
 
 
 def require() -> Any:
-    """The current toolbox; without one the default is opened, and kept for the rest of the process."""
+    """Return the current toolbox. Without one, open the default and keep it for the rest of the process."""
     box = toolbox()
     if box is None:
         import onetool_ipy
@@ -182,9 +182,9 @@ def require() -> Any:
 
 
 def kept(key: Any, make: Callable[[], Any]) -> Any:
-    """What this process keeps under a key for the rest of its life, made when it is first asked for.
+    """Return the value that this process keeps under a key for the rest of its life, made at the first request.
 
-    For a process that works for another one, and has nobody of its own to keep its toolbox.
+    For a worker process, in which nothing else keeps its toolbox.
     """
     found = _kept.get((os.getpid(), key))
     return found if found is not None else _kept.setdefault((os.getpid(), key), make())
@@ -197,7 +197,7 @@ def opened(box: Any) -> None:
 
 
 def expect(opener: Callable[[], Any] | None) -> None:
-    """Let a toolbox be opened by the first code that asks for one; None takes that back."""
+    """Open a toolbox at the first request for one. None cancels that."""
     _expected[:] = [] if opener is None else [opener]
 
 

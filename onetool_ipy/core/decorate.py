@@ -24,7 +24,7 @@ _ATTRIBUTE = "__onetool__"
 class Marks(NamedTuple):
     """What `@tool(...)` says about a function.
 
-    `cache_key` gives from a call's arguments what its answer depends on; None means that it is not to be reused.
+    `cache_key` computes from a call's arguments what its result depends on; None means that it must not be reused.
     `resource` is the address (or its template) under which MCP clients read what the tool gives; `prompt` makes it a
     prompt for them. Both only read.
     """
@@ -119,7 +119,7 @@ def tool(
 
 
 def mark(**words: Any) -> Callable[[_F], _F]:
-    """Mark a function as `@tool` does, and register it nowhere: for the packs we ship."""
+    """Mark a function as `@tool` does, without registering it: for the packs we ship."""
 
     def decorate(fn: _F) -> _F:
         setattr(fn, _ATTRIBUTE, Marks(**words))
@@ -129,13 +129,13 @@ def mark(**words: Any) -> Callable[[_F], _F]:
 
 
 def marks_of(fn: Callable[..., Any]) -> Marks:
-    """What `@tool` said about a function; empty marks where it said nothing."""
+    """Return the marks of a function; empty marks if it has none."""
     found = getattr(fn, _ATTRIBUTE, None)
     return found if isinstance(found, Marks) else Marks()
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """The tool's name that a function has by itself; of a partial, that of its function."""
+    """Return the tool name of a function; for a partial, that of its function."""
     inner: Any = fn
     while isinstance(inner, partial):
         inner = inner.func

@@ -85,7 +85,7 @@ def _paragraphs(lines: list[str]) -> str:
 
 
 def _joined(block: str) -> str:
-    """A paragraph on one line; points of a list and indented lines keep their own."""
+    """Join a paragraph into one line. List items and indented lines keep their own lines."""
     text = ""
     for line in block.split("\n"):
         text += (("\n" if _KEPT.match(line) else " ") if text else "") + line.rstrip()
@@ -131,7 +131,7 @@ _Param = inspect.Parameter
 
 
 def from_function(fn: Callable[..., Any], *, name: str, **words: Any) -> ToolSpec:
-    """Describe a function as a tool; `words` are ToolSpec fields that replace what the function says."""
+    """Describe a function as a tool; `words` are ToolSpec fields that replace those of the function."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
@@ -166,9 +166,9 @@ def from_signature(
     rich: Rich | None = None,
     **fields: Any,
 ) -> ToolSpec:
-    """Describe what has this signature, these type hints and this docstring as a tool.
+    """Describe a function with this signature, these type hints and this docstring as a tool.
 
-    `rich` gives the schemas of types that are not plain; by default it is `schema_of`.
+    `rich` returns the schemas of types that are not plain; by default pydantic does.
     """
     said = read(doc)
     parameters, converters = _schema(signature, hints, said.args, rich or _typed)
@@ -187,7 +187,7 @@ def from_signature(
 
 
 def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations as types; one that cannot be resolved counts as Any and harms no other."""
+    """Return the annotations as types. An annotation that cannot be resolved counts as Any; the others still count."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - a foreign annotation may name anything and raise anything
@@ -216,7 +216,7 @@ def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
-    """What the function says of itself; of an object, its `__call__` before its class."""
+    """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
         return inspect.getdoc(fn)
     own = inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
@@ -246,7 +246,7 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
 
 
 def _needs_later(signature: inspect.Signature, name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a later argument that can only be given by position was given, so that this one must stand before it."""
+    """Whether a later positional-only argument was given, so that this one must be passed too."""
     later = list(signature.parameters.values())
     later = later[[p.name for p in later].index(name) + 1 :]
     only = (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
@@ -294,7 +294,7 @@ def _schema(
 
 
 def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
-    """The type that an argument takes; None may be passed where it is the default."""
+    """Return the type of an argument. None is accepted if it is the default."""
     hint = hints.get(param.name, param.annotation)
     if isinstance(hint, str):
         hint = Any
@@ -331,7 +331,7 @@ def _accepts(converter: Converter, default: Any) -> bool:
 
 
 def _plain_schema(hint: Any) -> Json | None:
-    """The schema of a plain type, or None for one that needs more."""
+    """Return the schema of a plain type, or None if the type needs pydantic."""
     try:
         known = _PLAIN.get(hint)
     except TypeError:  # an unhashable annotation
@@ -412,7 +412,7 @@ def _returned_by_pydantic(hint: Any) -> Json | None:
 
 
 def _of_class(hint: Any) -> Converter | None:
-    """How to check a type that has no JSON form; None where that cannot be told."""
+    """Return a check for a type that has no JSON form, or None if there is no way to check it."""
     from pydantic import ConfigDict, TypeAdapter
 
     try:
@@ -440,7 +440,7 @@ class _Typed:
 
 
 class _Class:
-    """Accepts the objects of a class, or of one of several."""
+    """Accepts instances of one class, or of one of several."""
 
     __slots__ = ("_adapter", "_label")
 

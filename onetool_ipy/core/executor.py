@@ -86,7 +86,7 @@ _PASSING_KINDS = frozenset(("ConnectionError", "TimeoutError", "TransportError",
 
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
-    """What a call that raised `exc` gives. A failed call inside the tool hands its reason on."""
+    """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
     _scrub(exc, mask)
     if isinstance(exc, CallFailure):
         return Failure.of(exc, tool)
@@ -99,7 +99,7 @@ def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
 
 
 def is_passing(result: ToolResult) -> bool:
-    """Whether a failed call may go well if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
+    """Whether a failed call may succeed if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
     error = result.error
     if error is None or error.code != "execution_error":
         return False
@@ -110,7 +110,7 @@ def is_passing(result: ToolResult) -> bool:
 
 
 def own_frames(exc: BaseException) -> types.TracebackType | None:
-    """The traceback of a tool's exception from the tool's first frame on, without ours above it."""
+    """Return the traceback of a tool's exception from the tool's first frame on, without our frames above it."""
     frame = exc.__traceback__
     while frame is not None and _is_above_the_tool(frame):
         frame = frame.tb_next
@@ -130,7 +130,7 @@ def _say(exc: BaseException) -> str:
 
 
 def _scrub(exc: BaseException, mask: Mask) -> None:
-    """Mask secrets in the words of an exception and of all that led to it; where there are none, nothing is touched."""
+    """Mask secrets in the text of an exception and its causes. An exception without secrets is not touched."""
     for link in _chain(exc):
         for name, value in _attributes(link):
             try:
@@ -142,7 +142,7 @@ def _scrub(exc: BaseException, mask: Mask) -> None:
 
 
 def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """An exception with its causes, contexts and members, each once."""
+    """Yield an exception with its causes, contexts and members, each once."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [exc]
     while todo:
@@ -201,7 +201,7 @@ def span(mask: Callable[[str], str]) -> Step:
 
 
 def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
-    """What our own tools took as given (001 wants it in the span); an empty default says nothing."""
+    """Return the defaults that our own tools used (001 wants them in the span), without empty ones."""
     if spec is None or spec.origin != "builtin":
         return {}
     known = spec.parameters.get("properties", {}).items()
@@ -209,27 +209,27 @@ def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
 
 
 def _short(value: object, mask: Callable[[str], str]) -> str:
-    """A value in a few words; masked before it is cut, so that no part of a secret is left."""
+    """Return a value as short text. It is masked before it is cut, so that no part of a secret is left."""
     return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
 
 
 class CallListener(Protocol):
-    """Hears of one call."""
+    """Listens to one call."""
 
     def heard(self, done: float, total: float | None, text: str) -> None:
-        """The tool says how far it is; in any thread, as often as it likes."""
+        """The tool reported progress. Called in any thread, at any rate."""
 
     def ended(self, ok: bool) -> None:
-        """The call has given its result."""
+        """The call has a result."""
 
     def stopped(self, exc: BaseException) -> BaseException:
-        """The call was stopped by this exception; give what the caller is to see of it."""
+        """This exception stopped the call. Return the exception that the caller should see."""
 
 
 def call_heard(
     listener: CallListener, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
 ) -> ToolResult:
-    """Run a call that a listener hears of."""
+    """Run a call, and tell a listener about it."""
     try:
         result = executor.call(made, timeout_s=timeout_s, allow=allow, heard=listener.heard)
     except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
@@ -270,7 +270,7 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 class Executor:
     """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
 
-    `record` hears of every call at its end; it has nothing to say before or about the result, so it is no step.
+    `record` is called with every call at its end. It changes nothing, so it is not a step.
     `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust; `require` raises
     Unavailable for a tool that needs something which is not installed.
     """
@@ -309,7 +309,7 @@ class Executor:
         allow: Sequence[str] | None = None,
         heard: Heard | None = None,
     ) -> ToolResult:
-        """Run a call to its end. `heard` gets its progress, if no call around it has a listener."""
+        """Run a call to its end. `heard` gets its progress, unless a surrounding call has a listener."""
         bound = self.bind(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
@@ -346,7 +346,7 @@ class Executor:
     def bind(
         self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
     ) -> BoundCall:
-        """Look the tool of a call up. Errors in the call are reported when it runs, as a failed result."""
+        """Look up the tool of a call. Errors in the call become a failed result when it runs."""
         if timeout_s is not None:
             timeout_s = _seconds(timeout_s)
         name = call.name
@@ -389,7 +389,7 @@ class Executor:
     def _leave_steps(
         self, bound: BoundCall, entered: _Steps, result: ToolResult, duration_ms: float
     ) -> tuple[ToolResult, BaseException | None]:
-        """Let the steps see the result, the innermost first. Returns their result, and an interrupt meanwhile."""
+        """Pass the result through the steps, the innermost first. Returns it, and an interrupt that came meanwhile."""
         interrupt: BaseException | None = None
         while entered:
             try:
@@ -407,7 +407,7 @@ class Executor:
         return result, interrupt
 
     def _stamp(self, bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
-        """Say in the result's `meta` which call gave it. Its lines are those of this toolbox."""
+        """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
         call, meta = bound.call, result.meta
         meta["tool"] = bound.tool
         meta["call_id"] = call.id
@@ -475,7 +475,7 @@ class Executor:
             current.leave(token)
 
     def _direct(self, bound: BoundCall, spec: ToolSpec, limit_s: float | None = None) -> Any:
-        """Run the tool in this thread, waiting where it is async."""
+        """Run the tool in this thread, and wait for it if it is async."""
         spec, args = self._prepare(bound, spec)
         token = current.enter(self._scope(bound, spec))
         try:
@@ -518,7 +518,7 @@ class Executor:
         raise timed_out(limit_s)
 
     def _find(self, bound: BoundCall) -> ToolSpec:
-        """The tool as far as it is known without running anything of it, if it may be called."""
+        """Return the tool without running any of its code, if it may be called."""
         spec = bound.spec
         if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
             self._admit(bound.tool, spec)
@@ -529,7 +529,7 @@ class Executor:
         return spec
 
     def _find_allowed(self, bound: BoundCall, spec: ToolSpec | None) -> ToolSpec:
-        """The same for a tool that is not known yet, is off, or may not be called here."""
+        """Do the same for a tool that is not known yet, is switched off, or may not be called here."""
         if spec is None:
             spec = self.registry.find(bound.tool) if type(bound.call.name) is str else None
             if spec is None:
@@ -551,7 +551,7 @@ class Executor:
         return self._local_s if spec.timeout_s is None and bound.call.source not in _PERSON else spec.timeout_s
 
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
-        """The tool as its code has it now, and the arguments ready for it."""
+        """Return the tool as its code defines it now, and the checked arguments."""
         if spec.live is not None:
             if bound.call.loaded is None:
                 spec = bound.spec = spec.live()
@@ -599,7 +599,7 @@ def _nowhere() -> None:
 
 
 class CallIds:
-    """Ids for calls: unique over processes, growing within one; safe in threads and after a fork."""
+    """Ids for calls: unique across processes, increasing within one; safe in threads and after a fork."""
 
     __slots__ = ("__weakref__", "_count", "_head")
 
@@ -612,7 +612,7 @@ class CallIds:
         return f"{self._head}{next(self._count):06x}"
 
     def begin_anew(self) -> None:
-        """Begin another row of ids, as a forked child must."""
+        """Start a new series of ids. A forked child must do this."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
 
@@ -634,7 +634,7 @@ def _seconds(timeout_s: Any) -> float:
 
 
 def _lane(lane: Lane) -> Lane:
-    """The lane of a call; one that another call waits for must not wait behind it."""
+    """Return the lane of a call. A call that another call waits for must not queue behind it."""
     here = current.scope()
     return lane if here is None or here.depth == 0 else "own"
 
@@ -646,7 +646,7 @@ def _left_s(limit_s: float, began: float) -> float:
 
 
 def _run_detached(work: Callable[[], Any]) -> Any:
-    """As Python does for coroutines: StopIteration would be lost in one, and who waits would wait for ever."""
+    """Turn StopIteration into RuntimeError, as Python does in coroutines; otherwise the caller would wait forever."""
     try:
         return run_detached(work)
     except StopIteration as exc:
@@ -654,7 +654,7 @@ def _run_detached(work: Callable[[], Any]) -> Any:
 
 
 def _hear(future: Any) -> None:
-    """How a call that was given up ends is nobody's concern; unheard, asyncio would print it with all its frames."""
+    """Retrieve the exception of an abandoned call; otherwise asyncio would print it with all its frames."""
     if not future.cancelled():
         future.exception()
 

@@ -30,7 +30,7 @@ Status = Literal["queued", "running", "done", "failed", "cancelled", "abandoned"
 
 
 class Progress(NamedTuple):
-    """How far a call is: `done` of `total` (None where it is not known), and what it says."""
+    """How far a call has got: `done` of `total` (None if unknown), and its message."""
 
     done: float = 0
     total: float | None = None
@@ -71,16 +71,16 @@ class Job:
 
     @property
     def elapsed_s(self) -> float:
-        """How long it has run, or ran."""
+        """How long the job has run, or ran."""
         return (self._ended or time.monotonic()) - self._began
 
     @property
     def is_over(self) -> bool:
-        """Whether its result is there, or will never be."""
+        """Whether the job has a result, or will never have one."""
         return self._status not in ("queued", "running")
 
     def result(self, timeout: float | None = None) -> ToolResult:
-        """Wait for the result; TimeoutError if it is not there in time."""
+        """Wait for the result. Raises TimeoutError if it does not arrive in time."""
         if self._result is not None:
             return self._result
         from concurrent.futures import CancelledError
@@ -94,7 +94,7 @@ class Job:
         return found
 
     def cancel(self) -> bool:
-        """Give the call up; False when it had ended already."""
+        """Cancel the call. Returns False if it had already ended."""
         if not self.give_up():
             return False
         until = time.monotonic() + _PATIENCE_S
@@ -104,7 +104,7 @@ class Job:
         return True
 
     def give_up(self) -> bool:
-        """`cancel` without waiting to see whether it minds."""
+        """Cancel without waiting for the call to react."""
         if self.is_over:
             return False
         self._status = "abandoned"
@@ -160,7 +160,7 @@ class Job:
         return True
 
     async def _tell_elsewhere(self) -> None:
-        """Tell the listener of the end in a thread: it may take time to show a result, and the loop must not wait."""
+        """Tell the listener about the end from a thread: showing a result takes time, and the loop must not wait."""
         import asyncio
 
         await asyncio.wrap_future(self._executor.workers.submit(self.tell, "own").future)
@@ -173,12 +173,12 @@ class Job:
         self.tell()
 
     def tell(self) -> None:
-        """Let who listens know how it is now."""
+        """Tell the listener the current state of the job."""
         if self._notify is None:
             return
         try:
             self._notify(self)
-        except Exception as exc:  # noqa: BLE001 - who listens must not break the call
+        except Exception as exc:  # noqa: BLE001 - a listener must not break the call
             _log.error("A listener of the job '%s' failed: %s", self.call.name, type(exc).__name__)
 
     def _stopped(self) -> ToolResult:
@@ -188,17 +188,17 @@ class Job:
 
 
 class JobListener(Protocol):
-    """Hears of one job."""
+    """Listens to one job."""
 
     def told(self, job: Job) -> None:
-        """It has begun, got on, or ended."""
+        """The job has started, made progress, or ended."""
 
     def printed(self, text: str) -> None:
-        """Its tool has printed this."""
+        """The tool printed this text."""
 
 
 class Jobs:
-    """The jobs of a toolbox, by number. `listen` is asked for each new one who wants to hear of it."""
+    """The jobs of a toolbox, by number. `listen` returns the listener for each new job."""
 
     def __init__(self) -> None:
         self.listen: Callable[[ToolCall], JobListener | None] | None = None
@@ -213,7 +213,7 @@ class Jobs:
         timeout_s: float | None = None,
         notify: Callable[[Job], None] | None = None,
     ) -> Job:
-        """Begin a job."""
+        """Start a job."""
         self._last += 1
         listener = self.listen(call) if self.listen is not None and notify is None else None
         printed = None if listener is None else listener.printed
@@ -227,14 +227,14 @@ class Jobs:
         return job
 
     def list(self) -> list[Job]:
-        """All that run, and the newest of those that have ended, oldest first."""
+        """Return the running jobs and the newest of the ended ones, oldest first."""
         return list(self._known.values())
 
     def get(self, number: int) -> Job | None:
         return self._known.get(number)
 
     def close(self) -> None:
-        """Give up all that run, and wait for none."""
+        """Cancel all running jobs without waiting for them."""
         for job in self.list():
             if job.give_up():
                 job.tell()

@@ -28,7 +28,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def require_name(name: object) -> str:
-    """Give the name back if it is one: 1 to 128 printable characters without blanks."""
+    """Return the name if it is valid: 1 to 128 printable characters without blanks."""
     if not isinstance(name, str) or not name:
         raise InvalidTool("A tool needs a name.", hint="Give it one such as 'geo.locate'.")
     if len(name) > _MAX_NAME:
@@ -59,7 +59,7 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
-    """Canonical name -> the name a model is given: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
+    """Return canonical name -> the name that models see: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
     known = list(dict.fromkeys(names))
     full = {name: _plain(name) for name in known}
     wire = dict(full)

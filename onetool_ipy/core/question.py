@@ -54,14 +54,14 @@ _SECRET_PAIRS = frozenset(("api key", "access key", "private key", "card number"
 
 
 class NobodyToAsk(ExecutionFailed):
-    """A question was put where no person can answer it."""
+    """A question was asked where no person can answer it."""
 
     reason = "unavailable"
     status = 503
 
 
 class QuestionRefused(ExecutionFailed):
-    """A question that must not be put to a person, or one too many."""
+    """A question that must not be asked of a person, or one question too many."""
 
     reason = "not_approved"
     status = 403

@@ -50,7 +50,7 @@ class SessionTools:
 
 
 class _Index:
-    """What look-ups read: by every name a tool is found by, in order of registration, by pack."""
+    """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
 
     __slots__ = ("lookup", "ordered", "packs", "problems", "unlisted")
 
@@ -102,7 +102,7 @@ class Registry:
         return self._index.lookup.get(name)
 
     def find(self, name: str) -> ToolSpec | None:
-        """`get`, and on a miss look whether a source has something new."""
+        """Return the tool of that name, or None. On a miss, check whether a source has something new."""
         spec = self.get(name)
         if spec is None:
             self.refresh()  # it may have been another thread's look that found it: what counts is what is there now
@@ -124,7 +124,7 @@ class Registry:
         return spec.live() if spec.live is not None else spec
 
     def missing(self, name: str) -> ToolNotFound:
-        """The error for a name that is not there: why its source does not have it, or the nearest names."""
+        """Return the error for an unknown name: why its source does not have it, or the nearest names."""
         from onetool_ipy.base.search import did_you_mean
 
         explained = self._explain(name)
@@ -150,11 +150,11 @@ class Registry:
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
     def offered(self, allow: Sequence[str] | None = None) -> Specs:
-        """The tools that a model or client may be told of: those of the list that are on and not for people alone."""
+        """Return the tools to offer to a model or client: those of the list that are on and not for people alone."""
         return [spec for spec in self.list(allow) if not spec.disabled and spec.name not in names.FOR_PEOPLE]
 
     def unlisted(self, pack: str = "") -> Specs:
-        """What is found by its name and not listed, of all packs or one: versions of tools, and prompts of servers."""
+        """Return what is found by name but not listed, of all packs or one: versions of tools, prompts of servers."""
         self._look_outside()
         return [spec for spec in self._index.unlisted.values() if not pack or spec.pack == pack]
 
@@ -169,7 +169,7 @@ class Registry:
         return {pack: specs.copy() for pack, specs in self._index.packs.items()}
 
     def pack(self, name: str) -> Specs | None:
-        """The tools of one pack, or None; on a miss look whether a source has something new.
+        """The tools of one pack, or None. On a miss, check whether a source has something new.
 
         A pack whose name Python cannot spell is found by how Python spells it too: `my_api` for `my-api`.
         """
@@ -180,7 +180,7 @@ class Registry:
         return None if found is None else found.copy()
 
     def problems(self) -> tuple[Problem, ...]:
-        """What the sources could not offer, and the names that were refused."""
+        """Return what the sources could not offer, and the names that were refused."""
         said = [p for source in (*self._sources, self.session) for p in _guarded(source, source.problems)[0]]
         return (*said, *self._index.problems)
 
@@ -201,16 +201,16 @@ class Registry:
         return spec
 
     def expire(self) -> None:
-        """Let the next look-up ask the sources again; from any thread, without waiting."""
+        """Make the next look-up ask the sources again. Can be called from any thread; does not wait."""
         self._is_stale = True
 
     def _look_outside(self) -> None:
-        """Before a list: ask the sources again where one says, for little, that another process changed its tools."""
+        """Before a list: ask the sources again if a cheap check says that another process changed the tools."""
         if self._is_stale or (self._has_changed is not None and self._has_changed()):
             self.refresh()
 
     def refresh(self) -> bool:
-        """Ask every source to look again; rebuild where one found something new."""
+        """Ask every source to look again. Rebuild the index if one found something new."""
         with self._building.mine():
             self._is_stale = False
             changed = [_refreshed(source) for source in self._sources]
@@ -261,7 +261,7 @@ class Registry:
 
 
 def _own_copy(spec: ToolSpec) -> ToolSpec:
-    """The tool with schemas of its own, where its maker may still hold them."""
+    """Return the tool with a copy of its schemas, which its author may still hold and change."""
     if type(spec) is not ToolSpec:
         return spec  # one that is read when it is looked at
     fields = {"parameters": spec.parameters, "output_schema": spec.output_schema}
@@ -272,7 +272,7 @@ def _own_copy(spec: ToolSpec) -> ToolSpec:
 
 
 def _guarded(source: Source, ask: Callable[[], Iterable[Any]]) -> tuple[list[Any], list[Problem]]:
-    """What a source says; one that breaks its promise not to raise is a problem, and stops no other."""
+    """Call a source. If it raises, although it must not, that is a problem and does not affect the other sources."""
     try:
         return list(ask()), []
     except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
@@ -284,7 +284,7 @@ def _refreshed(source: Source) -> bool:
 
 
 def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
-    """Every tool by its name, and those of the bare pack by their bare name too."""
+    """Return every tool by its name; tools of the bare pack also by their bare name."""
     lookup = dict(ordered)
     head = f"{names.BARE_PACK}."
     for name, spec in ordered.items():

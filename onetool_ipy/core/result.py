@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 class Frozen:
-    """A value: made once, then read. `__init__` fills `__dict__`, where copy and pickle find it."""
+    """An immutable value. `__init__` fills `__dict__`, where copy and pickle find it."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"A {type(self).__name__} cannot be changed (setting '{name}').")
@@ -42,7 +42,7 @@ class Frozen:
 
 
 class Failure(Frozen):
-    """Why a call failed. Its fields are reached as attributes and by key; `exception` is the tool's own."""
+    """Why a call failed. Its fields are attributes and keys; `exception` is the tool's own exception."""
 
     code: Code
     message: str
@@ -114,7 +114,7 @@ class Failure(Frozen):
 
 
 class CallSite:
-    """Where a call was made: `box` gives the toolbox while it is there, `mask` hides the secrets that it knows."""
+    """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets that it knows."""
 
     __slots__ = ("box", "mask")
 
@@ -189,7 +189,7 @@ class ToolResult(Frozen):
         return str(stores.store(self.handle))
 
     def lines(self, offset: int = 1, limit: int = 100) -> LinePage:
-        """Lines of the stored result; stores it first where that is needed. The keys are those of `ot.result`."""
+        """Return lines of the stored result, with the keys of `ot.result`. Stores the result first if needed."""
         return LinePage(self, offset=offset, limit=limit)
 
     def search(self, pattern: str, fuzzy: bool = False, *, offset: int = 1, limit: int = 100) -> LinePage:

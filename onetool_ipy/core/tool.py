@@ -255,7 +255,7 @@ class ToolSpec(Frozen):
 
     @once
     def positions(self) -> tuple[tuple[str, ...], str]:
-        """The arguments that Python may give by position, and the one that takes the rest; "" if none does."""
+        """Return the arguments that Python may give by position, and the name of the one that takes the rest, or ""."""
         names = self.positional if self.positional is not None else tuple(param.name for param in self.params)
         return (names[:-1], names[-1][1:]) if names and names[-1].startswith("*") else (names, "")
 
@@ -275,7 +275,7 @@ class ToolSpec(Frozen):
 
     @once
     def checker(self) -> Checker:
-        """The compiled check of the arguments; raises InvalidTool if the schema is not valid."""
+        """Return the compiled check of the arguments. Raises InvalidTool if the schema is not valid."""
         return Checker(self.parameters, self.converters)
 
     def __repr__(self) -> str:
@@ -343,7 +343,7 @@ class Step(Protocol):
 
 
 Record = Callable[[BoundCall, ToolResult], None]
-"""Hears of every call at its end, after all steps: also of one that was refused, failed or was stopped."""
+"""Called with every call at its end, after all steps, also if the call was refused, failed or was stopped."""
 
 
 Admit = Callable[[str, ToolSpec | None], None]

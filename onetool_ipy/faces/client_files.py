@@ -296,7 +296,7 @@ def merged(client: str, before: str, entries: Mapping[str, Any]) -> str:
 
 
 def _with_tables(before: str, entries: Mapping[str, Any]) -> str:
-    """Append tables to a TOML text; one that is there already stays, and must be changed by hand."""
+    """Append tables to a TOML text. An existing table stays, and must be changed by hand."""
     known = _parsed_toml(before).get("mcp_servers", {})
     taken = [name for name in entries if name in known and known[name] != entries[name]]
     if taken:

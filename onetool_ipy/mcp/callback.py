@@ -135,7 +135,7 @@ class Mailbox:
                     os.unlink(path)
 
     def _sweep(self) -> None:
-        """Remove what kernels left behind that were killed."""
+        """Remove what killed kernels left behind."""
         for path in (*self._folder.glob("*.waiting"), *self._folder.glob("*.answer")):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > SIGN_IN_S:

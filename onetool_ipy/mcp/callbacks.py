@@ -1,7 +1,7 @@
 """What a server may ask of its client during a session, and its log messages. The SDK calls these on the loop.
 
 `ServerCallbacks.options` are the callbacks for the SDK's `Client`. A question is put in the context of the call that
-it belongs to, so that it reaches whoever made that call. A server of the older protocol does not say for which call it
+it belongs to, so that it reaches the caller. A server of the older protocol does not say for which call it
 asks: then the calls under way have to come from one place. The time a person takes counts towards no limit.
 """
 
@@ -67,12 +67,12 @@ class RunningCall:
         self.heard()
 
     def heard(self) -> None:
-        """Begin the limit of silence anew."""
+        """Restart the limit of silence."""
         idle_s = self._definition.idle_s
         self._reschedule(self._until if idle_s is None else min(self._until, _now() + idle_s))
 
     def extend(self) -> None:
-        """Begin all limits anew: the server told how a task is."""
+        """Restart all limits: the server reported the state of a task."""
         self._until = _now() + self._definition.timeout_s
         self.heard()
 
@@ -85,7 +85,7 @@ class RunningCall:
         )
 
     async def ask(self, question: Question) -> Reply:
-        """Put a question to whoever made this call. Raises NobodyToAsk or QuestionRefused."""
+        """Ask the person or client that made this call. Raises NobodyToAsk or QuestionRefused."""
         if self.scope is None or self.scope.toolbox is None:
             raise NobodyToAsk(f"{question.subject} asks a person, and nobody is here to answer.")
         reply: Reply = await self._off_the_clock(self.scope.toolbox.aput_question(question))
@@ -113,7 +113,7 @@ class RunningCall:
         return found
 
     async def _off_the_clock(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do something in the context of this call that counts towards none of its limits."""
+        """Run something in the context of this call, without counting towards its limits."""
         began = _now()
         self._reschedule(None)
         try:
@@ -162,7 +162,7 @@ class ServerCallbacks:
             raise call.timeout() from None
 
     async def _elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
-        """Ask the person. Where nobody can answer the server hears "decline"; a question that may not be put fails."""
+        """Ask the person. If no one can answer, the server gets "decline"; a question that is not allowed fails."""
         is_form = not isinstance(params, ElicitRequestURLParams)
         asker = f"server '{self._definition.name}'"
         question = Question(

@@ -46,7 +46,7 @@ class ServerDefinition(NamedTuple):
 
     `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that we tell it
     of when it asks; with `sampling` it may ask for a reply of the user's model. `log_level` is
-    the least important log message that it is to send.
+    the least important log messages that it should send.
 
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """

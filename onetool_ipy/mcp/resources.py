@@ -350,21 +350,21 @@ class Watch:
         return self._has_changed.wait(timeout)
 
     def stop(self) -> None:
-        """Follow the resource no longer."""
+        """Stop following the resource."""
         self._unfollow()
         self.is_live = False
 
     def began(self, unfollow: Callable[[], None]) -> None:
-        """The server follows it from now on."""
+        """The server now reports changes of the resource."""
         self.is_live, self._unfollow = True, unfollow
 
     def heard(self) -> None:
-        """The server says that it changed."""
+        """The server reported a change."""
         self.changes += 1
         self._has_changed.set()
 
     def lost(self) -> None:
-        """The server ended; what changed since is not known."""
+        """The server ended, so later changes are not known."""
         self.is_live = False
 
     def __repr__(self) -> str:

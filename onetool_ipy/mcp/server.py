@@ -114,7 +114,7 @@ class _Connection:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the listing has passed the time for which the server said that it counts."""
+        """Whether the listing is older than the server said it may be."""
         return self.loop.time() >= self._stale_at and self.is_usable()
 
     async def list_again(self) -> None:
@@ -230,7 +230,7 @@ class _Connection:
             raise Unavailable("It ended.")
 
     async def _wait_quiet(self, stop: asyncio.Task[Any]) -> None:
-        """Wait until no change came for a moment."""
+        """Wait until there has been no change for a moment."""
         waited = 0.0
         while self._changed.is_set() and waited < _MAX_QUIET_S:
             self._changed.clear()
@@ -266,7 +266,7 @@ class _Connection:
 
 
 def _ending(status: int | None, last_line: str) -> str:
-    """Say how a process ended. What it wrote last counts only if it ended with an error, for that may be why."""
+    """Say how a process ended. Its last line is added only if it ended with an error, since that may be the reason."""
     if status is None:
         return "It ended."
     if status < 0:

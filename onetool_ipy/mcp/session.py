@@ -357,7 +357,7 @@ def _capabilities(able: Any) -> tuple[str, ...]:
 
 
 def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
-    """Return the failure; where the server had asked and nobody answered, or works on, its hint says so."""
+    """Return the failure. Its hint says if the server asked and got no answer, or is still working."""
     if call is not None and call.left:
         failure.hint = call.left
     elif call is not None and call.note and not failure.hint and call.note not in failure.message:
@@ -442,7 +442,7 @@ def _has_name(tool: Any) -> bool:
 
 
 def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
-    """The tool as the SDK sees it; it needs the schema only where that marks arguments as HTTP headers."""
+    """Return the tool as the SDK sees it, which needs the schema only if it marks arguments as HTTP headers."""
     schema = tool.get("inputSchema")
     if isinstance(schema, dict) and schema.get("type") == "object" and "x-mcp-header" in json.dumps(schema):
         return {"name": tool["name"], "inputSchema": schema}

@@ -54,7 +54,7 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
     config = project.load()
     assert config.settings == Settings()
     assert config.problems == ()
-    assert not config.fatal
+    assert not config.errors
     s = config.settings
     assert s.tools_dir == ("tools/*.py",)
     assert (s.http.allowed_hosts, s.http.timeout_s, s.http.max_response_bytes) == ((), 10, 5_242_880)
@@ -208,7 +208,7 @@ def test_error_names_file_line_and_key(project: Project, text: str, said: str) -
     found = [str(p) for p in config.errors]
     assert any(line.startswith(f".onetool/onetool.yaml:{said}") for line in found), found
     assert all("\n" not in line for line in found)
-    assert config.fatal
+    assert config.errors
     assert "timeouts" in text or config.settings.timeouts.mcp_s == 77
 
 
@@ -320,7 +320,7 @@ def test_bad_tool_server_or_snippet_stops_nothing(project: Project, text: str, s
     config = project.load(text, A_SECRET="some-secret")
     assert str(config.problems[0]).startswith(f".onetool/onetool.yaml:{said}")
     assert "canary" not in str(config.problems)
-    assert not config.fatal
+    assert not config.errors
     config.raise_if_bad()
     s = config.settings
     assert len(s.tools) + len(s.servers) + len(s.snippets) == 1
@@ -364,7 +364,7 @@ def test_snippets_yaml(project: Project, nested: bool) -> None:
         f".onetool/snippets.yaml:{first}: {prefix}one: is ignored, since .onetool/onetool.yaml:1 has this name.",
     ]
     assert config.settings.snippets["two"].where == f".onetool/snippets.yaml:{first + 1}"
-    assert not config.fatal
+    assert not config.errors
 
 
 def test_snippet_bodies_are_not_filled_from_secrets(project: Project) -> None:

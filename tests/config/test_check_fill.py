@@ -109,7 +109,7 @@ def test_missing_name_leaves_out_what_needs_it(project: Project) -> None:
             (17, "http.allowed_hosts[1]"),
         ]
     )
-    assert not config.fatal
+    assert not config.errors
     s = config.settings
     assert s.packs["brave"].data == {"timeout": 5, "hosts": ["a"]}
     assert list(s.servers) == ["good"]

@@ -59,7 +59,7 @@ def test_reload_sees_every_file_and_the_old_config_stays_good(project: Project) 
     broken = project.load("packs: [\n")
     assert first.settings.packs["p"].data == {"k": "first-value"}
     assert second.settings.packs["p"].data == {"k": "second-value"}
-    assert broken.fatal
+    assert broken.errors
     assert first.secrets.mask("first-value second-value") == "*** second-value"
 
 
@@ -82,8 +82,8 @@ def test_file_with_endless_mistakes_is_read_and_told_in_short(project: Project) 
     assert str(config.problems[-1]).endswith("has more than 200 problems; the others are not listed.")
     assert config.settings.aliases == {"a": "time.now"}
     assert config.settings.servers == {}
-    assert not config.fatal
-    assert project.load(text + "ask: {max_steps: x}\n", TOKEN="abcdef123").fatal
+    assert not config.errors
+    assert project.load(text + "ask: {max_steps: x}\n", TOKEN="abcdef123").errors
 
 
 PLAIN = st.recursive(

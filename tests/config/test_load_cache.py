@@ -239,7 +239,7 @@ def test_number_that_json_would_change_is_not_cached(project: Project) -> None:
 def test_text_that_does_not_parse_is_not_cached(project: Project) -> None:
     """Its problem is told each time."""
     for _ in range(2):
-        assert project.load("a: [\n").fatal
+        assert project.load("a: [\n").errors
     assert list(project.state.rglob("*.json")) == []
 
 

@@ -350,7 +350,7 @@ class TestFile:
             f".onetool/secrets.yaml: has the file mode {mode:04o}; it must be 0600, for you alone. "
             "Run: chmod 600 .onetool/secrets.yaml"
         )
-        assert not config.fatal
+        assert not config.errors
         assert config.secrets.get("TOKEN") == "abcdef123"
 
     def test_short_secret_is_a_problem(self, project: Project) -> None:
@@ -409,7 +409,7 @@ class TestFile:
         assert problem.startswith((".onetool/secrets.yaml:1: ", ".onetool/secrets.yaml:2: "))
         assert "s3cret1" not in problem
         assert "\n" not in problem
-        assert not config.fatal
+        assert not config.errors
 
     def test_value_in_the_wrong_file_is_masked_in_its_problem(self, project: Project) -> None:
         project.write("secrets.yaml", "TOKEN: abcdef123\n")

@@ -87,7 +87,7 @@ class TestOwner:
         os.chown(foreign, 12345, -1)
         config = load(home / "work", home)
         assert hosts(config) == ("mine",)
-        assert not config.fatal
+        assert not config.errors
         (problem,) = config.problems
         assert str(foreign) in str(problem)
         assert "another user" in str(problem)
@@ -120,7 +120,7 @@ class TestNamed:
 
     def test_missing_one_is_an_error_and_the_rest_works(self, tmp_path: Path) -> None:
         config = load(tmp_path / "w", tmp_path, tmp_path / "none.yaml")
-        assert config.fatal
+        assert config.errors
         assert "none.yaml" in str(config.problems[0])
         assert "no such file" in str(config.problems[0])
         assert config.settings.http.timeout_s == 10
@@ -142,7 +142,7 @@ class TestNamed:
 
     @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "/dev/null/x"], ids=["nul", "long", "below a device"])
     def test_impossible_path_is_a_problem(self, tmp_path: Path, path: str) -> None:
-        assert load(tmp_path, tmp_path / "home", path).fatal
+        assert load(tmp_path, tmp_path / "home", path).errors
 
 
 class TestProject:

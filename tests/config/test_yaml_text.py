@@ -305,13 +305,13 @@ class TestFiles:
             file.truncate(100 * 1024 * 1024)
         (said,) = project.says()
         assert said.startswith(".onetool/onetool.yaml: is too large: 104,857,600 bytes")
-        assert project.load().fatal
+        assert project.load().errors
 
     @pytest.mark.parametrize("name", ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml"])
     def test_directory(self, project: Project, name: str) -> None:
         (project.onetool / name).mkdir(parents=True)
         assert project.says() == [f".onetool/{name}: is a directory, not a file."]
-        assert project.load().fatal == (name == "onetool.yaml")
+        assert bool(project.load().errors) == (name == "onetool.yaml")
 
     @pytest.mark.parametrize("name", ["onetool.yaml", "secrets.yaml"])
     def test_pipe_is_not_waited_for(self, project: Project, name: str) -> None:
@@ -342,5 +342,5 @@ class TestFiles:
         project.write(name, "a: [1\n")
         config = project.load("aliases: {a: time.now}\n")
         assert config.settings.aliases == {"a": "time.now"}
-        assert not config.fatal
+        assert not config.errors
         assert str(config.problems[0]).startswith(f".onetool/{name}:2: is not valid YAML")

@@ -109,7 +109,7 @@ def read_note(text: str | bytes) -> ServingNote | None:
 
 
 def _read(file: Path) -> ServingNote | None:
-    """Return a note; None if it is not the user's own. A note whose server is gone is removed."""
+    """Read a note. Returns None if it is not the user's own file, or if its server is gone; then it is removed."""
     note = read_note(read_own(file, _MAX_NOTE) or b"")
     if note is None:
         return None

@@ -59,7 +59,7 @@ _OTHER: Json = {
     "required": ["other"],
 }
 _ERROR: Json = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
-"""What a failed call goes as: some clients check that, too."""
+"""The structured content of a failed call: some clients check that, too."""
 _LOCAL = "#/$defs/"
 _MAX_REFERENCES = 20
 Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
