@@ -6,18 +6,17 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.base.errors import OneToolError, Unavailable, UsageProblem
+from onetool_ipy import Toolbox
+from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.mcp import read_server
-from tests.harness.patience import HANG_S, until
-from tests.harness.servers import HOSTILE, hostile, wait_until_gone, write_project
+from tests.harness.patience import HANG_S
+from tests.harness.servers import hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
 
@@ -141,107 +140,6 @@ print([thread.name for thread in threading.enumerate() if thread.name == "onetoo
     said, loaded, threads = done.stdout.splitlines()[-3:]
     assert said == "True ['srv.echo'] ['text=']", done.stderr
     assert (loaded, threads) == ("[]", "[]")
-
-
-@pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
-def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: str) -> None:
-    """With the older protocol they come by themselves, with the newest they are asked for."""
-    served = tmp_path / "served"
-    write_project(served, {})
-    grown = served / ".onetool" / "tools" / "grown.py"
-    definition = {
-        "command": sys.executable,
-        "args": ["-m", "onetool_ipy.faces.cli", "mcp", "--tool-allow", "*"],
-        "cwd": str(served),
-        "env": {"ONETOOL_STATE": str(tmp_path / "served-state"), "ONETOOL_TRUST": str(served)},
-    }
-    box = opened({"srv": definition if protocol == "2026-07-28" else hostile()})
-    assert box.servers.test("srv")["protocol"] == protocol
-    heard: list[int] = []
-    box.subscribe(changed=lambda: heard.append(1))
-    new = "srv.fresh_1" if protocol == "2025-11-25" else "srv.grown_new"
-    assert new not in box.ot.tools(info="list")
-
-    if protocol == "2025-11-25":
-        assert box.call("srv.storm", {"n": 1}).ok
-    else:
-        grown.parent.mkdir()
-        grown.write_text('def new() -> int:\n    "Say one."\n    return 1\n', encoding="utf-8")
-        assert box.call("srv.ot_reload").ok
-
-    until(lambda: new in box.ot.tools(info="list"))
-    assert box.call(new).ok
-    assert heard
-
-
-def test_a_loop_that_was_given_up_costs_no_server(opened: Open) -> None:
-    """An async tool that blocks the background loop past its limit: a new loop takes over, with new connections."""
-    from onetool_ipy import tool
-
-    box = opened({"srv": hostile()})
-    first = box.call("srv.calls").unwrap()["pid"]
-
-    @tool
-    async def blocks() -> None:
-        """Block the loop, in C."""
-        time.sleep(3)  # noqa: ASYNC251 - that is the point
-
-    box.adopt(blocks)
-    error = box.call("nb.blocks", timeout=0.2).error
-    assert error is not None
-    assert error.reason == "timeout"
-
-    assert box.call("srv.calls").unwrap()["pid"] != first
-    assert dict(box.servers) == {"srv": "connected"}
-    assert wait_until_gone({first}) == {}  # when the old loop turns again
-
-
-# What a call says
-
-
-def failing(folder: Path) -> dict[str, Any]:
-    """A server that starts as long as the file `good` is there."""
-    said = "echo 'ConfigError: no flux' >&2; echo 'and no capacitor, KEY=sesame-open' >&2; exit 9"
-    run = f"test -e {folder / 'good'} && exec {sys.executable} -S {HOSTILE} || {{ {said}; }}"
-    return {"type": "stdio", "command": "sh", "args": ["-c", run]}
-
-
-@pytest.mark.parametrize("is_known", [False, True], ids=["never listed", "listed before"])
-def test_a_tool_of_a_server_that_did_not_start_says_why_and_what_to_do(
-    opened: Open, tmp_path: Path, is_known: bool
-) -> None:
-    (tmp_path / "good").touch()
-    if is_known:
-        with opened({"bad": failing(tmp_path)}) as before:
-            assert before.call("bad.echo", {"text": "x"}).ok
-    (tmp_path / "good").unlink()
-    box = opened({"bad": failing(tmp_path)})
-
-    for result in (box.call("bad.echo", {"text": "x"}), box.call("bad.echo", {"text": "x"}, source="model")):
-        error = result.error
-        assert error is not None
-        assert "The server 'bad' did not start. It ended with status 9. ConfigError: no flux" in error.message
-        assert "See what it wrote: %tool server logs bad" in error.hint
-        assert error.details["stderr"][-2:] == ["ConfigError: no flux", "and no capacitor, KEY=sesame-open"]
-        assert (error.code, error.reason) == (
-            ("execution_error", "unavailable") if is_known else ("tool_not_found", None)
-        )
-    with pytest.raises(OneToolError, match=r"did not start\. It ended with status 9"):
-        box.pack("bad").echo("x") if is_known else box.ot.run("bad.echo", text="x")
-
-
-def test_a_tool_of_a_server_that_is_off_or_stopped_says_so(opened: Open) -> None:
-    box = opened({"off": hostile(enabled=False), "held": hostile()})
-    box.servers.stop("held")
-
-    off, held = (box.call(f"{name}.echo", {"text": "x"}).error for name in ("off", "held"))
-
-    assert off is not None
-    assert off.message == "No tool 'off.echo'. The server 'off' is switched off."
-    assert off.hint.startswith("Set 'enabled: true' and reload.")
-    assert held is not None
-    assert "The server 'held' was stopped." in held.message
-    assert "%tool server start held" in held.hint
 
 
 # By hand
@@ -423,12 +321,3 @@ def test_two_toolboxes_have_servers_of_their_own(opened: Open, tmp_path: Path) -
     assert two.call("srv.echo", {"text": "x"}).data == "x"
     with pytest.raises(UsageProblem, match="closed"):
         one.servers.start("srv")
-
-
-def test_the_environment_of_the_toolbox_is_what_counts(tmp_path: Path) -> None:
-    env: Mapping[str, str] = {"PATH": "/nowhere", "HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
-    write_project(tmp_path, {"srv": {"command": "sleep", "args": ["9"]}})
-    with open_toolbox(tmp_path, env=env) as box:
-        box.servers.check()
-
-        assert box.servers.reason("srv") == "There is no command 'sleep'."

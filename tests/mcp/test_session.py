@@ -1,10 +1,9 @@
-"""Calls to a server: what comes back as which value, progress, limits, cancel, and death in the middle."""
+"""Calls to a server: what comes back as which value, progress, limits, cancel."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from tests.harness.patience import HANG_S, until
-from tests.harness.servers import hostile, others_python, wait_until_gone
+from tests.harness.servers import hostile, others_python
 
 Open = Callable[..., Toolbox]
 SDK_SERVER = Path(__file__).with_name("sdk_server.py")
@@ -104,23 +103,6 @@ def test_media_are_values_that_a_notebook_shows_without_running_anything(box: To
     assert '<audio controls src="data:audio/wav;base64,' in html
     assert '<a href="https://example.com/a"' in html
     json.dumps(box.call("srv.media").to_dict())
-
-
-# Environment
-
-
-def test_a_server_gets_the_safe_few_what_is_named_and_its_own(opened: Open, tmp_path: Path) -> None:
-    definition = hostile(env={"OWN": "mine", "KEY": "${TOKEN}"}, inherit=["WANTED", "ABSENT"], cwd="sub")
-    (tmp_path / "sub").mkdir()
-    around = {**os.environ, "TOKEN": "sesame-open", "WANTED": "yes", "PRIVATE": "no"}
-
-    found = opened({"srv": definition}, env=around).call("srv.environment").unwrap()
-
-    named = {"OWN": "mine", "KEY": "sesame-open", "WANTED": "yes"}
-    safe = {name: around[name] for name in ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER") if name in around}
-    ours = {"LC_CTYPE", "ONETOOL_SERVER"}
-    assert {key: value for key, value in found["env"].items() if key not in ours} == {**safe, **named}
-    assert found["cwd"] == str(tmp_path / "sub")
 
 
 # Progress, limits, cancel
@@ -318,62 +300,3 @@ def test_a_result_that_breaks_its_schema_is_in_the_details(opened: Open) -> None
         "The result of 'wrong' does not fit its own output schema: field 'result': 'no number' is not a number"
     )
     assert error.details["value"] == {"result": "no number"}
-
-
-# Death
-
-
-def test_a_server_that_dies_during_a_call_fails_that_call_once(opened: Open, tmp_path: Path) -> None:
-    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
-
-    error = box.call("srv.die").error
-
-    assert error is not None
-    assert (error.code, error.reason) == ("execution_error", "unavailable")
-    assert "not repeated" in error.hint
-    assert len(journal(tmp_path / "journal", "tools/call")) == 1
-    health = box.ot.health()
-    assert health["proxy"]["servers"] == {"srv": "disconnected"}
-    (problem,) = health["problems"]
-    assert "It ended with status 3. FatalError: out of cheese" in problem["message"]
-    assert box.call("srv.echo", {"text": "again"}).data == "again"
-    assert box.ot.health()["proxy"]["status"] == "ok"
-
-
-def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open) -> None:
-    box = opened({"srv": hostile()})
-    first = box.call("srv.calls").unwrap()
-    assert box.servers.pid("srv") == first["pid"]
-
-    os.kill(first["pid"], 9)
-    assert wait_until_gone({first["pid"]}) == {}
-
-    assert until(lambda: box.servers["srv"] == "disconnected")  # heard of a moment after the end
-    assert box.ot.health()["proxy"] == {"status": "degraded", "server_count": 1, "servers": {"srv": "disconnected"}}
-    assert "It was ended by signal 9." in box.servers.reason("srv")
-    second = box.call("srv.calls").unwrap()
-    assert second["pid"] != first["pid"]
-    assert second["calls"] == 1
-    assert dict(box.servers) == {"srv": "connected"}
-
-
-def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:
-    box = opened({"srv": hostile()})
-
-    for _ in range(5):
-        pid = box.call("srv.calls").unwrap()["pid"]
-        assert box.call("srv.answer_and_die").data == "my last words"
-        assert wait_until_gone({pid}) == {}
-
-
-def test_a_server_that_hangs_is_seen(opened: Open) -> None:
-    import signal
-
-    box = opened({"srv": hostile()})
-    pid = box.call("srv.calls").unwrap()["pid"]
-    os.kill(pid, signal.SIGSTOP)
-
-    assert box.servers.check() == {"srv": "disconnected"}
-    assert box.servers.reason("srv") == "It does not answer."
-    assert box.call("srv.calls").unwrap()["pid"] != pid  # another one: that it hangs was seen before sending
-    assert wait_until_gone({pid}) == {}

@@ -1,0 +1,174 @@
+"""One server: its connections, which are replaced when they die, and what a call says while there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox
+from onetool_ipy.base.errors import OneToolError
+from tests.harness.patience import until
+from tests.harness.servers import HOSTILE, hostile, wait_until_gone, write_project
+
+Open = Callable[..., Toolbox]
+
+
+def test_a_server_that_dies_during_a_call_fails_that_call_once(opened: Open, tmp_path: Path) -> None:
+    box = opened({"srv": hostile(f"--journal={tmp_path / 'journal'}")})
+
+    error = box.call("srv.die").error
+
+    assert error is not None
+    assert (error.code, error.reason) == ("execution_error", "unavailable")
+    assert "not repeated" in error.hint
+    lines = map(json.loads, (tmp_path / "journal").read_text(encoding="utf-8").splitlines())
+    assert sum(line.get("method") == "tools/call" for line in lines) == 1
+    health = box.ot.health()
+    assert health["proxy"]["servers"] == {"srv": "disconnected"}
+    (problem,) = health["problems"]
+    assert "It ended with status 3. FatalError: out of cheese" in problem["message"]
+    assert box.call("srv.echo", {"text": "again"}).data == "again"
+    assert box.ot.health()["proxy"]["status"] == "ok"
+
+
+def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+    first = box.call("srv.calls").unwrap()
+    assert box.servers.pid("srv") == first["pid"]
+
+    os.kill(first["pid"], 9)
+    assert wait_until_gone({first["pid"]}) == {}
+
+    assert until(lambda: box.servers["srv"] == "disconnected")  # heard of a moment after the end
+    assert box.ot.health()["proxy"] == {"status": "degraded", "server_count": 1, "servers": {"srv": "disconnected"}}
+    assert "It was ended by signal 9." in box.servers.reason("srv")
+    second = box.call("srv.calls").unwrap()
+    assert second["pid"] != first["pid"]
+    assert second["calls"] == 1
+    assert dict(box.servers) == {"srv": "connected"}
+
+
+def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+
+    for _ in range(5):
+        pid = box.call("srv.calls").unwrap()["pid"]
+        assert box.call("srv.answer_and_die").data == "my last words"
+        assert wait_until_gone({pid}) == {}
+
+
+def test_a_server_that_hangs_is_seen(opened: Open) -> None:
+    box = opened({"srv": hostile()})
+    pid = box.call("srv.calls").unwrap()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+
+    assert box.servers.check() == {"srv": "disconnected"}
+    assert box.servers.reason("srv") == "It does not answer."
+    assert box.call("srv.calls").unwrap()["pid"] != pid  # another one: that it hangs was seen before sending
+    assert wait_until_gone({pid}) == {}
+
+
+@pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
+def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: str) -> None:
+    """With the older protocol they come by themselves, with the newest they are asked for."""
+    served = tmp_path / "served"
+    write_project(served, {})
+    grown = served / ".onetool" / "tools" / "grown.py"
+    definition = {
+        "command": sys.executable,
+        "args": ["-m", "onetool_ipy.faces.cli", "mcp", "--tool-allow", "*"],
+        "cwd": str(served),
+        "env": {"ONETOOL_STATE": str(tmp_path / "served-state"), "ONETOOL_TRUST": str(served)},
+    }
+    box = opened({"srv": definition if protocol == "2026-07-28" else hostile()})
+    assert box.servers.test("srv")["protocol"] == protocol
+    heard: list[int] = []
+    box.subscribe(changed=lambda: heard.append(1))
+    new = "srv.fresh_1" if protocol == "2025-11-25" else "srv.grown_new"
+    assert new not in box.ot.tools(info="list")
+
+    if protocol == "2025-11-25":
+        assert box.call("srv.storm", {"n": 1}).ok
+    else:
+        grown.parent.mkdir()
+        grown.write_text('def new() -> int:\n    "Say one."\n    return 1\n', encoding="utf-8")
+        assert box.call("srv.ot_reload").ok
+
+    until(lambda: new in box.ot.tools(info="list"))
+    assert box.call(new).ok
+    assert heard
+
+
+def test_a_loop_that_was_given_up_costs_no_server(opened: Open) -> None:
+    """An async tool that blocks the background loop past its limit: a new loop takes over, with new connections."""
+    from onetool_ipy import tool
+
+    box = opened({"srv": hostile()})
+    first = box.call("srv.calls").unwrap()["pid"]
+
+    @tool
+    async def blocks() -> None:
+        """Block the loop, in C."""
+        time.sleep(3)  # noqa: ASYNC251 - that is the point
+
+    box.adopt(blocks)
+    error = box.call("nb.blocks", timeout=0.2).error
+    assert error is not None
+    assert error.reason == "timeout"
+
+    assert box.call("srv.calls").unwrap()["pid"] != first
+    assert dict(box.servers) == {"srv": "connected"}
+    assert wait_until_gone({first}) == {}  # when the old loop turns again
+
+
+def failing(folder: Path) -> dict[str, Any]:
+    """A server that starts as long as the file `good` is there."""
+    said = "echo 'ConfigError: no flux' >&2; echo 'and no capacitor, KEY=sesame-open' >&2; exit 9"
+    run = f"test -e {folder / 'good'} && exec {sys.executable} -S {HOSTILE} || {{ {said}; }}"
+    return {"type": "stdio", "command": "sh", "args": ["-c", run]}
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["never listed", "listed before"])
+def test_a_tool_of_a_server_that_did_not_start_says_why_and_what_to_do(
+    opened: Open, tmp_path: Path, is_known: bool
+) -> None:
+    (tmp_path / "good").touch()
+    if is_known:
+        with opened({"bad": failing(tmp_path)}) as before:
+            assert before.call("bad.echo", {"text": "x"}).ok
+    (tmp_path / "good").unlink()
+    box = opened({"bad": failing(tmp_path)})
+
+    for result in (box.call("bad.echo", {"text": "x"}), box.call("bad.echo", {"text": "x"}, source="model")):
+        error = result.error
+        assert error is not None
+        assert "The server 'bad' did not start. It ended with status 9. ConfigError: no flux" in error.message
+        assert "See what it wrote: %tool server logs bad" in error.hint
+        assert error.details["stderr"][-2:] == ["ConfigError: no flux", "and no capacitor, KEY=sesame-open"]
+        assert (error.code, error.reason) == (
+            ("execution_error", "unavailable") if is_known else ("tool_not_found", None)
+        )
+    with pytest.raises(OneToolError, match=r"did not start\. It ended with status 9"):
+        box.pack("bad").echo("x") if is_known else box.ot.run("bad.echo", text="x")
+
+
+def test_a_tool_of_a_server_that_is_off_or_stopped_says_so(opened: Open) -> None:
+    box = opened({"off": hostile(enabled=False), "held": hostile()})
+    box.servers.stop("held")
+
+    off, held = (box.call(f"{name}.echo", {"text": "x"}).error for name in ("off", "held"))
+
+    assert off is not None
+    assert off.message == "No tool 'off.echo'. The server 'off' is switched off."
+    assert off.hint.startswith("Set 'enabled: true' and reload.")
+    assert held is not None
+    assert "The server 'held' was stopped." in held.message
+    assert "%tool server start held" in held.hint
