@@ -43,10 +43,11 @@ export class BundlesView {
   async load(focused?: string): Promise<void> {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
-      bundles.sort((a, b) => Number(a.isBuiltIn) - Number(b.isBuiltIn) || a.slug.localeCompare(b.slug));
+      bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
-      fill(this._list, bundles.map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
+      const [own, builtIn] = [false, true].map(isBuiltIn => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
+      fill(this._list, own.length ? own : h('p.otx-muted', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
       if (focused !== undefined) {
         const same = Array.from(this._list.querySelectorAll('[aria-label]')).find(each => each.getAttribute('aria-label') === focused);
         ((same as HTMLElement | undefined) ?? this._newButton).focus();
@@ -81,14 +82,13 @@ export class BundlesView {
       'button.otx-expand',
       { type: 'button', 'aria-expanded': String(known !== null), onclick: open },
       h('strong', null, bundle.slug),
-      bundle.isBuiltIn ? [' ', h('span.otx-chip', null, 'built in')] : null,
       bundle.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]
     );
     const remove = bundle.isBuiltIn ? null : this._deleteButton(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
-      h('div.onetool-Bundle-head', null, toggle, this._switch(`Bundle ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
+      h('div.onetool-Bundle-head', null, toggle, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
       bundle.description ? h('div.otx-muted', null, bundle.description) : null,
       tools
     );

@@ -6,12 +6,29 @@
 import { type IFieldError, type IImported, type IImportPreview, type IOperation, type RestClient, RestError } from './restClient';
 import { createForm, fill, h, type IForm, show } from './ui/index.js';
 
+const SECRET = { type: 'string', description: 'Its name in secrets.yaml, not its value.', examples: ['API_TOKEN'] };
+
+/** A kind of auth: a secret, and a field for what it is sent with. The key of that field is the kind. */
+function authKind(title: string, kind?: string, field?: Record<string, unknown>): Record<string, unknown> {
+  const fields = kind ? { [kind]: { type: 'string', ...field }, secret: SECRET } : { secret: SECRET };
+  return { title, type: 'object', required: Object.keys(fields), additionalProperties: false, properties: fields };
+}
+
 const SCHEMA = {
   type: 'object',
   required: ['document'],
   properties: {
     document: { type: 'string', contentMediaType: 'application/yaml', description: 'Paste OpenAPI, Swagger, Postman or HAR, or write its URL.' },
     server: { type: 'string', description: 'The server to call, if the document names none or another.', examples: ['https://api.example.com'] },
+    auth: {
+      description: 'Sent by the tools for which the document names no auth.',
+      oneOf: [
+        authKind('Bearer token'),
+        authKind('API key in a header', 'header', { description: 'Name of the header.', examples: ['X-Api-Key'] }),
+        authKind('API key in the query', 'query', { description: 'Name of the parameter.', examples: ['key'] }),
+        authKind('User and password', 'basic', { description: 'Name of the user.' })
+      ]
+    },
     bundle: { type: 'string', description: 'Name of the new bundle: letters, digits and dashes.', examples: ['my-api'] }
   }
 };
@@ -104,10 +121,29 @@ export class ImportForm {
       this._fail([{ pointer: '/bundle', message: 'This field is required.' }]);
       return;
     }
+    const auth = this._auth();
+    if (auth === null) {
+      return;
+    }
     const names = this._operations().map(each => each.name).filter(name => this._chosen.has(name));
     await this._busy('Importing …', async () => {
-      this.options.onImported(await this.rest.importDocument(this._document(), { server: server.trim(), slug: bundle.trim(), names }));
+      this.options.onImported(await this.rest.importDocument(this._document(), { server: server.trim(), slug: bundle.trim(), names, auth }));
     });
+  }
+
+  /** The auth as `%tool import --auth` has it; '' without one, null if a part of it is wrong. */
+  private _auth(): string | null {
+    const chosen = this._form.value().auth as Record<string, string> | undefined;
+    if (!chosen) {
+      return '';
+    }
+    const { secret = '', ...rest } = chosen;
+    const [kind, name] = Object.entries(rest)[0] ?? ['bearer', ''];
+    if (!/^[A-Za-z_]\w*$/.test(secret.trim())) {
+      this._fail([{ pointer: '/auth/secret', message: 'Write the name of a secret, such as API_TOKEN: letters, digits and _.' }]);
+      return null;
+    }
+    return [kind, name.trim(), secret.trim()].filter(Boolean).join(':');
   }
 
   private async _busy(words: string, work: () => Promise<void>): Promise<void> {
@@ -292,6 +328,6 @@ function importErrors(error: Error): IFieldError[] {
   if (code === 'too_large') {
     return [{ pointer: '/document', message: `${error.message} Give its address instead.` }];
   }
-  const place = (pointer: string): string => ['/bundle', '/server', '/document'].find(each => pointer.startsWith(each)) ?? '';
+  const place = (pointer: string): string => ['/bundle', '/server', '/auth', '/document'].find(each => pointer.startsWith(each)) ?? '';
   return details.length ? details.map(({ pointer, message }) => ({ pointer: place(pointer), message })) : [{ pointer: code === 'conflict' ? '/bundle' : '', message: error.message }];
 }

@@ -127,8 +127,8 @@ export class RestClient {
     return this.send('POST', 'tools/import/preview', { document, server });
   }
 
-  importDocument(document: unknown, { server, slug, names }: { server: string; slug: string; names: string[] }): Promise<IImported> {
-    const body = { document, server, choose: { names }, bundle: { slug } };
+  importDocument(document: unknown, { server, slug, names, auth }: { server: string; slug: string; names: string[]; auth: string }): Promise<IImported> {
+    const body = { document, server, auth, choose: { names }, bundle: { slug } };
     return confirmingSecrets(confirmSecrets => this.send('POST', 'tools/import', { ...body, confirmSecrets }));
   }
 

@@ -91,6 +91,8 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, inst
     expect(rows.first.locator(".otx-tool-name")).to_have_text("time.now")
     tab(panel, "Bundles")
     expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    expect(panel.locator(".onetool-Bundles-list > *").nth(0)).to_contain_text("No bundles yet")
+    expect(panel.locator(".onetool-Bundles-list > *").nth(1)).to_have_text("Built-in packs")
     own = urlsplit(lab.address).netloc
     assert {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))} == {own}
     assert notebook.page_errors == []

@@ -156,7 +156,7 @@ def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:
 
 
 def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> None:
-    """Problems and versions; hostile words everywhere; what axe finds, light and dark."""
+    """Problems and versions; hostile words everywhere; what axe finds and what is cut at the default width."""
     other = "import onetool_ipy._version as v; v.__version__ = '9.9.9'"  # as a kernel of another environment has it
     notebook = lab.open_notebook([f"{other}\n{LOAD}", EVIL_TOOL], viewport=(1200, 900))
     onetool = notebook.path.parent / ".onetool"
@@ -187,7 +187,17 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
         expect(panel.locator(".otx-states")).to_contain_text("1 server: 1 failed")
         expect(page.locator(".onetool-Status")).to_contain_text("1 server down")
         found += serious(page)
-        tab(panel, "Tools")
+        shown = {
+            "Usage": "No calls yet",
+            "Servers": "broken",
+            "Bundles": "fs",
+            "Health": "problems",
+            "Tools": "nb.evil",
+        }
+        for place in shown:
+            tab(panel, place)
+            expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
+            found += [(place, each) for each in page.evaluate(_BADLY_PLACED)]
         panel.get_by_label("Search tools").fill("evil")
         expect(panel.locator(".otx-tool-summary").first).to_contain_text("<img src=x")
         found += serious(page)
@@ -253,8 +263,8 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Insert time.now")).to_have_count(0)
         notebook.page.keyboard.press("Escape")
         tab(panel, "Bundles")
-        panel.get_by_role("switch", name="Bundle time").click()
-        expect(panel.get_by_role("switch", name="Bundle time")).not_to_be_checked()
+        panel.get_by_role("switch", name="Pack time").click()
+        expect(panel.get_by_role("switch", name="Pack time")).not_to_be_checked()
         notebook.command("settingeditor:open", query="onetool_ipy")
         expect(notebook.page.locator('.jp-PluginList-entry [data-icon="onetool-ipy:tools"]')).to_be_visible()
         for title in ("Status bar item", "Tools in the command palette"):
@@ -293,3 +303,32 @@ _AXE_RUN = """async () => {
     .filter(each => ['serious', 'critical'].includes(each.impact))
     .map(each => [each.id, each.nodes.map(node => node.html.slice(0, 200))]);
 }"""
+
+_BADLY_PLACED = """() => {
+  const panel = document.getElementById('onetool-ipy-panel');
+  const { left, right } = panel.getBoundingClientRect();
+  const found = [];
+  const tabs = [...panel.querySelectorAll('.onetool-Panel-tabs > [role=tab]')];
+  if (new Set(tabs.map(each => each.offsetTop)).size > 1) found.push('the tabs are in two rows');
+  const shown = [...panel.querySelectorAll('button, select, input, textarea, .otx-chip')]
+    .filter(each => each.checkVisibility() && each.offsetWidth);
+  const pen = document.createElement('canvas').getContext('2d');
+  const label = each => `${each.tagName} ${each.getAttribute('aria-label') ?? each.textContent.slice(0, 30)}`;
+  const boxes = shown.map(each => [each, each.getBoundingClientRect()]);
+  for (const [each, box] of boxes) {
+    const style = getComputedStyle(each);
+    if (box.left < left - 1 || box.right > right + 1) found.push(`${label(each)} is outside`);
+    pen.font = `${style.fontSize} ${style.fontFamily}`;
+    const isCut = each.tagName === 'SELECT'
+      ? pen.measureText(each.selectedOptions[0].text).width > each.clientWidth - 16
+      : each.tagName === 'BUTTON' && each.scrollWidth > each.clientWidth + 1 && style.webkitLineClamp === 'none';
+    if (isCut) found.push(`${label(each)} is cut`);
+  }
+  const common = (a, b, from, to) => Math.min(a[to], b[to]) - Math.max(a[from], b[from]);
+  const over = (a, b) => common(a, b, 'left', 'right') > 1 && common(a, b, 'top', 'bottom') > 1;
+  boxes.forEach(([a, boxA], at) => boxes.slice(at + 1).forEach(([b, boxB]) => {
+    if (!a.contains(b) && over(boxA, boxB)) found.push(`${label(a)} is over ${label(b)}`);
+  }));
+  return found;
+}"""
+"""Controls that are cut, outside the panel or over each other, and tabs in two rows."""

@@ -15,7 +15,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.mcp import read_server
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 from tests.harness.servers import hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
@@ -113,6 +113,19 @@ def test_one_call_starts_all_and_waits_for_its_own(opened: Open, tmp_path: Path)
 
     assert box.servers.check() == {"a": "connected", "b": "connected"}
     assert starts(tmp_path / "journal") == 2
+
+
+def test_a_check_with_a_limit_leaves_a_slow_server_starting(opened: Open, tmp_path: Path) -> None:
+    """As `ot.health` does: a server that is not up yet is neither waited for nor given up."""
+    gate, real = tmp_path / "gate", hostile()
+    line = f'until [ -e "{gate}" ]; do sleep 0.05; done; exec "$0" "$@"'
+    box = opened({"srv": {**real, "command": "sh", "args": ["-c", line, real["command"], *real["args"]]}})
+
+    assert box.servers.check(0.2) == {"srv": "not started"}
+
+    assert box.servers.reason("srv") == "It is still starting."
+    gate.touch()
+    until(lambda: dict(box.servers) == {"srv": "connected"})
 
 
 def test_listing_from_memory_needs_neither_mcp_nor_a_thread(opened: Open, tmp_path: Path) -> None:

@@ -193,6 +193,14 @@ class ImportBody(PreviewBody):
     """The body of POST /onetool/tools/import: a document or its address, and the bundle to create."""
 
     bundle: NewBundle
+    auth: Annotated[
+        str,
+        Field(
+            max_length=500,
+            description="The auth of tools for which the document has none, with a secret by its name.",
+            examples=["bearer:API_TOKEN", "basic:USER:SECRET", "header:X-Api-Key:API_KEY", "query:key:API_KEY"],
+        ),
+    ] = ""
     confirm_secrets: Confirmed = Field(default_factory=list)
 
 
@@ -565,6 +573,12 @@ async def import_document(request: RestRequest) -> Finish:
 
     def store() -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(body.bundle.slug, base_url))
+        try:
+            if body.auth:
+                creation.add_auth(draft, body.auth)
+        except UsageProblem as exc:
+            details = [fault("/auth", exc.message, exc.hint)]
+            raise InvalidRequest(f"auth: {exc.message}", hint=exc.hint, details=details) from exc
         require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
         made = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]

@@ -439,18 +439,20 @@ class ToolList {
     this.element.tabIndex = -1;
   }
 
-  load(entries, { favourites, recent }) {
+  load(entries, { favourites, recent, packs }) {
     this.all = withIcons(entries);
     this.index = entries.isPartial ? null : new SearchIndex(this.all);
     this.favourites = new Set(favourites);
     this.recent = recent;
+    this.aboutCount = packs.find(pack => pack.name === 'ot')?.count ?? 0;
   }
 
   /** Show the tools that match, and return how many there are. With a query the first tool is chosen. */
   async show(query, filters) {
     const turn = (this.searches += 1);
     const chosenName = this.items[this.chosen]?.name;
-    const items = this.index ? this.matches(query, filters) : await this.search(query, filters);
+    const found = this.index ? this.matches(query, filters) : await this.search(query, filters);
+    const items = query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean));
     if (turn !== this.searches) return countOf(this.items);
     Object.assign(this, { query, items });
     this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
@@ -459,7 +461,7 @@ class ToolList {
     return countOf(items);
   }
 
-  /** With a query, by rank; without one, favourites first, then recently used tools, then the rest; `ot` is one row. */
+  /** With a query, by rank; without one, favourites first, then recently used tools, then the rest. */
   matches(query, filters) {
     const isMatch = item =>
       (!filters.pack || item.pack === filters.pack) &&
@@ -469,10 +471,15 @@ class ToolList {
     if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
     const places = new Map(this.recent.map((name, at) => [name, at]));
     const placeOf = ({ name }) => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
-    const found = this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
+    return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+
+  /** The tools of `ot` as one row, after the others. The kernel sends only the first of many tools, so it may miss some. */
+  folded(found, isFiltered) {
     const [about, others] = [true, false].map(isAbout => found.filter(item => (item.pack === 'ot' && !this.favourites.has(item.name)) === isAbout));
-    if (filters.pack || !about.length || !others.length) return found;
-    return [...others, { name: 'ot', folded: about.length, badges: [], summary: `${counted(about.length, 'tool')} about the toolbox itself` }];
+    const count = this.index || isFiltered ? about.length : this.aboutCount;
+    if (!count || !others.length) return found;
+    return [...others, { name: 'ot', folded: count, badges: [], summary: `${counted(count, 'tool')} about the toolbox itself` }];
   }
 
   row(item, at) {

@@ -16,7 +16,7 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   let loads = 0;
   const notice = show(h('div.otx-notice', { role: 'alert' }), false);
   const periods = h('select.otx-input', { 'aria-label': 'Period', onchange: () => load({ period: periods.value }) }, PERIODS.map(([value, title]) => h('option', { value }, title)));
-  const tools = h('select.otx-input', { 'aria-label': 'Tool', onchange: () => load({ tool: tools.value }) });
+  const tools = h('select.otx-input', { 'aria-label': 'Tool', onchange: () => load({ tool: tools.value }) }, h('option', { value: '' }, 'All tools'));
   const totals = h('div.otx-totals');
   const formula = h('p.otx-muted.otx-note', { hidden: true });
   const charts = h('div.otx-charts');

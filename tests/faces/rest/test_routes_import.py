@@ -53,6 +53,22 @@ def test_a_preview_shows_the_operations_and_an_import_takes_the_chosen(api: Api)
     assert "two" not in [each["slug"] for each in api.call("GET", "tools/bundles").json()["items"]]
 
 
+def test_tools_without_auth_get_the_one_that_was_chosen(api: Api) -> None:
+    body = {"document": document("https://api.example.com"), "bundle": {"slug": "signed"}}
+
+    wrong = api.call("POST", "tools/import", json={**body, "auth": "bearer:not a name"})
+    made = api.call("POST", "tools/import", json={**body, "auth": "header:X-Api-Key:SHOP_KEY"})
+
+    assert wrong.status_code == 400
+    (detail,) = wrong.json()["error"]["details"]
+    assert detail["pointer"] == "/auth"
+    assert "bearer:API_TOKEN" in detail["message"]
+    assert made.status_code == 201
+    sent = {"type": "apiKey", "in": "header", "name": "X-Api-Key", "value": "${SHOP_KEY}"}
+    assert all(tool["http"]["request"]["auth"] == sent for tool in made.json()["tools"])
+    assert "SHOP_KEY" in [each["name"] for each in made.json()["secrets"]]
+
+
 def test_a_document_is_fetched_from_an_allowed_host_only(api: Api) -> None:
     fetched = _import(api, f"http://{api.upstream.host}/openapi.json")
     elsewhere = _import(api, "https://example.com/openapi.json", "other")

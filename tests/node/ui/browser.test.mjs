@@ -348,11 +348,14 @@ test('a kernel that stops is reported, and the running call fails', async () => 
   browser.close();
 });
 
-test('with more than 2,000 tools the kernel searches, and Enter waits for its answer', async () => {
+test('with more than 2,000 tools the kernel searches, `ot` is one row, and Enter waits for the answer', async () => {
   const { browser, search, asked } = await open({
+    overview: () => ({ tools: 3019, packs: [{ name: 'brave', count: 3003 }, { name: 'ot', count: 16 }], sources: ['local'], tags: ['web'], badges: [], favourites: [], recent: [] }),
     entries: () => ({ items: [], icons: [], isPartial: true }),
     search: ({ query }) => ({ items: query ? [TOOLS[0]] : TOOLS, icons: [], total: 1 })
   });
+  assert.deepEqual(names(browser), [...TOOLS.map(tool => tool.name), 'ot']);
+  assert.equal(browser.tools.items.at(-1).summary, '16 tools about the toolbox itself');
   type(search, 'anything');
   press(search, 'Enter');
   await until(() => browser.page.tool?.name === TOOLS[0].name);
