@@ -238,7 +238,7 @@ def test_a_secret_is_kept_after_a_yes_and_stop_keeps_what_was_stored(loaded: Ker
     questions = [loaded.answer_input(answer) for answer in ("yes", "no")]
     done = running.wait()
 
-    assert "Stopped; what was stored before stays." in stopped.text
+    assert "Stopped at this question; nothing more was done." in stopped.text
     assert not kept
     assert questions == [
         "Keep the value of 'API_TOKEN' in .onetool/secrets.yaml? [y/N] ",

@@ -120,7 +120,9 @@ def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     loaded.wait_for_question()
     loaded.interrupt()
-    assert "Call it again? Stopped, " in run.wait(allow_errors=True).text
+    stopped = run.wait(allow_errors=True).text
+    assert "Call it again? Stopped, " in stopped
+    assert stopped.endswith("UsageProblem: Stopped at this question; nothing more was done.")
     assert _written(loaded) == ["one"]
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     loaded.answer_input("yes")

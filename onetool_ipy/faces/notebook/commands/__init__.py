@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.line.grammar import read_options
@@ -19,6 +19,9 @@ from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.render.pages import Part, masked, to_text
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.core.question import Question, Reply
 
 __all__ = [
     "CellCommand",
@@ -29,6 +32,7 @@ __all__ = [
     "confirmed",
     "one_word",
     "page",
+    "put",
     "text_page",
 ]
 
@@ -98,9 +102,19 @@ def one_word(rest: str, command: str, *, what: str = "name", hint: str = "") -> 
 
 def confirmed(box: Toolbox, question: str, yes: str, details: Sequence[str] = ()) -> bool | None:
     """Ask for a yes, with buttons or typed; None if nobody can answer. `details` are the lines that a yes is about."""
-    from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks ask nothing
+    from onetool_ipy.core.question import Question  # late: most notebooks ask nothing
+
+    reply = put(box, Question("%tool", question, details=tuple(details), yes=yes))
+    return None if reply is None else reply.action == "accept"
+
+
+def put(box: Toolbox, question: Question) -> Reply | None:
+    """Put the question of a command; None if nobody can answer. Raises UsageProblem after Stop."""
+    from onetool_ipy.core.question import NobodyToAsk  # late, too
 
     try:
-        return box.put_question(Question("%tool", question, details=tuple(details), yes=yes)).action == "accept"
+        return box.put_question(question)
     except NobodyToAsk:
         return None
+    except KeyboardInterrupt:
+        raise UsageProblem("Stopped at this question; nothing more was done.") from None

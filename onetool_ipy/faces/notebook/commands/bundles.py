@@ -100,10 +100,7 @@ class Consent:
 
     def _is_yes(self, question: str, yes: str) -> bool:
         """Whether the person says yes; False if nobody can answer."""
-        try:
-            return bool(confirmed(self._box, question, yes))
-        except KeyboardInterrupt:
-            raise UsageProblem("Stopped; what was stored before stays.") from None
+        return bool(confirmed(self._box, question, yes))
 
     def _shown(self, file: Path) -> str:
         project = self._box.config.paths.project

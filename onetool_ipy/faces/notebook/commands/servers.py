@@ -29,7 +29,7 @@ from onetool_ipy.faces.client_files import (
     without_secrets,
 )
 from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, read_options
-from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, confirmed
+from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, confirmed, put
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.trust import can_ask
@@ -201,13 +201,12 @@ class ServerCommands(CommandGroup):
 
     def _typed(self, text: str, field: Mapping[str, Any], *, yes: str, nobody: str) -> str:
         """Ask for one value; empty if the person gives none. `nobody` is the hint where nobody can be asked."""
-        from onetool_ipy.core.question import NobodyToAsk, Question  # late: few servers need it
+        from onetool_ipy.core.question import Question  # late: few servers need it
 
         form = {"type": "object", "properties": {"value": field}, "required": ["value"]}
-        try:
-            reply = self.box.put_question(Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True))
-        except NobodyToAsk:
-            raise UsageProblem(text, hint=nobody) from None
+        reply = put(self.box, Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True))
+        if reply is None:
+            raise UsageProblem(text, hint=nobody)
         return str(reply.content.get("value", ""))
 
     def _import(self, words: list[str], given: Mapping[str, Any]) -> Page:
