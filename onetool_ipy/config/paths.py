@@ -205,9 +205,7 @@ def _named(path: Path, *, cwd: Path, home: Path) -> ConfigLocation:
         file = inner if os.path.lexists(inner) else file / CONFIG_NAME
     parent = file.parent if os.path.exists(file) else None
     if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
-        from onetool_ipy.core.tool import Problem
-
-        return ConfigLocation(None, None, named=True, problems=(Problem(str(parent), *fault),))
+        return ConfigLocation(None, None, named=True, problems=(_problem(str(parent), *fault),))
     return ConfigLocation(parent, file, named=True)
 
 
@@ -240,7 +238,11 @@ def _usable(folder: str, problems: list[Problem]) -> bool:
     fault = _fault(folder, link, target)
     if fault is None:
         return True
-    from onetool_ipy.core.tool import Problem
-
-    problems.append(Problem(folder, fault.message, f"{fault.hint} Or name it in ${CONFIG_ENV}."))
+    problems.append(_problem(folder, fault.message, f"{fault.hint} Or name it in ${CONFIG_ENV}."))
     return False
+
+
+def _problem(where: str, message: str, hint: str) -> Problem:
+    from onetool_ipy.core.tool import Problem  # rare; `%load_ext` without configuration does without it
+
+    return Problem(where, message, hint)

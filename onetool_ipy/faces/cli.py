@@ -26,7 +26,7 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.printable import json_printable, printable, printable_line
 from onetool_ipy.config.edit import allow_host
 from onetool_ipy.config.paths import FOLDER
-from onetool_ipy.config.template import init_project
+from onetool_ipy.config.template import init_project, pack_template
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
@@ -36,7 +36,6 @@ from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import note_line
-from onetool_ipy.sdk.pack_template import pack_template
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle, Tool
     from onetool_ipy.net.body import HttpResponse
     from onetool_ipy.net.client import Rules
-    from onetool_ipy.net.hosts import Origin
 
 __all__ = [
     "Imported",
@@ -84,16 +83,17 @@ def own_host(source: str) -> list[str]:
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """The hosts that HTTP tools may not reach with the present configuration."""
-    from onetool_ipy.net.hosts import Hosts, is_private
+    from onetool_ipy.net.hosts import Hosts, Origin, is_private
 
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
 
-    def is_reached(place: Origin) -> bool:
+    def is_reached(host: str) -> bool:
+        place = Origin("https", *_name_and_port(host))
         needs_more = is_private(place.host) and not http.allow_private
         return allowed.allow_private(place) if needs_more else allowed.allow(place)
 
-    return [host for host in hosts if not is_reached(_place(host))]
+    return [host for host in hosts if not is_reached(host)]
 
 
 def choice(
@@ -270,14 +270,12 @@ def _origin(url: str) -> str:
 _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 
-def _place(host: str) -> Origin:
-    """The origin that `name`, `name:port` or `[ipv6]:port` means."""
-    from onetool_ipy.net.hosts import Origin
-
+def _name_and_port(host: str) -> tuple[str, int]:
+    """Read `name`, `name:port` or `[ipv6]:port`."""
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdecimal():
         name, port = host, "443"
-    return Origin("https", name.strip("[]").lower(), int(port))
+    return name.strip("[]").lower(), int(port)
 
 
 def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:

@@ -42,14 +42,13 @@ from onetool_ipy.base.files import Stamp, StoreError, stamp_of
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.mcp.callback import (
     CALLBACK_ENV,
-    SIGN_IN_S,
     CallbackAnswer,
     Mailbox,
     is_loopback,
     listening_port,
     read_pasted_answer,
 )
-from onetool_ipy.mcp.definition import AuthSettings, ServerDefinition
+from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition
 from onetool_ipy.mcp.session import http_client
 from onetool_ipy.stores.tokens import Grant, TokenStore
 

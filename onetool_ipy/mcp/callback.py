@@ -21,11 +21,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import make_folder, read_own, write_whole
+from onetool_ipy.mcp.definition import SIGN_IN_S
 from onetool_ipy.render.html import answer_page
 
 __all__ = [
     "CALLBACK_ENV",
-    "SIGN_IN_S",
     "CallbackAnswer",
     "LoopbackPort",
     "Mailbox",
@@ -37,8 +37,6 @@ __all__ = [
 
 CALLBACK_ENV = "ONETOOL_CALLBACK"
 """Set by our Jupyter Server extension for its kernels: the address to which a browser may bring answers."""
-SIGN_IN_S = 600.0
-"""How long a sign-in may take a person."""
 
 _PATH = "/callback"
 _MAX_REQUEST = 16_384

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["INHERITED", "AuthSettings", "ServerDefinition", "read_server"]
+__all__ = ["INHERITED", "SIGN_IN_S", "AuthSettings", "ServerDefinition", "read_server"]
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a server's process always inherits, the same as with the official SDK."""
+
+SIGN_IN_S = 600.0
+"""How long a sign-in may take a person."""
 
 
 class AuthSettings(NamedTuple):

@@ -31,7 +31,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
-from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, to_specs
 from onetool_ipy.mcp.resources import Watch, complete_argument, offer_specs, prompt_names
 
@@ -269,8 +269,6 @@ class Servers(Mapping[str, "State"]):
 
     def await_sign_in(self, name: str, answer: str = "") -> State:
         """Wait for the end of a sign-in; `answer` is the address or code that a person pasted."""
-        from onetool_ipy.mcp.callback import SIGN_IN_S
-
         server = self._require(name)
         self._run(lambda: server.signed_in(answer), SIGN_IN_S + server.definition.timeout_s)
         return server.state

@@ -12,8 +12,7 @@ import yaml
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import InvalidTool, UsageProblem
-from onetool_ipy.config.template import init_project
-from onetool_ipy.sdk.pack_template import pack_template
+from onetool_ipy.config.template import init_project, pack_template
 
 SETTINGS = ".onetool/onetool.yaml"
 
