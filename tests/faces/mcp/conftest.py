@@ -20,6 +20,8 @@ import base64, threading, time
 from pathlib import Path
 from typing import Literal
 from onetool_ipy import tool
+from onetool_ipy.core import current
+from onetool_ipy.core.question import Question
 from onetool_ipy.sdk import Blocks, Image, ResourceLink, ask_user, ask_model, client_can, get_secret, log, progress
 
 __all__ = [
@@ -100,9 +102,17 @@ def order_twice() -> str:
     return f"{ask_user(SIZE, 'First?')} {ask_user(SIZE, 'Second?')}"
 
 
-def secret_form() -> str:
-    """Ask for what must not be asked."""
-    return str(ask_user({"type": "object", "properties": {"password": {"type": "string"}}}, "Who are you?"))
+def secret_form(is_own: bool = False) -> str:
+    """Ask for what must not be asked.
+
+    Args:
+        is_own: As our own commands ask the person at the kernel.
+    """
+    form = {"type": "object", "properties": {"password": {"type": "string"}}}
+    if is_own:
+        question = Question("%tool", "Who are you?", form=form, yes="Go on", takes_secret=True)
+        return current.require().put_question(question).action
+    return str(ask_user(form, "Who are you?"))
 
 
 def nested() -> str:

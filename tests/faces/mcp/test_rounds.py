@@ -77,8 +77,11 @@ async def test_a_password_is_not_asked_for(connect: Connect, mode: str) -> None:
     asked, elicit = answering({"password": "x"})
     async with connect(mode=mode, elicitation_callback=elicit) as client:
         result = await client.call_tool("shop_secret_form", {})
+        own = await client.call_tool("shop_secret_form", {"is_own": True})
     assert result.is_error
     assert "secret" in text_of(result)
+    assert own.is_error
+    assert "cannot be handed on to the client" in text_of(own)
     assert not asked
 
 
