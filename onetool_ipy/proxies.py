@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, Returned, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from onetool_ipy.host import Screens
     from onetool_ipy.mcp.resources import Watch
-    from onetool_ipy.render.views import Listing
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
 
@@ -125,15 +125,12 @@ class UnlistedOffers:
 def resources_of(box: Toolbox, server: str) -> Listing:
     """The resources and templates of a server as a table. Starts the server if they are not known yet."""
     from onetool_ipy.mcp.resources import resource_rows
-    from onetool_ipy.render.views import Listing
 
     return Listing(values.map_text(resource_rows(box.offered_by(server)), box.mask))
 
 
 def prompts_of(box: Toolbox, server: str) -> Listing:
     """The prompts of a server as a table, each with the line that uses it."""
-    from onetool_ipy.render.views import Listing
-
     box.offered_by(server)
     found = [spec for spec in box.prompts() if spec.server == server]
     rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
@@ -317,9 +314,6 @@ class OtTool(ToolProxy):
         return call._replace(args=named)
 
     def _failed(self, result: ToolResult) -> Any:
-        from onetool_ipy.packs.ot.errors import Returned
-        from onetool_ipy.render.views import ErrorText
-
         if result.error is not None and isinstance(result.error.exception, Returned):
             return ErrorText(result.error.message)
         return super()._failed(result)

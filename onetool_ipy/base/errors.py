@@ -17,7 +17,8 @@
     │       ├── TooDeep                recursion      400
     │       ├── NotApproved            not_approved   403
     │       ├── RateLimited            rate_limited   429
-    │       └── MissingSecret          missing_secret 409
+    │       ├── MissingSecret          missing_secret 409
+    │       └── Returned               its message is the text that `ot` returns (spec 001)
     ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
     │   ├── InvalidRequest (ValueError)  invalid_request  400
     │   ├── Forbidden                forbidden        403
@@ -75,6 +76,7 @@ __all__ = [
     "OneToolError",
     "RateLimited",
     "RequestRefused",
+    "Returned",
     "TooDeep",
     "TooLarge",
     "ToolCallError",
@@ -164,6 +166,10 @@ class ExecutionFailed(CallFailure):
     """The tool did not give a result. `exchange` is what an HTTP tool sent and got, masked, for `%tool why`."""
 
     exchange: Any = None
+
+
+class Returned(ExecutionFailed):
+    """An error of the `ot` pack whose message is the text to return."""
 
 
 class CallTimeout(ExecutionFailed):

@@ -16,7 +16,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.base.garbage import set_aside
-from onetool_ipy.base.search import Entry
+from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
 from onetool_ipy.schema.read import identifier
@@ -125,8 +125,6 @@ class Registry:
 
     def missing(self, name: str) -> ToolNotFound:
         """Return the error for an unknown name: why its source does not have it, or the nearest names."""
-        from onetool_ipy.base.search import did_you_mean
-
         explained = self._explain(name)
         if explained is not None:
             return explained

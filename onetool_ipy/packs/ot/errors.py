@@ -10,17 +10,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError
+from onetool_ipy.base.errors import CallFailure, OneToolError, Returned
 
-__all__ = ["Returned", "choice", "worded"]
+__all__ = ["choice", "worded"]
 
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class Returned(ExecutionFailed):
-    """An error whose message is the text to return."""
 
 
 def worded(fn: Callable[_P, _T]) -> Callable[_P, _T]:

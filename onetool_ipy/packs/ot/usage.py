@@ -9,12 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.packs.ot.errors import Returned, worded
+from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render import html, report
 from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows, span_labels
 
