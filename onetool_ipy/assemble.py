@@ -87,14 +87,14 @@ def open_leniently(
 
 
 def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
-    """A function, fit for pickling, that opens the same project in another process of this machine."""
+    """Return a function that can be pickled and opens the same project in another process of this machine."""
     named = config.paths.config_file if config.trust.how == "named" else None
     places = {key: env[key] for key in _PLACES if key in env}
     return partial(_open_again, named, config.paths.project, places)
 
 
 def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
-    """The toolbox of the same project in another process of this machine; its secrets are read there, not sent."""
+    """Open the toolbox of the same project in another process. Its secrets are read there, not sent."""
     return open_leniently(path, env={**os.environ, **places}, cwd=project)
 
 
@@ -134,7 +134,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
 
 
 def _adopt_servers(config: Config, servers: Servers) -> None:
-    """Before a reloaded configuration is in force: end what it changes of the servers. Nothing is started."""
+    """End the servers that a reloaded configuration changes, before it takes effect. Nothing is started."""
     servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
 
 
@@ -174,7 +174,7 @@ def _trust_list(env: Mapping[str, str]) -> TrustList:
 
 
 def _be_quiet() -> None:
-    """Without a handler of its own, a library's errors would be printed by Python's last resort."""
+    """Keep Python's handler of last resort from printing our log: a library adds a handler that does nothing."""
     logger = logging.getLogger("onetool_ipy")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -221,13 +221,13 @@ def _pack_files(config: Config) -> PackFiles | None:
 
 
 def _require_trust(config: Config, file: Path) -> None:
-    """No code of a project is run before the user trusts it, nor after that ended in another process."""
+    """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
     if not config.trust.is_given or config.trust.has_changed():
         raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
-    """The packs of the project itself: those that a notebook gets as names."""
+    """Return the packs of the project itself, which a notebook gets as names."""
     found = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
         name = definition.name

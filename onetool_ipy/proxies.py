@@ -99,7 +99,7 @@ class PackProxy:
 
 
 class UnlistedOffers:
-    """The resources or prompts of a server that nobody knows yet: rows, which start the server when they are used.
+    """The resources or prompts of a server that has not been listed yet. Using the rows starts the server.
 
     A look starts nothing. Shift-Tab asks for the length of an object, so this has none.
     """
@@ -214,7 +214,7 @@ class ToolProxy:
         raise_failure(self._box, result)
 
     def _load(self) -> ToolSpec | None:
-        """The tool as its code has it now, whose order of arguments counts; None where the call says what is wrong."""
+        """Return the tool as its code is now, for the order of arguments; None if the call will say what is wrong."""
         try:
             return self._box.registry.load(self._known.name)
         except CallFailure:
@@ -230,7 +230,7 @@ class ToolProxy:
 
 
 class UnlistedTool(ToolProxy):
-    """A tool of a server whose tools nobody knows yet. A look at it starts nothing; its call starts the server."""
+    """A tool of a server whose tools are not listed yet. Looking at it starts nothing; a call starts the server."""
 
     def __init__(self, box: Toolbox, server: str, tool: str) -> None:
         said = f"A tool of the server '{server}'. The server lists its tools when one of them is called."

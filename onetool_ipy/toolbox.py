@@ -117,7 +117,7 @@ class Parts:
             return self._registry
 
     def expire(self) -> None:
-        """There may be other tools now; what was not built yet will see them anyway."""
+        """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
         if self._registry is not None:
             self._registry.expire()
 
@@ -136,14 +136,14 @@ class Parts:
             return self._bundles
 
     def close(self) -> None:
-        """Let go of what was built; building nothing for it."""
+        """Close what was built. Builds nothing."""
         if self._registry is not None:
             self._registry.close()
         if self._stores is not None:
             self._stores.log.close()
 
     def take_over(self, older: Parts) -> None:
-        """Go on holding what the parts before held for their users: results kept in memory."""
+        """Take over the results that the parts before kept in memory."""
         if older._stores is not None:
             self.stores.results.take_over(older._stores.results)
 
@@ -424,7 +424,7 @@ class Toolbox:
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """The client of a configured model, by its name or the default one. Raises UsageProblem where there is none."""
+        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none."""
         if which is not None and not isinstance(which, str):
             from onetool_ipy.llm.messages import require_client
 

@@ -102,11 +102,11 @@ class OneToolError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle as what it is: the arguments of `__init__` differ from class to class."""
+        """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to class."""
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def lines(self) -> list[str]:
-        """What a person is shown: the message, then what to do next."""
+        """Return what a person is shown: the message, then what to do next."""
         return [*self.message.splitlines(), *self.hint.splitlines()]
 
     def _render_traceback_(self) -> list[str]:
@@ -251,7 +251,7 @@ class NotFound(RequestRefused, LookupError):
 
 
 class Conflict(RequestRefused):
-    """What is stored stands against it."""
+    """The request conflicts with what is stored."""
 
     code = "conflict"
     status = 409
@@ -284,7 +284,7 @@ class ToolCallError(OneToolError):
 
 
 class NoSuchTool(OneToolError, AttributeError, KeyError):
-    """`pack.name` or `pack["name"]` that is not there; Python's own kinds of error for it, in our few lines."""
+    """A pack has no tool of that name. It is an AttributeError and a KeyError, shown in our few lines."""
 
     def __str__(self) -> str:
         return self.message
@@ -315,7 +315,7 @@ class UnknownProvider(OneToolError, ValueError):
 
 
 def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
-    """The lines of cells that led to an error, the caller's first; none for a cell of a single line."""
+    """Return the lines of cells that led to an error, the caller's first. A cell of one line gives none."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None:
         return []

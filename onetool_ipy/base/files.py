@@ -55,7 +55,7 @@ _COARSE_TICK_NS = 2_100_000_000
 
 
 def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
-    """The stamp of what is at the path; None where nothing is."""
+    """Return the stamp of the file at the path, or None if there is no file."""
     try:
         return stamp_from(os.stat(path))
     except (OSError, ValueError):
@@ -63,18 +63,18 @@ def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 def stamp_from(found: os.stat_result) -> Stamp:
-    """The stamp in what the system said."""
+    """Return the stamp in a result of `os.stat`."""
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 def is_young(stamp: Stamp) -> bool:
-    """Whether there could be a change that the times do not show; whole seconds tell a coarse clock."""
+    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse clock."""
     is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
     return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, each with mode 0700. One that is there stays as it is."""
+    """Make a folder and its missing parents, each with mode 0700. An existing folder stays as it is."""
     try:
         os.mkdir(folder, 0o700)
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def make_private(folder: Path) -> None:
 
 
 def tighten(folder: Path) -> None:
-    """Take a folder away from others, where it is there, is ours and is no link; never raises for a disk."""
+    """Remove the access of others to a folder of ours that is not a link. Never raises OSError."""
     try:
         found = os.lstat(folder)
         if not stat.S_ISDIR(found.st_mode) or not stat.S_IMODE(found.st_mode) & 0o077:
@@ -125,7 +125,7 @@ class Unreadable(Exception):
 
 
 def read(path: Path) -> Content | None:
-    """The content, or None where there is no such file; raise Unreadable for anything else."""
+    """Return the content of a file, or None if there is none. Raises Unreadable for anything else."""
     try:
         _check(os.stat(path))
         descriptor = os.open(path, _FLAGS)
@@ -225,7 +225,7 @@ class StoreError(OneToolError):
 
     @classmethod
     def of(cls, path: Path | str, exc: OSError | ValueError, *, doing: str = "write") -> StoreError:
-        """Translate what the operating system said."""
+        """Translate an OSError."""
         number = exc.errno if isinstance(exc, OSError) else None
         if number is None:
             return cls(path, str(exc) or type(exc).__name__, doing=doing)
@@ -248,7 +248,7 @@ class Draft:
         self._file: io.FileIO | None = None
 
     def open(self) -> None:
-        """Make the temp file; the folder is made where it is missing."""
+        """Make the temp file, and its folder if that is missing."""
         try:
             try:
                 self._create()
@@ -295,7 +295,7 @@ class Draft:
             os.utime(self._file.fileno() if os.utime in os.supports_fd else self._temp, ns=(changed_ns, changed_ns))
 
     def publish(self, *, sync_folder: bool = True) -> None:
-        """Bring it to the disk, then make it the file at the path, in one step. The last of many may sync for all."""
+        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
         assert self._file is not None
         try:
             os.fsync(self._file.fileno())
@@ -377,7 +377,7 @@ def locked(path: Path, timeout_s: float = 10.0) -> AbstractContextManager[object
 
 
 def sweep(folder: Path) -> int:
-    """Remove the temp files of writers that died in this folder, and say how many; never raises."""
+    """Remove the temp files that dead writers left in this folder and return how many. Never raises."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -395,7 +395,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
-    """The file to replace and its mode; raises if it is not a plain file."""
+    """Return the file to replace and its mode. Raises if it is not a plain file."""
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
@@ -480,7 +480,7 @@ def _finish_append(fd: int, data: bytes, done: int) -> None:
 
 
 def _path_of(fd: int) -> Path:
-    """The path behind a descriptor, as far as the system tells."""
+    """Return the path of an open descriptor, if the system tells."""
     try:
         return Path(os.readlink(f"/proc/self/fd/{fd}"))
     except OSError:

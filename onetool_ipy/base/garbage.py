@@ -1,4 +1,4 @@
-"""Python's garbage collector, set aside for a moment."""
+"""Pause Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["set_aside"]
 
 @contextmanager
 def set_aside() -> Iterator[None]:
-    """No search for rubbish meanwhile: where many objects are made that all stay, it only costs, about a fourth."""
+    """Pause the garbage collector. Building many objects that all stay is about a quarter faster without it."""
     if not gc.isenabled():
         yield
         return

@@ -69,7 +69,7 @@ class Form:
 
 
 def forms(value: str) -> Iterator[Form]:
-    """Every form of one value; of one with several lines, also of each long line."""
+    """Return every form of a value; for text of several lines, also the forms of each long line."""
     whole = value.strip()
     lines = (line.strip() for line in whole.splitlines())
     parts = [whole, *(line for line in lines if len(line) >= _LONG_LINE)]
@@ -82,7 +82,7 @@ def forms(value: str) -> Iterator[Form]:
 
 
 def spans(text: str, forms: Sequence[Form]) -> list[tuple[int, int]]:
-    """Where these forms stand: disjoint, in order; what overlaps or touches is one."""
+    """Return where these forms stand in the text, in order. Spans that overlap or touch are joined."""
     found = [*_found(text, forms)]
     if "&" in text or "%" in text or "\\u" in text or "\\x" in text or "\\U" in text:
         found += _in_escapes(text, forms)
@@ -102,7 +102,7 @@ def _found(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
 
 
 def _in_escapes(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
-    """Where a form stands once escapes are undone; an escape may be escaped itself."""
+    """Return where a form stands once escapes are undone. An escape may be escaped itself."""
     ways_back: list[_WayBack] = []
     for _ in range(_ROUNDS):
         text, way_back = _replaced(text, _ESCAPE, _meaning)
@@ -114,7 +114,7 @@ def _in_escapes(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
 
 
 def _across_lines(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
-    """Where a form stands once wrapped lines are joined; looked for only where its probe shows up that way."""
+    """Return where a form stands once wrapped lines are joined, if its probe is found that way."""
     squeezed = "".join(text.replace("\\n", "").replace("\\r", "").split()).replace("\\", "")
     forms = [form for form in forms if form.probe in squeezed]
     if not forms:
@@ -129,7 +129,7 @@ _WayBack = Callable[[int, int], tuple[int, int]]
 
 
 def _replaced(text: str, pattern: re.Pattern[str], meaning: Callable[[str], str]) -> tuple[str, _WayBack | None]:
-    """The text with each match replaced, and the way back; None where there is no match."""
+    """Return the text with each match replaced and the map back to the original, or None without a match."""
     pieces: list[str] = []
     new, old, length, end = [0], [0], 0, 0
     for match in pattern.finditer(text):
@@ -156,7 +156,7 @@ def _replaced(text: str, pattern: re.Pattern[str], meaning: Callable[[str], str]
 
 
 def _meaning(escape: str) -> str:
-    """What an escape stands for; itself where it stands for nothing."""
+    """Return what an escape stands for, or the escape itself if it stands for nothing."""
     if escape[0] == "&":
         return html.unescape(escape)
     digits = escape[1:] if escape[0] == "%" else escape.lstrip("\\")[1:].strip("{}")
@@ -229,7 +229,7 @@ def _base64_pattern(core: str) -> str:
 
 
 def _base64_cores(data: bytes) -> Iterator[str]:
-    """What of its base64 text does not depend on the bytes around, for each of the three positions in a group."""
+    """Return the part of its base64 text that its neighbours do not change, for each position in a group of three."""
     for before in range(3):
         encoded = binascii.b2a_base64(bytes(before) + data, newline=False).decode("ascii")
         first = (0, 2, 3)[before]
@@ -270,7 +270,7 @@ class Secrets:
             self._hide(value)
 
     def get(self, name: str) -> str | None:
-        """The value, from the secrets or else the environment, which makes it a secret from now on."""
+        """Return the value from the secrets, else from the environment, which makes it a secret from then on."""
         found = self._values.get(name)
         if found is not None:
             return found
@@ -300,7 +300,7 @@ class Secrets:
         return "".join((*out, text[end:])) if out else text
 
     def settled(self, text: str) -> int:
-        """How much of a text that still grows can be masked and shown: no secret that may go on begins in it.
+        """Return how much of a growing text can be masked and shown: no secret that may continue begins in it.
 
         No secret goes on over a blank in a line, unless it has one itself; nor is any form of it longer by far.
         """
@@ -316,7 +316,7 @@ class Secrets:
         return next((start for start, stop in spans(text, forms) if start < end < stop), end)
 
     def mask_value(self, value: Any) -> Any:
-        """The same for text in dicts (keys too), lists and tuples; a number that is a secret becomes `***`."""
+        """Mask text in dicts (keys too), lists and tuples. A number that is a secret becomes `***`."""
         if not self._forms:
             return value
         if isinstance(value, str):
@@ -333,7 +333,7 @@ class Secrets:
         return value
 
     def hide(self, value: str) -> None:
-        """Mask a value that was got at run time, such as a token; the newest 64 of them are known."""
+        """Mask a value obtained at run time, such as a token, from now on. The newest 64 are kept."""
         if value in self._hidden or value in self._live or len(value.strip()) < SHORTEST:
             return
         self._live[value] = list(forms(value))

@@ -46,19 +46,19 @@ _Postings = dict[str, list[int]]
 
 
 def key_of(text: str) -> str:
-    """Give a text without what does not count: case, the kind of separator, odd forms of a letter."""
+    """Return the text without what does not count: case, the kind of separator, odd forms of a letter."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.casefold().translate(_SEPARATORS).split())
 
 
 def keys_of(texts: Sequence[str]) -> list[str]:
-    """`key_of` each, faster."""
+    """Return `key_of` each text, faster than one by one."""
     return [" ".join(line.split()) for line in _lines(texts)]
 
 
 def allowed_edits(length: int) -> int:
-    """How many typos a word or name of this length may have and still be known."""
+    """Return how many typos a word of this length may have and still match."""
     return 0 if length < 3 else 1 if length < 6 else 2 if length < 12 else 3
 
 
@@ -169,7 +169,7 @@ class Vocabulary:
 
 
 def _lines(texts: Sequence[str]) -> list[str]:
-    """The words of each text, by blanks; of plain texts all in one go, since one long one is cheaper than many."""
+    """Split each text at blanks. Plain texts are joined and split at once, which is cheaper."""
     whole = "\0".join(texts)
     odd: dict[int, str] = {}
     if not whole.isascii() or whole.count("\0") >= len(texts):
@@ -182,7 +182,7 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 
 def _postings(lines: list[str]) -> _Postings:
-    """Entries by word, in order; one that has a word twice is there twice: looking for that would cost a third more."""
+    """Return the entries by word, in order. An entry with a word twice is listed twice: a check would cost a third."""
     found: _Postings = defaultdict(list)
     for i, line in enumerate(lines):
         for word in line.split():
@@ -248,12 +248,12 @@ class Hit(NamedTuple):
 
 
 def contains(pattern: str, text: str) -> bool:
-    """Whether the pattern stands somewhere in the text, whatever the case; the empty one always does."""
+    """Whether the text contains the pattern, ignoring case. The empty pattern is in every text."""
     return pattern.casefold() in text.casefold()
 
 
 def suggest(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
-    """The known names nearest to `name`, best first; none when nothing is near."""
+    """Return the known names nearest to `name`, best first; none if nothing is near."""
     index = Index(Entry(choice) for choice in dict.fromkeys(known))
     return [hit.item.name for hit in index.search(name, limit=limit) if hit.score >= _NEAR]
 
@@ -279,7 +279,7 @@ class Index:
         return len(self._entries)
 
     def search(self, query: str, *, limit: int | None = 20) -> list[Hit]:
-        """Give the entries that fit, best first. Whatever is asked; without a letter in it nothing fits."""
+        """Return the entries that match, best first. A query without a letter matches nothing."""
         text = query[:_MAX_QUERY].strip()
         key = key_of(text)
         wanted = len(self._entries) if limit is None else limit
@@ -296,7 +296,7 @@ class Index:
         return list(found.values())
 
     def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
-        """From best to worst; a tier is only looked at when those before it were not enough."""
+        """Yield hits from best to worst. A tier is searched only if the tiers before it were not enough."""
         for i in self._exact(text, key):
             yield "exact", i, 100.0 if self._keys[i] == key else 99.0
         for i in self._said(key):
@@ -326,7 +326,7 @@ class Index:
         return _sorted(self._tails)
 
     def _said(self, key: str) -> list[int]:
-        """Entries of which the first line of the description, as lists show it, is what is asked."""
+        """Return the entries whose description begins with a line equal to the query."""
         lines, words = self._words.said, key.split(" ")
         rarest = min((self._words.in_descriptions(word) for word in words[:-1] or words), key=len)
         return [i for i in rarest if lines[i].lstrip().startswith(words[0]) and _first_line(lines[i]) == key]
@@ -337,7 +337,7 @@ class Index:
         return [*whole, *sorted(tail)]
 
     def _starting(self, key: str) -> Iterator[int]:
-        """Names that start with the query: where a word ends there first, then the others."""
+        """Return the names that start with the query, first those where a word ends there."""
         both = (self._sorted_keys, self._sorted_tails)
         for keys in both:
             yield from sorted(_range(keys, key + " ", key + " " + _LAST))
@@ -356,7 +356,7 @@ class Index:
         )
 
     def _whole_words(self, text: str) -> Iterator[tuple[int, float]]:
-        """Entries that have every term as whole words, with how well; `a.b` must stand so in a name."""
+        """Yield the entries that have every term as a whole word, with a score. `a.b` must stand so in a name."""
         terms = list(dict.fromkeys(term for term in map(key_of, text.split()[:_MAX_UNITS]) if term))
         if len(terms) == 1 and " " not in terms[0]:
             for ids, weight in self._words.having(terms[0]):
@@ -402,7 +402,7 @@ class Index:
             yield ids[i], 76 * similarity
 
     def _like_words(self, key: str, wanted: int) -> Iterator[tuple[int, float]]:
-        """Entries with words like those asked for; where enough have all of them, only those."""
+        """Yield entries with words like those of the query; if enough entries have all of them, only those."""
         units = list(dict.fromkeys(key.split(" ")))[:_MAX_UNITS]
         units = [unit for unit in units if unit not in _STOP] or units
         weighed = [self._words.weighed(self._words.like(unit)) for unit in units]

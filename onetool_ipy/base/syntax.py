@@ -38,7 +38,7 @@ def is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH
 
 
 def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_NODES) -> Any:
-    """The value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
+    """Return the value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
     if node is None or not is_within(node, nodes=nodes):
         return otherwise
     for part in ast.walk(node):
@@ -53,7 +53,7 @@ def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_
 
 
 def dotted(node: ast.expr) -> tuple[str, ...]:
-    """`a.b.c` as its names; empty for what is not a plain dotted name."""
+    """Return the names in `a.b.c`, or nothing if it is not a plain dotted name."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -62,7 +62,7 @@ def dotted(node: ast.expr) -> tuple[str, ...]:
 
 
 def last_name(node: ast.expr) -> str:
-    """The last name of `a.b.c` or of a call of it; empty for what has none."""
+    """Return the last name of `a.b.c` or of a call of it; empty if there is none."""
     if isinstance(node, ast.Call):
         node = node.func
     if isinstance(node, ast.Attribute):
@@ -81,6 +81,6 @@ def source(node: ast.expr | None) -> str:
 
 
 def printable(text: str, limit: int) -> str:
-    """Text of a file as a message may show it: one line, cut, characters that do not print written as escapes."""
+    """Return text of a file for a message: on one line, cut, with escapes for characters that do not print."""
     shown = values.cut(text, limit)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)

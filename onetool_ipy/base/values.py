@@ -115,12 +115,12 @@ _BRIEF = _LEAVES - {str}
 
 
 def to_json(value: Any) -> Any:
-    """Give the JSON-safe form of any value, by the table above."""
+    """Return the JSON-safe form of any value, by the table above."""
     return _Writer().write(value, 0)
 
 
 def forms_to_judge(value: Any) -> tuple[Any, ...]:
-    """Give the JSON forms by which a schema may judge a value that JSON cannot hold.
+    """Return the JSON forms by which a schema may check a value that JSON cannot hold.
 
     Numbers stay numbers, however large or undefined. What has no form but its repr has no type either: null stands for
     it in one form, an object in another, and who accepts both does not mind what it is.
@@ -140,7 +140,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def to_text(value: Any) -> str:
-    """Give the text of any value: text as it is, anything else as indented JSON."""
+    """Return the text of any value: text as it is, anything else as indented JSON."""
     if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
         return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
@@ -167,7 +167,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
 
 
 def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
-    """Give `repr(value)`, cut, and never fail."""
+    """Return `repr(value)`, cut. Never raises."""
     try:
         text = short_repr(value, limit) if type(value) in NESTED else repr(value)
     except Exception:  # noqa: BLE001 - a foreign __repr__ may raise anything
@@ -176,7 +176,7 @@ def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Give the text in at most `limit` characters."""
+    """Return the text cut to at most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -112,7 +112,7 @@ class _Count:
 
 
 def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in it, schema or not, once: Python's own may hold itself."""
+    """Yield every object in it once, schema or not. A Python dict may hold itself."""
     waiting, seen = [schema], set[int]()
     while waiting:
         node = waiting.pop()
@@ -148,7 +148,7 @@ _KINDS = {
 def found_in(
     errors: Any, args: Mapping[Any, Any], parameters: Mapping[str, Any], mask: Mask, noun: str = "argument"
 ) -> Iterator[Violation]:
-    """What is wrong, one by one; `args` are what was given, and `noun` says what their names are called."""
+    """Return what is wrong, one violation each. `args` were given; `noun` is the word for their names."""
     for error in meant(errors):
         yield from _violations(error, args, parameters, mask, noun)
 
@@ -412,7 +412,7 @@ class Checker:
         self._usage: dict[str, str] = {}
 
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
-        """Give the arguments ready for the tool, or raise InvalidArgs with every violation; its words are masked."""
+        """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
         ready, plain, _ = values.plain_copy(args)
         return self.check_copy(ready, plain, tool, mask)
 
@@ -428,7 +428,7 @@ class Checker:
         return ready
 
     def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
-        """Give a copy of the arguments that fits the schema, as JSON, or raise InvalidArgs.
+        """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
 
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
         is wanted, and text is not.
@@ -444,7 +444,7 @@ class Checker:
             raise self._invalid(tool, found)
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
-        """What is wrong with a value as it stands; nothing is filled in or read otherwise."""
+        """Return what is wrong with a value as it is. Nothing is filled in or converted."""
         ready, plain, _ = values.plain_copy(data)
         return [] if self._fits(ready, plain) else self._judge(ready, mask, lambda _errors: False, noun)
 
@@ -500,7 +500,7 @@ class Checker:
         return list(views if views[0] != views[1] else views[:1]), fine, found
 
     def _mend(self, errors: list[Any], args: dict[str, Any], plain: bool) -> bool:
-        """Put right what can be, in `args`; whether anything was."""
+        """Correct what can be corrected in `args`. Returns whether anything was."""
         is_mended = False
         for error in meant(errors):
             path = list(error.instance_path)
@@ -624,7 +624,7 @@ def _complaints(exc: Exception) -> list[tuple[list[Any], str]]:
 
 
 def _complaint(item: Mapping[str, Any]) -> str:
-    """What pydantic says of a value, with the value and without its manner of speaking."""
+    """Return pydantic's complaint about a value in our words, with the value."""
     said, shown = str(item.get("msg", "")), values.safe_repr(item.get("input"), _MAX_VALUE_CHECKER)
     if item.get("type") == "missing":
         return "is missing"

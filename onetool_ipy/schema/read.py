@@ -82,7 +82,7 @@ def default_of(node: Any, name: str, root: Mapping[str, Any]) -> Any:
 
 
 def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Follow local `$ref`s; siblings of a `$ref` win; what cannot be followed is an empty schema."""
+    """Follow local `$ref`s. Siblings of a `$ref` win; a `$ref` that leads nowhere is an empty schema."""
     seen: set[str] = set()
     merged: dict[str, Any] = {}
     while isinstance(schema, Mapping):
@@ -166,7 +166,7 @@ def identifier(name: str, taken: set[str] | frozenset[str] = frozenset()) -> str
 
 
 class _Reader:
-    """One walk through a schema, with a budget: what lies beyond it is Any."""
+    """Walks through a schema once, with a budget. What lies beyond it is Any."""
 
     def __init__(self, root: Any) -> None:
         self._root: Mapping[str, Any] = root if isinstance(root, Mapping) else {}
