@@ -18,8 +18,8 @@ Find = Callable[[str, bool], str]
 
 
 _COLOUR = r"(?:\x1b\[[0-9;]*m)*"
-_PROXY = re.compile(rf"^{_COLOUR}Type:{_COLOUR}\s+{_COLOUR}(?:ToolProxy|UnlistedTool|OtTool)", re.MULTILINE)
-_NOISE = re.compile(rf"^{_COLOUR}(?:Call signature|Type|String form|File):.*\n", re.MULTILINE)
+_PROXY = rf"(?m)^{_COLOUR}Type:{_COLOUR}\s+{_COLOUR}(?:ToolProxy|UnlistedTool|OtTool)"
+_NOISE = rf"(?m)^{_COLOUR}(?:Call signature|Type|String form|File):.*\n"
 
 
 class Inspector:
@@ -54,9 +54,9 @@ def _without_noise(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """The answer about one of our tools: its signature and text, without the object that stands for it."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     text = data.get("text/plain") if isinstance(data, Mapping) else None
-    if not isinstance(text, str) or not _PROXY.search(text):
+    if not isinstance(text, str) or not re.search(_PROXY, text):
         return answer
-    return {**answer, "data": {**data, "text/plain": _NOISE.sub("", text)}}  # type: ignore[dict-item]  # data is a mapping
+    return {**answer, "data": {**data, "text/plain": re.sub(_NOISE, "", text)}}  # type: ignore[dict-item]  # data is a mapping
 
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
