@@ -36,9 +36,10 @@ _LINEAR = 1.15
 _ROUNDS = 5
 
 _WHY_STATS = (
-    "Row 23: two thirds of the first ot.stats() are imports of 84 modules (the sources of the registry, jsonschema-rs"
-    " with email and decimal, SQLite), a fifth is the question itself. A month adds up the histograms of 30 days and of"
-    " up to 23 hours for each tool, so it depends on the time of day."
+    "Row 23: of the first ot.stats(), more than a quarter is the import of what builds the registry, a sixth the import"
+    " of the stores, an eighth building the registry, a fifth jsonschema-rs (half of it the email, decimal and uuid"
+    " modules that it imports), a sixth the question itself. A month adds up the histograms of 30 days and of up to 23"
+    " hours for each tool, so it depends on the time of day."
 )
 _WHY_PACKS = (
     "Row 25: a third is finding 1,000 files (status, owner, links), a quarter their cached outlines, a sixth the"
