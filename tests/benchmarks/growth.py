@@ -113,7 +113,7 @@ def _history(folder: Path) -> Iterator[dict[str, Any]]:
             stats.append((size, _best(lambda box=box: box.call("ot.stats", {}).unwrap(), _ROUNDS)))
             month.append((size, _best(lambda box=box: box.call("ot.stats", {"period": "month"}).unwrap(), _ROUNDS)))
             newest.append((size, _best(lambda box=box: box.call("ot.history", {}).unwrap(), _ROUNDS)))
-            fold = once("", box.log.fold, before=lambda box=box: record_calls(str(box.log.folder), 1500))
+            fold = once("", box.log.fold, before=lambda box=box: record_calls(str(box.log.folder), 1500, days=0.02))
             folds.append((size, min(fold.time(1) for _ in range(_ROUNDS))))
         if size == 1_000_000:
             spent = take_turns({"ours": fresh(_FIRST_STATS, str(project), str(state))}, 5)["ours"]
@@ -139,10 +139,10 @@ def _fill(log: CallLog, size: int) -> None:
     log.fold()
 
 
-def record_calls(folder: str, size: int) -> None:
-    """Record so many calls of forty tools over sixty days."""
-    moment = [datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=60)]
-    pause = datetime.timedelta(days=60) / size
+def record_calls(folder: str, size: int, days: float = 60) -> None:
+    """Record so many calls of forty tools over the last days."""
+    moment = [datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)]
+    pause = datetime.timedelta(days=days) / size
     log = CallLog(Path(folder), clock=lambda: moment[0], fold_bytes=_NEVER)
     for number in range(size):
         moment[0] += pause
