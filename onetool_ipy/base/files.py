@@ -514,14 +514,16 @@ else:
         # Not filelock, which is Python all the way: an interrupt inside its release leaves the lock held for as long
         # as a traceback refers to it.
         file = open_to_append(place)
-        nap_s = _FIRST_NAP_S
+        nap_s, began = _FIRST_NAP_S, time.monotonic()
         try:
             while not _try_lock(file.fileno()):
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
+                now = time.monotonic()
+                if now >= deadline:
                     raise TimeoutError
-                time.sleep(min(nap_s, left_s))
-                nap_s = min(2 * nap_s, _LONGEST_NAP_S)
+                time.sleep(min(nap_s, deadline - now))
+                # Whoever has waited longest looks most often. Otherwise a process that takes the lock again and again
+                # starves the others.
+                nap_s = min(2 * nap_s, _LONGEST_NAP_S / max(1.0, now - began))
         except BaseException:  # also an interrupt: the traceback would keep the file open
             file.close()
             raise
