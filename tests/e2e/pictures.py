@@ -90,6 +90,13 @@ SERVERS = """
 %tool server add ledger python3 -c "import sys; sys.exit('no licence found')"
 %tool server add maps no-such-command
 """
+TROUBLE = """version: 1
+servers:
+  adder: {command: python, args: [adder.py]}
+  maps: {command: maps-server}
+aliases:
+  where: nowhere.locate
+"""
 PAGES = ("ot.health()", "%tool")
 APPROVE = "a = %ask --model m Order a dozen pens and tell the team"
 FORM = "%tool stationer.notebook"
@@ -122,6 +129,7 @@ def main(folder: Path) -> None:
             _imports(lab, folder)
             _pages(lab, folder)
             _servers(lab, folder)
+            _usage_and_health(lab, folder)
         finally:
             lab.close()
             surroundings.leave()
@@ -261,6 +269,34 @@ def _servers(lab: Lab, folder: Path) -> None:
     expect(panel.get_by_role("listitem").filter(has_text="maps")).to_contain_text("failed")
     expect(panel.get_by_role("listitem").filter(has_text="adder")).to_contain_text("connected")
     panel.screenshot(path=folder / "servers.png")
+    notebook.close()
+
+
+def _usage_and_health(lab: Lab, folder: Path) -> None:
+    """The two in the panel at its default width, health in the dark theme, with problems of three kinds."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy" + SETUP, ORDERS], viewport=(1000, 690))
+    onetool = notebook.path.parent / ".onetool"
+    onetool.mkdir()
+    (onetool / "onetool.yaml").write_text(TROUBLE, encoding="utf-8")
+    (notebook.path.parent / "adder.py").write_text(ADDER, encoding="utf-8")
+    notebook.run_cell(0)
+    notebook.execute("%tool trust\n%tool server start adder")
+    notebook.run_cell(1)
+    notebook.execute("x = %tool geo.locate address=Ring limit=3")
+    panel = notebook.show_panel()
+    tabs = panel.get_by_role("tablist", name="Views")
+    tabs.get_by_role("tab", name="Usage").click()
+    expect(panel.get_by_role("img", name="Calls")).to_be_visible()
+    panel.screenshot(path=folder / "panel-usage.png")
+    tabs.get_by_role("tab", name="Health").click()
+    panel.get_by_role("button", name="Check now").click()
+    expect(panel).to_contain_text("Checked just now.")
+    panel.locator(".otx-problem", has_text="maps").locator(".otx-expand").click()
+    expect(panel).to_contain_text("Install it, or write its whole path.")
+    notebook.command("apputils:change-theme", theme="JupyterLab Dark")
+    notebook.page.locator("#jupyterlab-splash").wait_for(state="detached")
+    panel.screenshot(path=folder / "panel-health.png")
+    notebook.command("apputils:change-theme", theme="JupyterLab Light")
     notebook.close()
 
 
