@@ -158,7 +158,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   });
   panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
   app.commands.addCommand('onetool:insert', {
-    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
+    label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {

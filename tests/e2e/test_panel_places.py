@@ -60,7 +60,7 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     page.keyboard.press("Control+Shift+C")
     palette = page.locator(".lm-CommandPalette-input")
     palette.fill("time.now")
-    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("Insert time.now")
+    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("+time.now")
     palette.press("Enter")
     wait_for_cells(notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
 
@@ -260,7 +260,7 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
         look_in_palette(notebook.page, "Tools panel")
         expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Tools panel")).to_be_visible()
         look_in_palette(notebook.page, "time.now")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Insert time.now")).to_have_count(0)
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_have_count(0)
         notebook.page.keyboard.press("Escape")
         tab(panel, "Bundles")
         panel.get_by_role("switch", name="Pack time").click()
@@ -271,7 +271,7 @@ def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: In
             notebook.page.get_by_label(title).check()
         expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
         look_in_palette(notebook.page, "time.now")
-        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="Insert time.now")).to_be_visible()
+        expect(notebook.page.locator(".lm-CommandPalette-itemLabel", has_text="+time.now")).to_be_visible()
         own = urlsplit(hub.address)
         assert own.path == "/user/ann/"
         for url in (url for url in asked if not url.startswith(("data:", "blob:"))):

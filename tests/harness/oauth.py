@@ -54,7 +54,8 @@ class OAuthServer:
         self._socket.bind(("127.0.0.1", 0))
         self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.url = f"{self.origin}/mcp"
-        self._uvicorn = uvicorn.Server(uvicorn.Config(self._app(), log_level="critical"))
+        config = uvicorn.Config(self._app(), log_level="critical", timeout_graceful_shutdown=1)
+        self._uvicorn = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: self._uvicorn.run([self._socket]), daemon=True)
 
     def __enter__(self) -> Self:
@@ -63,7 +64,8 @@ class OAuthServer:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._uvicorn.should_exit = self._uvicorn.force_exit = True  # also with a client that listens
+        # Also with a client that listens; from Python 3.12 on after the second of grace.
+        self._uvicorn.should_exit = self._uvicorn.force_exit = True
         self._thread.join()
         self._socket.close()
 
