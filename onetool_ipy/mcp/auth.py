@@ -125,12 +125,12 @@ class StoredAuth(OAuthClientProvider):
 
     async def load(self) -> None:
         """Take the grant as it is now, if it has changed."""
-        stamp = stamp_of(self._path)
-        if self._initialized and stamp == self._stamp:
-            return
-        grant = None if stamp is None else await asyncio.to_thread(self._store.read, self._path)
-        self._stamp, self._initialized = stamp, True
-        self._take(grant or {})
+        while not self._initialized or stamp_of(self._path) != self._stamp:
+            before, stamp = self._stamp, stamp_of(self._path)
+            grant = None if stamp is None else await asyncio.to_thread(self._store.read, self._path)
+            if self._stamp == before:  # else another request has taken or renewed it meanwhile
+                self._stamp, self._initialized = stamp, True
+                self._take(grant or {})
 
     async def _initialize(self) -> None:
         await self.load()
@@ -252,8 +252,9 @@ class ServerAuth(StoredAuth):
             await self.load()  # another kernel may have renewed them meanwhile
             if not self._is_stale(rejected):
                 return
+            request = _safe(await self._refresh_token(), self.context.server_url)
             async with http_client(self._definition) as http:
-                await self._renewed(await http.send(_safe(await self._refresh_token(), self.context.server_url)))
+                await self._renewed(await http.send(request))
 
     async def _renewed(self, response: httpx2.Response) -> None:
         """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""

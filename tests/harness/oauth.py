@@ -30,12 +30,13 @@ __all__ = ["CANARY", "OAuthServer"]
 CANARY = "canary-token"
 """Every token begins with it."""
 
+_LIFETIME_S = 3600
+
 
 class OAuthServer:
     """`with OAuthServer() as server`: `server.url` is the MCP server, with the tool `whoami`."""
 
     def __init__(self) -> None:
-        self.lifetime_s = 3600
         self.extra_answer: dict[str, str] = {}
         """Parameters that each answer to a sign-in carries too."""
         self.tokens_elsewhere = ""
@@ -175,7 +176,6 @@ class OAuthServer:
     def _grant(self, client: OAuthClientInformationFull, scopes: list[str], resource: str | None) -> OAuthToken:
         access, refresh = (f"{CANARY}-{kind}-{secrets.token_urlsafe(16)}" for kind in ("access", "refresh"))
         about: dict[str, Any] = {"client_id": client.client_id, "scopes": scopes, "resource": resource}
-        lifetime_s = self.lifetime_s
-        self.access[access] = AccessToken(token=access, expires_at=int(time.time()) + lifetime_s, **about)
+        self.access[access] = AccessToken(token=access, expires_at=int(time.time()) + _LIFETIME_S, **about)
         self.refresh[refresh] = RefreshToken(token=refresh, **about)
-        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=lifetime_s, scope=" ".join(scopes))
+        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=_LIFETIME_S, scope=" ".join(scopes))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import os
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +17,13 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
+from mcp.shared.auth import OAuthToken
 
 from onetool_ipy import Toolbox, ToolCallError, UsageProblem, open_toolbox
 from onetool_ipy.base.errors import Unavailable, Untrusted
+from onetool_ipy.mcp.auth import ServerAuth
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.stores.tokens import Grant, TokenStore
 from tests.harness.oauth import CANARY, OAuthServer
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import write_project
@@ -99,10 +106,10 @@ def test_two_kernels_do_not_spend_one_refresh_token_twice(
     box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
 ) -> None:
     """The server takes a refresh token once. Both start with tokens that are over; one renews them."""
-    server.lifetime_s = 1
     sign_in(box, server)
-    server.lifetime_s = 3600
-    before = server.refreshes
+    box.close()
+    file = grant_file(state)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "expires_at": 1.0}))
     env = {**os.environ, "ONETOOL_STATE": str(state), "PYTHONPATH": os.getcwd()}
 
     kernels = [
@@ -111,7 +118,39 @@ def test_two_kernels_do_not_spend_one_refresh_token_twice(
     ]
 
     assert [kernel.communicate(timeout=HANG_S)[0].strip() for kernel in kernels] == ["you", "you"]
-    assert server.refreshes == before + 1
+    assert server.refreshes == 1
+
+
+class SlowStore(TokenStore):
+    """Reads a grant at once, and hands it over when it may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, lambda _: None)
+        self.has_read, self.may_answer = threading.Event(), threading.Event()
+
+    def read(self, path: Path) -> Grant | None:
+        found = super().read(path)
+        self.has_read.set()
+        self.may_answer.wait(HANG_S)
+        return found
+
+
+async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path: Path) -> None:
+    """One request reads the file while another renews the tokens: the renewed ones count."""
+    store = SlowStore(tmp_path)
+    definition = ServerDefinition("crm", "here", "http", url="http://127.0.0.1:1/mcp")
+    store.write(store.path(definition.url, ""), {"tokens": {"access_token": "a", "refresh_token": "spent"}})
+    auth = ServerAuth(definition, store)
+    looking = asyncio.create_task(auth.load())
+    await asyncio.to_thread(store.has_read.wait, HANG_S)
+
+    auth.context.current_tokens = OAuthToken(access_token="b", refresh_token="new")
+    await auth.set_tokens(auth.context.current_tokens)
+    store.may_answer.set()
+    await looking
+
+    assert auth.context.current_tokens is not None
+    assert auth.context.current_tokens.refresh_token == "new"
 
 
 def test_a_cancelled_call_does_not_lose_the_renewed_tokens(box: Toolbox, server: OAuthServer) -> None:
