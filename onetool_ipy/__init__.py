@@ -5,6 +5,7 @@ The face of the package: a dozen names and Jupyter's entry functions, all of the
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
@@ -92,9 +93,12 @@ def unload_ipython_extension(ip: Any) -> None:
 
 def _host_here(box: Any) -> Any:
     """Return the host of a notebook that has no IPython (marimo); None elsewhere."""
-    from onetool_ipy.faces.widgets import marimo
+    marimo = sys.modules.get("marimo")
+    if marimo is None or not marimo.running_in_notebook():
+        return None
+    from onetool_ipy.faces.widgets.widget import MarimoHost
 
-    return marimo.MarimoHost(box) if marimo.is_running() else None
+    return MarimoHost(box)
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -3,7 +3,8 @@
 `config.trust` knows the user's list. `Inventory` lists what a yes would let run, for the trust question (contract 16);
 it is read from the text of the files, nothing is run, and control characters are shown as escapes. The gate decides
 about one tool, server or snippet, lets the host ask the person if one is at the keyboard, and follows what the user
-said meanwhile in another process. What may not run is refused with Untrusted.
+said meanwhile in another process. What may not run is refused with Untrusted. `trust_state` and the lines below it
+report all this to a person.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Inventory", "ServerEntry", "TrustGate", "server_entries"]
+__all__ = ["Inventory", "ServerEntry", "TrustGate", "removal_lines", "server_entries", "trust_lines", "trust_state"]
 
 _MOST_SHOWN = 20
 _BY_A_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
@@ -256,3 +257,43 @@ class TrustGate:
             admit()
         except Untrusted as exc:
             self._box.host.ask_for_trust(exc)
+
+
+# --- the state of a project's trust, for people ---------------------------------------------------
+
+
+_WHY = {
+    "home": "It is your own, in your home directory.",
+    "named": "It was named outright, so it is trusted in this process.",
+    "environment": "$ONETOOL_TRUST names it.",
+}
+
+
+def trust_state(box: Toolbox) -> dict[str, Any]:
+    """Whether the project is trusted, why, and what a yes would let run."""
+    config = box.config
+    return {
+        "folder": str(config.paths.project),
+        "isTrusted": config.trust.is_given,
+        "how": config.trust.how,
+        "wouldRun": box.would_run().to_dict(),
+    }
+
+
+def trust_lines(box: Toolbox) -> list[str]:
+    """Lines that say what a yes lets run, or why there is nothing to say yes to."""
+    trust, found = box.config.trust, box.would_run()
+    folder = printable_line(found.folder)
+    if trust.how in _WHY:
+        return [f"{folder} is trusted already. {_WHY[trust.how]}"]
+    if trust.how == "listed" and not found.servers:
+        return [f"{folder} is trusted already."]
+    return [f"{folder} is trusted from now on. It may run:", *(f"  {line}" for line in found.lines())]
+
+
+def removal_lines(box: Toolbox, *, was_listed: bool) -> list[str]:
+    """Lines that say what `--remove` did."""
+    trust, folder = box.config.trust, printable_line(str(box.config.paths.project))
+    if trust.how in _WHY:
+        return [f"{folder} is still trusted. {_WHY[trust.how]}"]
+    return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]

@@ -13,10 +13,10 @@ import pytest
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Untrusted, UsageProblem
-from onetool_ipy.faces.notebook.trust import question_lines
-from onetool_ipy.faces.trust_text import removal_lines, trust_lines
+from onetool_ipy.faces.notebook.host import question_lines
 from onetool_ipy.host import Host
 from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.trust_gate import removal_lines, trust_lines
 
 _PACK = """\
 from pathlib import Path

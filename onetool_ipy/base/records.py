@@ -6,14 +6,19 @@ class, some 0.3 ms, which `%load_ext` pays for every class; these share theirs a
 `once` is functools.cached_property as Python 3.12 has it. In 3.11 that one holds a lock for all objects of a class: a
 process that is forked while another thread computes one would wait for ever. Two threads may compute a value at the
 same time.
+
+`collector_paused` is for building many records at once.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, overload
 
-__all__ = ["Value", "once"]
+__all__ = ["Value", "collector_paused", "once"]
 
 
 @dataclass_transform(frozen_default=True)
@@ -92,3 +97,16 @@ class once(functools.cached_property[T]):  # noqa: N801 - it reads as the decora
         if name not in found:
             found[name] = self.func(instance)
         return cast(T, found[name])
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector. Building many objects that all stay is about a quarter faster without it."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -25,7 +25,7 @@ from onetool_ipy.base.errors import (
     NotFound,
     RequestRefused,
 )
-from onetool_ipy.base.garbage import set_aside
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
 from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
@@ -461,7 +461,7 @@ class Bundles:
         own = require_id(bundle_id)
         _refuse_built_in(own)
         bundle = self._records.catalog.bundle(own)
-        with set_aside():
+        with collector_paused():
             bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._records.changeable(snapshot, own)

@@ -28,9 +28,8 @@ from typing import Any
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, tighten, write_whole
-from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.masking import SHORTEST, Secrets
-from onetool_ipy.base.records import Value
+from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
 from onetool_ipy.config.paths import (
     CONFIG_NAME,
@@ -144,7 +143,7 @@ def load_config(
     _close_to_others(state, state, *(() if env.get(STATE_ENV) else (state.parent,)))
     if found.config_file is None and found.onetool_dir is None:
         return config
-    with set_aside():
+    with collector_paused():
         return _Loading(config, env).load()
 
 

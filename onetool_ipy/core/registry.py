@@ -15,7 +15,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
-from onetool_ipy.base.garbage import set_aside
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
@@ -218,7 +218,7 @@ class Registry:
 
     def rebuild(self) -> None:
         """Build the index from the sources, first come first served."""
-        with self._building.mine(), set_aside():
+        with self._building.mine(), collector_paused():
             ordered: dict[str, ToolSpec] = {}
             packs: dict[str, list[ToolSpec]] = {}
             unlisted: dict[str, ToolSpec] = {}

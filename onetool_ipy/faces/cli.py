@@ -33,11 +33,11 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
-from onetool_ipy.faces.trust_text import removal_lines, trust_lines
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.trust_gate import removal_lines, trust_lines
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.draft import BundleDraft

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
-    from onetool_ipy.sdk.client import (
+    from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
+    from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
+    from onetool_ipy.sdk.tools import (
         Audio,
         Blocks,
         Image,
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
         ask_client,
         ask_model,
         ask_user,
+        call_tool,
         client_can,
+        get_config,
+        get_pack,
+        get_secret,
         log,
+        progress,
     )
-    from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
-    from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
-    from onetool_ipy.sdk.tools import call_tool, get_config, get_pack, get_secret, progress
 
 __all__ = [
     "Audio",
@@ -60,14 +64,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "client": (
-        *("Audio", "Blocks", "Image", "Resource", "ResourceLink", "Roots", "Sample", "UserForm"),
-        *("ask_client", "ask_model", "ask_user", "client_can", "log"),
-    ),
     "batch": ("batch_execute", "normalize_items"),
     "requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
     "http": ("api_headers", "lazy_client", "safe_request"),
-    "tools": ("call_tool", "get_config", "get_pack", "get_secret", "progress"),
+    "tools": (
+        *("Audio", "Blocks", "Image", "Resource", "ResourceLink", "Roots", "Sample", "UserForm"),
+        *("ask_client", "ask_model", "ask_user", "call_tool", "client_can", "get_config", "get_pack", "get_secret"),
+        *("log", "progress"),
+    ),
 }
 
 

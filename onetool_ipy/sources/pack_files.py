@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.base.files import Stamp, StoreError, Unreadable, is_young, read, stamp_of, write_whole
-from onetool_ipy.base.garbage import set_aside
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
 from onetool_ipy.core.result import Json
@@ -546,7 +546,7 @@ class PackFiles:
         changed = found != list(self._files)
         files: dict[Path, PackFile] = {}
         owners = Owners(self._root)
-        with set_aside():
+        with collector_paused():
             for path in found:
                 known = self._files.get(path)
                 if known is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onetool_ipy.base.garbage import set_aside
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.bundles.importing.document import ImportNotes, parse_document
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
 from onetool_ipy.bundles.importing.har import import_har, is_har
@@ -19,7 +19,7 @@ _PLAIN = ImportRequest()
 
 def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN) -> BundleDraft:
     """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
-    with set_aside():
+    with collector_paused():
         notes = ImportNotes()
         root = source if isinstance(source, Mapping) else parse_document(source, notes)
         if is_postman(root):

@@ -25,7 +25,7 @@ from onetool_ipy.base.background import MAX_ABANDONED, clock_stopped
 from onetool_ipy.base.errors import CallCancelled, Unavailable
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.sdk.client import LogLevel, Roots, Sample
+from onetool_ipy.sdk.tools import LogLevel, Roots, Sample
 
 __all__ = ["MAX_WAITING", "WAIT_S", "ServedRequest", "WaitingRequests"]
 

@@ -18,7 +18,7 @@ from onetool_ipy.faces.client_files import CLIENTS
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
-from onetool_ipy.faces.notebook.namespace import LazyObject
+from onetool_ipy.faces.notebook.extension import LazyObject
 from onetool_ipy.mcp.resources import resource_rows
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier

@@ -2,14 +2,19 @@
 
 Prints nothing, unless the configuration has a fault or the name of a magic is taken; runs nothing of the project. If
 there is no configuration, the first cell that needs the toolbox opens it, so loading costs next to nothing.
+
+`Namespace` holds our names among the user's variables: `ot` and the project's packs, where the name is free. A name of
+the user is never replaced. Ours are hidden from `%who`, restored after `%reset`, and removed on unload.
 """
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -21,14 +26,14 @@ from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
 from onetool_ipy.faces.notebook.inspection import Inspector
 from onetool_ipy.faces.notebook.magics import OneTool
-from onetool_ipy.faces.notebook.namespace import LazyObject, Namespace
 from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Extension", "load", "unload"]
+__all__ = ["Extension", "LazyObject", "Namespace", "load", "unload"]
+
 
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
@@ -280,3 +285,64 @@ def unload(shell: Any) -> None:
     extension = shell.magics_manager.registry.pop(_KEY, None)
     if extension is not None:
         extension.stop()
+
+
+# --- names in the notebook ------------------------------------------------------------------------
+
+
+class LazyObject:
+    """A stand-in for an object that is made at its first use."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return getattr(self._make(), attribute)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._make()[key]
+
+    def __dir__(self) -> list[str]:
+        return dir(self._make())
+
+    def __repr__(self) -> str:
+        return repr(self._make())
+
+
+class Namespace:
+    """Our names in the namespace of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._ours: dict[str, Any] = {}
+
+    def offer(self, found: Iterable[tuple[str, Any]]) -> list[str]:
+        """Add the names that are free to the namespace; return the others."""
+        taken = []
+        for name, value in found:
+            if not name.isidentifier() or not self._is_free(name):
+                taken.append(name)
+                continue
+            self._ours[name] = self._shell.user_ns[name] = self._shell.user_ns_hidden[name] = value
+        return taken
+
+    def restore(self) -> None:
+        """Put everything back after `%reset`, which empties the namespace."""
+        hidden = self._shell.user_ns_hidden
+        if self._ours and not any(name in hidden for name in self._ours):
+            self.offer(list(self._ours.items()))
+
+    def withdraw(self) -> None:
+        """Remove the names that are still ours."""
+        for name, value in self._ours.items():
+            if self._shell.user_ns.get(name) is value:
+                del self._shell.user_ns[name]
+                self._shell.user_ns_hidden.pop(name, None)
+        self._ours.clear()
+
+    def _is_free(self, name: str) -> bool:
+        if name not in self._shell.user_ns:
+            return not hasattr(builtins, name)
+        return name in self._ours and self._shell.user_ns[name] is self._ours[name]

@@ -2,38 +2,43 @@
 
 It shows the progress of calls and jobs in their cells, asks the trust question, opens the screens, offers packs as
 names, and gives errors of tools their few lines. `extension` owns loading and unloading.
+
+The trust question (`TrustQuestion`): may the code, servers and HTTP tools of this project run? It is asked once for
+each subject and lists what a yes would let run. It is put on the page, with buttons, or typed; then a yes is `y` or
+`yes`. If nobody can be asked, or after a no, the call is refused with the line to type.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.printable import printable
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
-from onetool_ipy.faces.notebook.trust import TrustQuestion
 from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import PackProxy, Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
+    from onetool_ipy.faces.notebook.extension import Namespace
     from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
     from onetool_ipy.faces.notebook.magics import OneTool
-    from onetool_ipy.faces.notebook.namespace import Namespace
     from onetool_ipy.faces.widgets.comms import PanelComms
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["NotebookHost"]
+__all__ = ["NotebookHost", "TrustQuestion", "can_ask", "question_lines"]
 
 
 class NotebookHost(Host):
@@ -148,3 +153,55 @@ class NotebookHost(Host):
             self._screens = NotebookScreens(self.box, self._shell)
             self.box.subscribe(closing=self._screens.close)
         return self._screens
+
+
+# --- the trust question ---------------------------------------------------------------------------
+
+
+class TrustQuestion:
+    """Asks the person who uses one shell."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+        self._answered: set[tuple[str, str]] = set()
+
+    def __call__(self, needed: Untrusted) -> None:
+        """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
+        found = self._box.would_run()
+        about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
+        if about in self._answered or threading.current_thread() is not threading.main_thread():
+            return
+        from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks need no yes
+
+        lines = question_lines(self._box, needed.server)
+        data = {**found.to_dict(), "server": needed.server}
+        if needed.server:
+            data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
+        asked = Question("this project", "\n".join(lines), trust=values.map_text(data, self._box.mask))
+        try:
+            reply = self._box.host.ask(asked)
+        except NobodyToAsk:
+            return
+        if reply.action == "accept":
+            self._box.trust(needed.server, shown=found)
+        self._answered.add(about)
+
+
+def question_lines(box: Toolbox, server: str = "") -> list[str]:
+    """The question as lines: what a yes would let run."""
+    found = box.would_run()
+    if server:
+        entries = [entry for entry in found.servers if entry.name == server]
+        how = "has changed since you trusted it" if any(e.changes for e in entries) else "is new"
+        shown = [line for entry in entries for line in entry.lines()]
+        return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
+    head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
+    return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
+
+
+def can_ask(shell: Any) -> bool:
+    """Whether a person may answer: a front end that takes input, or a terminal."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        return bool(getattr(kernel, "_allow_stdin", False))
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

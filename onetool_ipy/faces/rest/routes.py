@@ -25,8 +25,8 @@ from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
-from onetool_ipy.faces.trust_text import trust_state
 from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.trust_gate import trust_state
 
 __all__ = [
     "PREFIX",

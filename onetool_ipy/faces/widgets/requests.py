@@ -3,6 +3,9 @@
 `ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread, and leave by `send`.
 Calls run as jobs; a request that may take long is answered from a thread. Everything that leaves is masked. Also here:
 the usage view's data, the favourites of a project (a small file in its state folder), and saving a cell as a pack file.
+
+`ServerRequests` are those of the servers screen. The health screen shows the lines of a file around a problem: only of
+files that a problem names, never of a secrets file, since what is wrong there may be a secret that no mask knows.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import time
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -21,22 +25,23 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
+from onetool_ipy.base.errors import TRUST_IT, CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.core.tool import BADGES, ToolSpec
-from onetool_ipy.faces.trust_text import trust_state
+from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
+from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.problem_requests import check_health, lines_around, problems_shown
-from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
+from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import duration, local_time, span_labels
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpan, savings
+from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
     from onetool_ipy.core.jobs import Job
@@ -44,7 +49,19 @@ if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
     from onetool_ipy.trust_gate import Inventory
 
-__all__ = ["MOST_SENT", "Favourites", "ScreenRequests", "report", "save_tool", "usage_shown"]
+__all__ = [
+    "MOST_SENT",
+    "Favourites",
+    "ScreenRequests",
+    "ServerRequests",
+    "check_health",
+    "lines_around",
+    "problems_shown",
+    "report",
+    "save_tool",
+    "usage_shown",
+]
+
 
 _FORMAT = 1
 _MOST = 500
@@ -616,3 +633,148 @@ def _fits(spec: ToolSpec, badges: Iterable[str], filters: Mapping[str, Any], sta
         and (not filters.get("tag") or filters["tag"] in (*spec.tags, *badges))
         and (not filters.get("isFavourite") or spec.name in starred)
     )
+
+
+# --- the servers screen ---------------------------------------------------------------------------
+
+
+_MOST_LOGS = 100_000
+_STARTING = ("start", "restart", "signIn")
+
+
+class ServerRequests:
+    """Answers the servers screen of one toolbox."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+        self._setup = ServerSetup(box)
+
+    def list(self) -> Json:
+        """Every server: what it is, how it is, why, and how many tools it has. Starts nothing."""
+        servers, packs = self._box.servers, self._box.registry.known_packs()
+        added = servers.added()
+        items = []
+        for name, state in servers.items():
+            definition = servers.definition(name)
+            listing = servers.listing(name)
+            address = definition.url or shlex.join((definition.command, *definition.args))
+            items.append(
+                {
+                    "name": name,
+                    "type": definition.type,
+                    "state": state,
+                    "reason": self._box.mask(servers.reason(name)),
+                    "address": values.cut(self._box.mask(address), 300),
+                    "tools": [spec.name for spec in packs.get(name, ()) if spec.server == name],
+                    "isSaved": name not in added,
+                    "signsIn": definition.signs_in,
+                    "icon": "" if listing is None else listing.icon,
+                }
+            )
+        return {"items": items}
+
+    def act(self, name: str, action: str) -> Json:
+        """Do one thing with a server; says what was done. A sign-in gives the address to visit."""
+        servers = self._box.servers
+        self._require(name)
+        if action in _STARTING and not servers.is_allowed(name):
+            raise UsageProblem(f"'{name}' is not trusted yet.", hint="Trust it in the Tools view, or run: %tool trust")
+        if action == "signIn":
+            link = servers.sign_in(name)
+            return {"url": self._box.mask(link.url)}
+        if action == "signOut":
+            servers.sign_out(name)
+            return {"said": f"You are signed out of {name}, in all notebooks."}
+        if action == "remove":
+            return {"said": self._setup.remove(name)}
+        if action not in ("start", "stop", "restart"):
+            raise UsageProblem(f"A server cannot '{action[:40]}'.")
+        state = getattr(servers, action)(name)
+        return {"said": f"{name} is {state}."}
+
+    def logs(self, name: str) -> Json:
+        """What a server wrote to stderr, the last of it."""
+        self._require(name)
+        return {"text": self._box.mask(self._box.servers.logs(name))[-_MOST_LOGS:]}
+
+    def add(self, text: str, name: str, *, is_saved: bool) -> Json:
+        """Add what a person pasted: a command line, an address, or JSON."""
+        return {"said": "\n".join(self._setup.add(read_pasted(text, name), is_saved=is_saved))}
+
+    def _require(self, name: str) -> None:
+        if name not in self._box.servers:
+            raise UsageProblem(f"No server '{name[:40]}'.", hint="Refresh the list.")
+
+
+# --- the health screen ----------------------------------------------------------------------------
+
+
+_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,7}))?", re.DOTALL)
+_COMMAND = re.compile(r"Run: (.+)")
+_MAX_FILE = 1 << 20
+_AROUND = 3
+_SECRETS = "secrets.yaml"
+
+
+def problems_shown(box: Toolbox) -> list[Json]:
+    """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
+    return [_shown(box, each) for each in box.problems()]
+
+
+def check_health(box: Toolbox) -> Json:
+    """Start and test every server, for a few seconds, and list what tools need and is not installed: `{missing}`."""
+    box.gate.refresh()
+    box.servers.check(PATIENCE_S)
+    return {"missing": [_shown(box, each) for each in missing(box)]}
+
+
+def _shown(box: Toolbox, problem: Problem) -> Json:
+    return {
+        "where": problem.where,
+        "message": problem.message,
+        "hint": problem.hint,
+        "action": _action(box, problem),
+    }
+
+
+def lines_around(box: Toolbox, where: str) -> Json:
+    """The lines of the file that a present problem names, around its line: `{first, line, lines}`."""
+    if where not in {each.where for each in box.problems()}:
+        raise UsageProblem("This problem is gone.", hint="Refresh the list.")
+    path, line = _place_of(box, where) or (None, None)
+    if path is None or line is None or path.name == _SECRETS or path.stat().st_size > _MAX_FILE:
+        return {"first": 1, "line": 0, "lines": []}
+    text = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    first = max(1, line - _AROUND)
+    shown = text[first - 1 : line + _AROUND]
+    return {"first": first, "line": line, "lines": [printable_line(box.mask(values.cut(each, 300))) for each in shown]}
+
+
+def _action(box: Toolbox, problem: Problem) -> Json | None:
+    if problem.hint == TRUST_IT:
+        return {"kind": "trust", "label": "Trust"}
+    if problem.server and problem.server in box.servers:
+        state = dict(box.servers.items())[problem.server]
+        if state == "signed out":
+            return {"kind": "server", "label": "Sign in", "server": problem.server, "action": "signIn"}
+        if state == "untrusted":
+            return {"kind": "trust", "label": "Trust"}
+        if state != "connected":
+            return {"kind": "server", "label": "Restart", "server": problem.server, "action": "restart"}
+    if command := _COMMAND.fullmatch(problem.hint):
+        return {"kind": "copy", "label": "Copy", "text": command[1]}
+    if place := _place_of(box, problem.where):
+        return {"kind": "open", "label": "Open", "path": str(place[0]), "line": place[1]}
+    return None
+
+
+def _place_of(box: Toolbox, where: str) -> tuple[Path, int | None] | None:
+    """The file and the line in `where`; None if it names no plain file."""
+    found = _PLACE.fullmatch(where)
+    try:
+        path = box.config.paths.project / Path(found["path"]).expanduser() if found else None
+        if found is None or path is None or not path.is_file():
+            return None
+    except (OSError, ValueError, RuntimeError):  # such as a NUL, or an unknown user's home
+        return None
+    return path, int(found["line"]) if found["line"] else None

@@ -6,12 +6,15 @@ terminals. The view hides its picture by id. Everything in a picture is escaped 
 
 `linked` joins the files of `ui/src` into one module: each file becomes a function that returns its exports. So nothing
 has to be built. The files keep to one import or export per line.
+
+marimo has no IPython: there `ot.browser()` gives the widget as `mo.ui.anywidget` (`MarimoHost`).
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import uuid
 from importlib.resources import files
 from typing import Any, ClassVar, NamedTuple
@@ -23,11 +26,13 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.widgets.requests import ScreenRequests, usage_shown
+from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
+    "MarimoHost",
     "NotebookScreens",
     "Picture",
     "View",
@@ -259,3 +264,34 @@ class NotebookScreens:
         made = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)
         self._open.append(made)
         return made
+
+
+# --- marimo, a notebook without IPython ------------------------------------------------------------
+
+
+class MarimoHost(Host):
+    """The host of a toolbox in a marimo notebook."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._screens = MarimoScreens(box)
+
+    def screens(self) -> NotebookScreens:
+        return self._screens
+
+
+class MarimoScreens(NotebookScreens):
+    """The screens of one marimo notebook."""
+
+    def __init__(self, box: Toolbox) -> None:
+        super().__init__(box, _Notebook())
+
+    def _screen(self, view: str, options: Json, picture: Picture, result: ToolResult | None = None) -> Any:
+        return sys.modules["marimo"].ui.anywidget(self._view(view, options, picture, result))
+
+
+class _Notebook:
+    """The part of a shell that a view needs: the variables of the notebook."""
+
+    @property
+    def user_ns(self) -> dict[str, Any]:
+        return vars(sys.modules["__main__"])

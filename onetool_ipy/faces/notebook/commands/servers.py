@@ -32,7 +32,7 @@ from onetool_ipy.faces.line.grammar import OptionKind, read_leading_options, rea
 from onetool_ipy.faces.notebook.commands import Command, CommandContext, CommandGroup, confirmed, put
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
-from onetool_ipy.faces.notebook.trust import can_ask
+from onetool_ipy.faces.notebook.host import can_ask
 from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html

@@ -17,7 +17,7 @@ from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces.line.grammar import read_options
 from onetool_ipy.faces.notebook.commands import Command, CommandGroup
 from onetool_ipy.faces.notebook.display import Page
-from onetool_ipy.faces.trust_text import removal_lines, trust_lines
+from onetool_ipy.trust_gate import removal_lines, trust_lines
 
 __all__ = ["Mode", "SetupCommands", "install", "remove", "startup_file"]
 

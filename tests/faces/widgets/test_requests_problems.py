@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.faces.widgets.problem_requests import check_health, lines_around, problems_shown
+from onetool_ipy.faces.widgets.requests import check_health, lines_around, problems_shown
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]
