@@ -23,6 +23,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces import creation
@@ -80,8 +81,6 @@ class HttpToolRequests:
 
     def keep_secret(self, payload: Json) -> Json:
         """Store a new secret; returns the names of all."""
-        from onetool_ipy.bundles.http.template import SECRET_NAME
-
         name, value = str(payload.get("name") or "").strip(), str(payload.get("value") or "")
         if not SECRET_NAME.fullmatch(name):
             return _wrong("/secret", "Use letters, digits and _ for the name, as in API_TOKEN.")
@@ -122,7 +121,6 @@ class HttpToolRequests:
         expr = str(payload.get("selector") or "").strip()
         if expr:
             from onetool_ipy.bundles.http.definition import Selector
-            from onetool_ipy.bundles.http.template import compile_selector
 
             try:
                 value = compile_selector(Selector.model_construct(expr=expr, type="jmespath", all=False))(value, text)
