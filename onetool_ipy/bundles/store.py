@@ -556,9 +556,11 @@ def rename_to_slugs(snapshot: BundleSnapshot) -> bool:
 
 def _renamed(path: str, name_among: Callable[[list[str]], str]) -> bool:
     folder, name = os.path.split(path)
+    if name == name_among([]):
+        return False
     try:
-        others = [other for other in os.listdir(folder) if other != name]
-        if name in (name_among([]), wanted := name_among(others)):
+        wanted = name_among([other for other in os.listdir(folder) if other != name])
+        if name == wanted:
             return False
         os.rename(path, os.path.join(folder, wanted))
     except OSError:

@@ -114,9 +114,10 @@ def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     question = loaded.answer_input("no")
     assert question == "  %tool nb.write line=one\n'nb.write' may change something. Call it again? [y/N] "
-    said = run.wait(allow_errors=True).text
-    assert "Call it again? You said no, " in said
-    assert "was not called again" in said
+    answered = run.wait()
+    assert answered.ok, "a no is an answer, not an error"
+    assert "Call it again? You said no, " in answered.text
+    assert "was not called again" in answered.text
     run = loaded.start_execute("%tool history rerun 1", allow_stdin=True)
     loaded.wait_for_question()
     loaded.interrupt()

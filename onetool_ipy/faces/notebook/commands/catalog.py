@@ -255,17 +255,18 @@ class CatalogCommands(CommandGroup):
                 f"The arguments of that call of '{found.tool}' were masked or cut in the log.",
                 hint="Type the call again.",
             )
-        self._require_yes(found.tool, found.arguments)
+        if not self._is_agreed(found.tool, found.arguments):
+            return self.page(f"'{found.tool}' was not called again.")
         result = self.box.call(found.tool, found.arguments, source="magic")
         if not result.ok:
             raise_result(result, self.context.last)
         return result
 
-    def _require_yes(self, tool: str, arguments: dict[str, Any]) -> None:
+    def _is_agreed(self, tool: str, arguments: dict[str, Any]) -> bool:
         """Ask before repeating a call that may change something."""
         spec = self.box.registry.find(tool)
         if spec is None or spec.read_only:
-            return
+            return True
         line = self.box.mask(format_call(tool, arguments))
         reply = confirmed(self.box, f"'{tool}' may change something. Call it again?", "Call it again", [line])
         if reply is None:
@@ -273,8 +274,7 @@ class CatalogCommands(CommandGroup):
                 f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
                 hint=f"Type the call itself: {line}",
             )
-        if not reply:
-            raise UsageProblem(f"'{tool}' was not called again.")
+        return reply
 
     def _results(self, rest: str) -> Any:
         asked = read_options(rest, {})
