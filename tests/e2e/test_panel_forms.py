@@ -61,10 +61,21 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     panel = load(notebook)
     tab(panel, "Bundles")
     notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    form = panel.locator(".onetool-Bundles-editor")
+    _choose_operations(panel)
+    _paste_documents(panel)
+
+    tab(panel, "Tools")
+    for name in ("items.listItems", "shops.getShop", "kernels.restart-a-kernel"):
+        panel.get_by_label("Search tools").fill(name)
+        expect(panel.locator(".otx-tool-name").first).to_have_text(re.compile(re.escape(name)))
+    assert notebook.page_errors == []
+
+
+def _choose_operations(panel: Locator) -> None:
+    """A file of 32 operations: some are chosen by tag and by a filter, and imported."""
+    page, form = panel.page, panel.locator(".onetool-Bundles-editor")
     show, take = form.get_by_role("button", name="Show operations"), form.get_by_role("button", name="Import")
     panel.get_by_role("button", name="Import tools").click()
-
     form.get_by_label("Choose a file").set_input_files(JUPYTER)
     assert "only a relative server URL" in wrong(form, "server")
     field(form, "server").fill("http://localhost:8888")
@@ -82,8 +93,8 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     form.get_by_role("group", name="sessions").get_by_role("checkbox").check()
     form.get_by_label("Filter operations").fill("")
     expect(take).to_have_text("Import 7 tools")
-    notebook.page.add_script_tag(path=AXE)
-    assert notebook.page.evaluate("async () => (await axe.run('#onetool-ipy-panel')).violations.map(v => v.id)") == []
+    page.add_script_tag(path=AXE)
+    assert page.evaluate("async () => (await axe.run('#onetool-ipy-panel')).violations.map(v => v.id)") == []
     expect(form.get_by_label("All of sessions", exact=True)).to_have_js_property("indeterminate", True)
     field(form, "bundle").fill("my kernels")
     take.click()
@@ -93,11 +104,17 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     expect(panel).to_contain_text("7 tools imported into kernels.")
     expect(panel.locator(".onetool-Tool")).to_have_count(7)
 
+
+def _paste_documents(panel: Locator) -> None:
+    """YAML and JSON as a person pastes them, and what is wrong at its field."""
+    page, form = panel.page, panel.locator(".onetool-Bundles-editor")
+    show, take = form.get_by_role("button", name="Show operations"), form.get_by_role("button", name="Import")
+
     def paste(document: str, bundle: str) -> None:
         """Open the import, paste as a person does, name the bundle."""
         if not form.is_visible():
             panel.get_by_role("button", name="Import tools").click()
-        notebook.page.evaluate("text => navigator.clipboard.writeText(text)", document)
+        page.evaluate("text => navigator.clipboard.writeText(text)", document)
         field(form, "document").fill("")
         field(form, "document").press("Control+V")
         expect(field(form, "document")).to_have_value(document)
@@ -112,7 +129,7 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     paste("openapi: 3.1.0\npaths: {}", "items")
     assert "no operation" in wrong(form, "document")
     paste(json.dumps(JSON, indent=2), "items")
-    auth = form.locator(".otx-field").filter(has=notebook.page.locator(".otx-name:text-is('auth')")).first
+    auth = form.locator(".otx-field").filter(has=page.locator(".otx-name:text-is('auth')")).first
     auth.get_by_role("combobox").first.select_option(label="API key in a header")
     header, secret = auth.locator("input").nth(0), auth.locator("input").nth(1)
     header.fill("X-Api-Key")
@@ -131,12 +148,6 @@ def test_operations_of_a_document_are_chosen_and_imported(lab: Lab) -> None:
     field(form, "bundle").fill("shops")
     take.click()
     expect(panel).to_contain_text("1 tool imported into shops.")
-
-    tab(panel, "Tools")
-    for name in ("items.listItems", "shops.getShop", "kernels.restart-a-kernel"):
-        panel.get_by_label("Search tools").fill(name)
-        expect(panel.locator(".otx-tool-name").first).to_have_text(re.compile(re.escape(name)))
-    assert notebook.page_errors == []
 
 
 def padding() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 import onetool_ipy
 from tests.e2e.screens import AXE
@@ -177,47 +177,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         notebook.command("apputils:change-theme", theme=theme)
         page.locator("#jupyterlab-splash").wait_for(state="detached")
-        tab(panel, "Health")
-        expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
-        expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
-        expect(panel.get_by_role("button", name="Restart: onetool.yaml:1")).to_have_text("Restart")
-        problem = panel.locator(".otx-problem", has_text="nowhere.tool")
-        problem.locator(".otx-expand").click()
-        expect(problem).to_contain_text("alias 'lost'")
-        expect(panel.locator(".otx-states")).to_contain_text("1 server: 1 failed")
-        expect(page.locator(".onetool-Status")).to_contain_text("1 server down")
-        found += serious(page)
-        shown = {
-            "Usage": "No calls yet",
-            "Servers": "broken",
-            "Bundles": "fs",
-            "Health": "problems",
-            "Tools": "nb.evil",
-        }
-        for place in shown:
-            tab(panel, place)
-            expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
-            found += [(place, each) for each in page.evaluate(_BADLY_PLACED)]
-        panel.get_by_label("Search tools").fill("evil")
-        expect(panel.locator(".otx-tool-summary").first).to_contain_text("<img src=x")
-        found += serious(page)
-        panel.locator(".otx-tool").first.click()
-        expect(panel.locator(".otx-tool-docs")).to_contain_text("<script>")
-        found += serious(page)
-        panel.get_by_role("button", name="All tools").click()
-        tab(panel, "Bundles")
-        panel.get_by_role("button", name="New HTTP tool").click()
-        form = page.locator(".onetool-HttpTool")
-        form.get_by_label("URL", exact=True).fill(EVIL)
-        form.get_by_label("Bundle", exact=True).fill(EVIL)
-        form.get_by_label("Tool", exact=True).fill(EVIL)
-        form.get_by_role("button", name="Save", exact=True).click()
-        expect(form.locator(".otx-error:visible").first).to_contain_text("ust start with http")
-        found += serious(page)
-        toggle = panel.locator(".onetool-Bundle .otx-expand[aria-expanded=false]").first
-        toggle.click()
-        expect(panel.locator(".onetool-Tool").last).to_be_visible()
-        found += serious(page)
+        found += [*_health(panel), *_badly_placed(panel), *_hostile_words(panel)]
     assert found == []
     assert page.evaluate("() => window.hacked") is None
     notebook.command("application:toggle-left-area")
@@ -228,6 +188,59 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     page.keyboard.press("ArrowRight")
     expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
     assert notebook.page_errors == []
+
+
+def _health(panel: Locator) -> list[Any]:
+    """Problems with what to do about each; gives what axe finds."""
+    page = panel.page
+    tab(panel, "Health")
+    expect(panel).to_contain_text("There is no command '/nowhere/<img src=x")
+    expect(panel).to_contain_text("There is no tool 'nowhere.tool'.")
+    expect(panel.get_by_role("button", name="Restart: onetool.yaml:1")).to_have_text("Restart")
+    problem = panel.locator(".otx-problem", has_text="nowhere.tool")
+    problem.locator(".otx-expand").click()
+    expect(problem).to_contain_text("alias 'lost'")
+    expect(panel.locator(".otx-states")).to_contain_text("1 server: 1 failed")
+    expect(page.locator(".onetool-Status")).to_contain_text("1 server down")
+    return serious(page)
+
+
+def _badly_placed(panel: Locator) -> list[Any]:
+    """Gives what is cut or overlaps on each page of the panel."""
+    found: list[Any] = []
+    shown = {"Usage": "No calls yet", "Servers": "broken", "Bundles": "fs", "Health": "problems", "Tools": "nb.evil"}
+    for place in shown:
+        tab(panel, place)
+        expect(panel.locator(f".onetool-Panel-{place.lower()}")).to_contain_text(shown[place])
+        found += [(place, each) for each in panel.page.evaluate(_BADLY_PLACED)]
+    return found
+
+
+def _hostile_words(panel: Locator) -> list[Any]:
+    """Hostile words on the pages and in the forms; gives what axe finds."""
+    page = panel.page
+    found: list[Any] = []
+    panel.get_by_label("Search tools").fill("evil")
+    expect(panel.locator(".otx-tool-summary").first).to_contain_text("<img src=x")
+    found += serious(page)
+    panel.locator(".otx-tool").first.click()
+    expect(panel.locator(".otx-tool-docs")).to_contain_text("<script>")
+    found += serious(page)
+    panel.get_by_role("button", name="All tools").click()
+    tab(panel, "Bundles")
+    panel.get_by_role("button", name="New HTTP tool").click()
+    form = page.locator(".onetool-HttpTool")
+    form.get_by_label("URL", exact=True).fill(EVIL)
+    form.get_by_label("Bundle", exact=True).fill(EVIL)
+    form.get_by_label("Tool", exact=True).fill(EVIL)
+    form.get_by_role("button", name="Save", exact=True).click()
+    expect(form.locator(".otx-error:visible").first).to_contain_text("ust start with http")
+    found += serious(page)
+    toggle = panel.locator(".onetool-Bundle .otx-expand[aria-expanded=false]").first
+    toggle.click()
+    expect(panel.locator(".onetool-Tool").last).to_be_visible()
+    found += serious(page)
+    return found
 
 
 def test_panel_works_under_a_base_url_with_a_token(lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
