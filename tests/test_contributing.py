@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner, Result
 from packaging.requirements import Requirement
 
 from tests.harness.surroundings import ROOT
@@ -50,7 +52,7 @@ jobs:
 def test_files_fit_their_schema(schema: str) -> None:
     done = _schema_check(schema, *(GITHUB / name for name in FILES[schema]))
 
-    assert done.returncode == 0, done.stdout
+    assert done.exit_code == 0, done.output
 
 
 def test_every_file_for_github_is_checked() -> None:
@@ -63,7 +65,7 @@ def test_workflow_without_a_machine_does_not_fit_the_schema(tmp_path: Path) -> N
     file = tmp_path / "broken.yml"
     file.write_text(UNSAFE.replace("    runs-on: ubuntu-24.04\n", ""), encoding="utf-8")
 
-    assert _schema_check("vendor.github-workflows", file).returncode == 1
+    assert _schema_check("vendor.github-workflows", file).exit_code == 1
 
 
 def test_workflows_have_no_unsafe_step() -> None:
@@ -225,8 +227,9 @@ def _pins(file: Path, python: str, system: str, machine: str) -> dict[str, str]:
     return pins
 
 
-def _schema_check(schema: str, *files: Path) -> subprocess.CompletedProcess[str]:
-    return _run(_program("check-jsonschema"), "--builtin-schema", schema, *map(str, files))
+def _schema_check(schema: str, *files: Path) -> Result:
+    """What check-jsonschema says, in this process: its imports take seconds."""
+    return CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, files)])
 
 
 def _program(name: str) -> str:
