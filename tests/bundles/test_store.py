@@ -274,6 +274,24 @@ def test_what_was_written_is_served_as_another_process_reads_it(project_bundles:
             assert project_bundles.bundles.get_tool(bundle_id, *read.pair) == read
 
 
+COUNTED = """
+import sys
+listed = []
+sys.addaudithook(lambda event, args: event in ("os.listdir", "os.scandir") and listed.append(str(args[0])))
+bundles.put_tool({own!r}, "one-more", "1", {record!r})
+assert 0 < sum("my-api" in folder for folder in listed) < 10, listed
+"""
+
+
+def test_a_write_lists_folders_a_few_times_however_many_tools_there_are(project_bundles: ProjectBundles) -> None:
+    own, record = project_bundles.bundle().bundle_id, go()
+    project_bundles.bundles.put_tools(own, [(f"say-{number}", "1", record) for number in range(100)])
+
+    elsewhere(project_bundles, COUNTED.format(own=own, record=record))
+
+    assert len(project_bundles.bundles.list_tools(bundle_ids=[own], page_size=200)) == 101
+
+
 def test_a_record_is_shared_with_nobody(project_bundles: ProjectBundles) -> None:
     record = go(argSchema={"type": "object", "properties": {"message": {"type": "string"}}})
     bundle = project_bundles.bundle()
