@@ -9,12 +9,12 @@ local days would be sums of hours, which takes five times as long, and in some z
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.records import Value
@@ -243,8 +243,14 @@ def savings(calls: int, chars: int, stats: StatsSettings) -> Savings:
 def usage_of(found: CallSnapshot, *, period: Period, tool: str | None, now: datetime.datetime) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
     edge = since(period, now)
-    stored = _stored(found, edge, tool, span="all" if edge is None else "day", key="tool")
-    by_tool = grouped(chain(stored, ((name, cell) for (_, name), cell in _tail(found, edge, tool))))
+    return _usage_of(found, period, tool, edge, _single_calls(found, edge, tool))
+
+
+def _usage_of(
+    found: CallSnapshot, period: Period, tool: str | None, edge: int | None, singles: _SingleCalls
+) -> UsagePeriod:
+    stored = _stored(found, edge, tool, singles.until, span="all" if edge is None else "day", key="tool")
+    by_tool = grouped(chain(stored, ((name, cell) for (_, name), cell in singles.cells.items())))
     cells = by_tool.values()
     whole = Rollup(sum(cell.calls for cell in cells), sum(cell.failures for cell in cells))
     return UsagePeriod(
@@ -263,9 +269,10 @@ def overview_of(found: CallSnapshot, *, period: Period, tool: str | None, now: d
     """Give all there is to say of a period. Raises InvalidPeriod."""
     edge = since(period, now)
     span: Literal["hour", "day"] = "hour" if period in ("day", "week") else "day"
-    spans = _by_span(found, edge, tool, span)
+    singles = _single_calls(found, edge, tool)
+    spans = _by_span(found, edge, tool, span, singles)
     return UsageOverview(
-        usage_of(found, period=period, tool=tool, now=now),
+        _usage_of(found, period, tool, edge, singles),
         _by_models(found, period=period, tool=tool, now=now),
         _failures_of(found, period=period, tool=tool, now=now),
         tuple(_usage_span(start, spans[start]) for start in sorted(spans)),
@@ -273,11 +280,13 @@ def overview_of(found: CallSnapshot, *, period: Period, tool: str | None, now: d
     )
 
 
-def _by_span(found: CallSnapshot, edge: int | None, tool: str | None, span: Literal["hour", "day"]) -> _Spans:
+def _by_span(
+    found: CallSnapshot, edge: int | None, tool: str | None, span: Literal["hour", "day"], singles: _SingleCalls
+) -> _Spans:
     """Add up the calls from an edge on by the hour or the day; those without calls are left out."""
     width = HOUR_US if span == "hour" else DAY_US
-    stored = _stored(found, edge, tool or "", span=span, key="start")
-    cells = chain(stored, ((start, cell) for (start, _), cell in _tail(found, edge, tool)))
+    stored = _stored(found, edge, tool or "", singles.until, span=span, key="start")
+    cells = chain(stored, ((start, cell) for (start, _), cell in singles.cells.items()))
     return grouped((start - start % width, cell) for start, cell in cells)
 
 
@@ -291,7 +300,7 @@ def _timeline_of(
     if max(days) - min(days) > 3 * DAY_US:
         return _timeline(days, DAY_US)
     first = max(min(days), _MIN if edge is None else edge)
-    hours = hours or _by_span(found, first, tool, "hour")
+    hours = hours or _by_span(found, first, tool, "hour", _single_calls(found, first, tool))
     is_long = max(hours) - min(hours) > 3 * HOUR_US
     if is_long or sum(cell.calls for cell in hours.values()) > _MAX_IN_MINUTES:
         return _timeline(hours, HOUR_US)
@@ -371,29 +380,44 @@ def since(period: Period, now: datetime.datetime) -> int | None:
     return None if period == "all" else _to_us(now) - _DAYS[period] * DAY_US
 
 
-def _stored(
-    found: CallSnapshot, edge: int | None, tool: str | None, *, span: str, key: Literal["tool", "start"]
-) -> Iterator[tuple[Any, Rollup]]:
-    """Add up the folded calls from an edge on, each once, by tool or by start.
+class _SingleCalls(NamedTuple):
+    """The calls of a period that no rollup of it has, by hour and tool; rollups of hours count from `until` on."""
 
-    Tool "" is all tools together, None each of them. With span "hour" all is by the hour; with "day" a part of an hour
-    comes first, then hours, then days.
+    until: int
+    cells: Mapping[tuple[int, str], Rollup]
+
+
+def _single_calls(found: CallSnapshot, edge: int | None, tool: str | None) -> _SingleCalls:
+    """Add up the calls in the part of an hour after an edge, and those that are not folded yet."""
+    until, rows = _MIN, []
+    if edge is not None:
+        until = -(-edge // HOUR_US) * HOUR_US
+        dropped = found.rows((int,), "SELECT value FROM state WHERE name = 'dropped_until'")
+        if dropped and edge <= dropped[0][0]:
+            until = edge - edge % HOUR_US
+        else:
+            of_tool, values = (" AND tool = ?", (edge, until, tool)) if tool else ("", (edge, until))
+            select = f"SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?{of_tool}"
+            rows = found.rows((int, str, int, float, int), select, values)
+    tail = map(_COUNTED, found.tail.calls)
+    wanted = (call for call in tail if (edge is None or call[0] >= edge) and (tool is None or call[1] == tool))
+    return _SingleCalls(until, by_hour_and_tool(chain(rows, wanted)))
+
+
+def _stored(
+    found: CallSnapshot, edge: int | None, tool: str | None, hour: int, *, span: str, key: Literal["tool", "start"]
+) -> Iterator[tuple[Any, Rollup]]:
+    """Add up the rollups of a period, each call once, by tool or by start.
+
+    Tool "" is all tools together, None each of them. With span "hour" all is by the hour; with "day" hours come first,
+    then days.
     """
     if edge is None:
         yield from _rollups(found, key, span, tool)
-        return
-    hour, day = -(-edge // HOUR_US) * HOUR_US, -(-edge // DAY_US) * DAY_US
-    dropped = found.rows((int,), "SELECT value FROM state WHERE name = 'dropped_until'")
-    if dropped and edge <= dropped[0][0]:
-        hour = edge - edge % HOUR_US
-    else:
-        of_tool, values = (" AND tool = ?", (edge, hour, tool)) if tool else ("", (edge, hour))
-        select = f"SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?{of_tool}"
-        for (start, name), cell in by_hour_and_tool(found.rows((int, str, int, float, int), select, values)).items():
-            yield name if key == "tool" else start, cell
-    if span == "hour":
+    elif span == "hour":
         yield from _rollups(found, key, "hour", tool, hour)
     else:
+        day = -(-edge // DAY_US) * DAY_US
         yield from _rollups(found, key, "hour", tool, hour, day)
         yield from _rollups(found, key, "day", tool, day)
 
@@ -413,13 +437,6 @@ def _rollups(
     select = f"SELECT {key}, {sums}, group_concat(durations) FROM rollups WHERE {where} GROUP BY {key}"
     for row in found.rows((str if key == "tool" else int, *COLUMNS["rollups"][3:]), select, values):
         yield row[0], to_rollup(row[1:])
-
-
-def _tail(found: CallSnapshot, edge: int | None, tool: str | None) -> Iterable[tuple[tuple[int, str], Rollup]]:
-    """Add up the calls that are not folded yet, by hour and tool."""
-    calls = map(_COUNTED, found.tail.calls)
-    wanted = (call for call in calls if (edge is None or call[0] >= edge) and (tool is None or call[1] == tool))
-    return by_hour_and_tool(wanted).items()
 
 
 def _tool_usage(name: str, found: Rollup) -> ToolUsage:
