@@ -13,6 +13,7 @@ from onetool_ipy.base.errors import UsageProblem
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
     from onetool_ipy.core.executor import CallListener
+    from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
@@ -51,6 +52,10 @@ class Host:
 
     def listen(self, call: ToolCall) -> CallListener | None:  # noqa: ARG002 - the signature is the host's
         """Return the listener of a call that a person makes, if anybody watches it."""
+        return None
+
+    def listen_to_job(self, call: ToolCall) -> JobListener | None:  # noqa: ARG002 - the signature is the host's
+        """Return the listener of a call in the background, if anybody watches it."""
         return None
 
     def adopted(self, spec: ToolSpec) -> None:

@@ -372,7 +372,7 @@ class Toolbox:
         if self._jobs is None:
             from onetool_ipy.core.jobs import Jobs
 
-            self._jobs = Jobs()
+            self._jobs = Jobs(lambda call: self.host.listen_to_job(call))  # noqa: PLW0108 - the host may change
         return self._jobs
 
     def pack(self, name: str) -> PackProxy | None:

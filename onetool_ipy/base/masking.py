@@ -12,7 +12,6 @@ choice. The longest run without such a choice is its probe: text without the pro
 from __future__ import annotations
 
 import binascii
-import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -158,7 +157,9 @@ def _replaced(text: str, pattern: re.Pattern[str], meaning: Callable[[str], str]
 def _meaning(escape: str) -> str:
     """Return what an escape stands for, or the escape itself if it stands for nothing."""
     if escape[0] == "&":
-        return html.unescape(escape)
+        from html import unescape  # late: it takes 3 ms, and few texts have such escapes
+
+        return unescape(escape)
     digits = escape[1:] if escape[0] == "%" else escape.lstrip("\\")[1:].strip("{}")
     code = int(digits, 16)
     return chr(code) if code < 0x110000 else escape

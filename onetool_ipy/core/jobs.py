@@ -200,8 +200,8 @@ class JobListener(Protocol):
 class Jobs:
     """The jobs of a toolbox, by number. `listen` returns the listener for each new job."""
 
-    def __init__(self) -> None:
-        self.listen: Callable[[ToolCall], JobListener | None] | None = None
+    def __init__(self, listen: Callable[[ToolCall], JobListener | None]) -> None:
+        self._listen = listen
         self._known: dict[int, Job] = {}
         self._last = 0
 
@@ -215,7 +215,7 @@ class Jobs:
     ) -> Job:
         """Start a job."""
         self._last += 1
-        listener = self.listen(call) if self.listen is not None and notify is None else None
+        listener = self._listen(call) if notify is None else None
         printed = None if listener is None else listener.printed
         if listener is not None:
             notify = listener.told

@@ -56,7 +56,6 @@ class NotebookHost(Host):
         self._screens: NotebookScreens | None = None
         self._panels = panels
         self._open_questions: OpenQuestions | None = None
-        box.jobs.listen = self._listen_to_job
         box.host = self
 
     def stop(self) -> None:
@@ -73,7 +72,7 @@ class NotebookHost(Host):
     def listen(self, call: ToolCall) -> CallListener | None:
         return self.progress(call)
 
-    def _listen_to_job(self, call: ToolCall) -> JobDisplay | None:
+    def listen_to_job(self, call: ToolCall) -> JobDisplay | None:
         if self.jobs is None:
             from onetool_ipy.faces.notebook.jobs import JobDisplays  # late: few notebooks start a job
 
