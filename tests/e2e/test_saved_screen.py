@@ -153,7 +153,10 @@ def test_sixty_hostile_names_and_descriptions_are_text(hostile: tuple[Screens, L
 
 def test_hostile_results_columns_and_errors_are_text(hostile: tuple[Screens, Locator]) -> None:
     screens, browser = hostile
-    find(browser, "z00").click()
+    first = find(browser, "z00")
+    expect(first).to_contain_text("z00.")
+    first.click()
+    expect(browser.get_by_role("heading", level=3)).to_contain_text("z00.")
     press_run(browser)
     viewer = browser.locator(".otx-viewer")
     for tab in ("Table", "Tree", "Raw"):
