@@ -6,7 +6,8 @@ returns is left. In a cell with `await` ipykernel cancels the cell's task; a blo
 the interrupt is raised there too. Our signal handler is installed only while a cell runs.
 
 Python runs a signal handler late if the signal arrives just before a C call begins to wait, or in another thread.
-`_SignalWatcher` detects this while a cell has calls, and wakes the main thread.
+`_SignalWatcher` detects this while a cell has calls, and wakes the main thread. Python drops an exception that is
+raised in a destructor or in a callback of a weak reference: an interrupt that was lost so is sent again.
 """
 
 from __future__ import annotations
@@ -39,19 +40,22 @@ class Interrupts:
         self._waiting: Callable[[], object | None] = lambda: None
         self._interrupted_call: object | None = None
         self._before: Handler = None
+        self._before_hook: Handler = None
+        self._lost: type[BaseException] | None = None
         self._task: Any = None
         self._tracer: Any = None
         self._watcher: _SignalWatcher | None = None
 
     def begin(self, waiting: Callable[[], object | None]) -> None:
         """Install the handler for a cell; `waiting` returns the call that the cell waits for, or None."""
-        self.is_interrupted, self._interrupted_call, self._waiting = False, None, waiting
+        self.is_interrupted, self._interrupted_call, self._waiting, self._lost = False, None, waiting, None
         if threading.current_thread() is not threading.main_thread():
             return
         found = signal.getsignal(signal.SIGINT)
         if callable(found) and found != self._on_interrupt:
             self._before = found
             signal.signal(signal.SIGINT, self._on_interrupt)
+            self._before_hook, sys.unraisablehook = sys.unraisablehook, self._on_dropped
         self._task = _current_task()
 
     def watch(self) -> None:
@@ -63,9 +67,16 @@ class Interrupts:
         self._watcher.start()
 
     def check(self) -> None:
-        """Wake the main thread if it has not handled a pending interrupt. Runs in a helper thread."""
-        if self._watcher is not None:
-            self._watcher.check()
+        """Wake the main thread if it has not handled an interrupt, or lost it. Runs in a helper thread."""
+        if self._watcher is None:
+            return
+        self._watcher.check()
+        lost, self._lost = self._lost, None
+        main = threading.main_thread().ident
+        if lost is not None and main is not None and self._waiting() is not None:
+            if lost is not Abandoned:  # the next one counts as the first
+                self._interrupted_call = None
+            signal.pthread_kill(main, signal.SIGINT)
 
     def end(self) -> None:
         """Restore the previous handler after the cell."""
@@ -77,6 +88,8 @@ class Interrupts:
             self._watcher.stop()
         if signal.getsignal(signal.SIGINT) == self._on_interrupt:
             signal.signal(signal.SIGINT, before)
+        if sys.unraisablehook == self._on_dropped:
+            sys.unraisablehook = self._before_hook
         self._before = None  # last: an interrupt may have arrived in between
 
     def to_show(self, exc: BaseException, name: str, after_s: float) -> BaseException:
@@ -110,6 +123,14 @@ class Interrupts:
         self._tracer = sys.gettrace()
         _raise_at_next_lines(frame, outermost)
         raise Abandoned
+
+    def _on_dropped(self, dropped: Any) -> None:
+        """Note an interrupt that Python drops; the exceptions of others are reported as ever."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and issubclass(dropped.exc_type, KeyboardInterrupt | Abandoned) and self._waiting() is not None:
+            self._lost = dropped.exc_type
+        else:
+            self._before_hook(dropped)
 
     def _pass_on(self, number: int, frame: types.FrameType | None) -> None:
         if not callable(self._before):

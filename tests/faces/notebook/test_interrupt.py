@@ -32,6 +32,7 @@ def strike():
 """
 
 STUBBORN = '''
+import weakref
 import httpx
 from onetool_ipy.sdk import safe_request
 
@@ -81,6 +82,18 @@ def fetch(url: str) -> str:
     """Ask a server that never answers."""
     print("begun", flush=True)
     return safe_request(httpx.Client(trust_env=False, timeout=100), "GET", url)
+
+@tool
+def dropping(s: float, by: str) -> str:
+    """Be busy where Python drops every exception; then wait."""
+    def busy(_):
+        print("begun", flush=True)
+        time.sleep(s)
+
+    held = type("Held", (), {"__del__": busy} if by == "destructor" else {})()
+    watched = weakref.ref(held, busy) if by == "weakref" else None
+    del held
+    time.sleep(s)
 
 @tool(timeout=100)
 def limited(s: float) -> str:
@@ -172,6 +185,8 @@ WAITING = {
     "a shortcut": "$nb.nap s=60",
     "a tool in a tool": "nb.outer(s=60)",
     "HTTP": "nb.fetch(url=url)",
+    "a destructor": "nb.dropping(s=60, by='destructor')",
+    "a callback of a weak reference": "nb.dropping(s=60, by='weakref')",
     "a batch": "nb.batch(s=60)",
     "await of a sync tool": "await nb.nap.aio(s=60)",
     "await of an async tool": "await nb.anap.aio(s=60)",
