@@ -208,7 +208,7 @@ class _Measure:
         if not value or depth > _DEEP:
             return 2
         spent = seen = 0
-        for key, item in list(islice(value.items(), self._left)):
+        for key, item in list(islice(value.items(), max(1, self._left))):
             self._left -= 1
             seen += 1
             spent += self.of(item, depth + 1) + 4 + (len(key) if type(key) is str else 4)
