@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.harness import specs, surroundings
 from tests.harness import wheel as wheels
@@ -44,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Move the whole session, children included, into a temporary home, where an interrupt is heard."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job, and so each child of it
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    # A shrinking example may outlive the limit of its test, and would be lost with the worker.
+    phases = [phase for phase in Phase if phase is not Phase.shrink]
+    settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=phases)
     settings.load_profile("shared")  # what is slow is the machine; before any test is read
     config.stash[_STDERR] = os.dup(2)  # nothing is captured yet
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))

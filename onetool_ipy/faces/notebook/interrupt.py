@@ -20,6 +20,7 @@ import types
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from onetool_ipy.base.background import Abandoned, is_cancellation, throw_into
@@ -40,6 +41,7 @@ class Interrupts:
         self._waiting: Callable[[], object | None] = lambda: None
         self._interrupted_call: object | None = None
         self._before: Handler = None
+        self._hook: Handler = None
         self._before_hook: Handler = None
         self._lost: type[BaseException] | None = None
         self._task: Any = None
@@ -55,7 +57,9 @@ class Interrupts:
         if callable(found) and found != self._on_interrupt:
             self._before = found
             signal.signal(signal.SIGINT, self._on_interrupt)
-            self._before_hook, sys.unraisablehook = sys.unraisablehook, self._on_dropped
+            # One for each cell: another hook that was set during the last one may call that cell's.
+            self._before_hook = sys.unraisablehook
+            self._hook = sys.unraisablehook = partial(self._on_dropped, self._before_hook)
         self._task = _current_task()
 
     def watch(self) -> None:
@@ -88,7 +92,7 @@ class Interrupts:
             self._watcher.stop()
         if signal.getsignal(signal.SIGINT) == self._on_interrupt:
             signal.signal(signal.SIGINT, before)
-        if sys.unraisablehook == self._on_dropped:
+        if sys.unraisablehook is self._hook:
             sys.unraisablehook = self._before_hook
         self._before = None  # last: an interrupt may have arrived in between
 
@@ -124,13 +128,13 @@ class Interrupts:
         _raise_at_next_lines(frame, outermost)
         raise Abandoned
 
-    def _on_dropped(self, dropped: Any) -> None:
+    def _on_dropped(self, before: Callable[[Any], object], dropped: Any) -> None:
         """Note an interrupt that Python drops; the exceptions of others are reported as ever."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and issubclass(dropped.exc_type, KeyboardInterrupt | Abandoned) and self._waiting() is not None:
             self._lost = dropped.exc_type
         else:
-            self._before_hook(dropped)
+            before(dropped)
 
     def _pass_on(self, number: int, frame: types.FrameType | None) -> None:
         if not callable(self._before):

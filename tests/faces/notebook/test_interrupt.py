@@ -292,3 +292,14 @@ def test_the_handler_of_signals_is_as_before(ready: Kernel) -> None:
     code = "import signal; signal.signal(signal.SIGINT, lambda *a: print('mine')); nb.nap(s=0.3)"
     ready.execute(code)
     assert ready.execute("1").ok
+
+
+def test_a_hook_that_a_cell_sets_is_called_once_and_stays(ready: Kernel) -> None:
+    """A cell wraps the hook for dropped exceptions; the hook of that cell is called by those of later cells."""
+    ready.execute("import sys\nheard, before = [], sys.unraisablehook")
+    ready.execute("wrapped = sys.unraisablehook\nsys.unraisablehook = lambda d: (heard.append(d.exc_type), wrapped(d))")
+    drops = "type('Held', (), {'__del__': lambda self: 1 / 0})(); None"
+    assert "ZeroDivisionError" in ready.execute(f"{drops}\nnb.quiet(s=0)").text
+
+    assert ready.execute("heard").result_text == "[ZeroDivisionError]"
+    ready.execute("sys.unraisablehook = before")
