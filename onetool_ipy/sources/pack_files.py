@@ -374,10 +374,12 @@ class PackFile:
 
     def _look(self) -> None:
         """Outline the file again if its text changed."""
-        if self._stamp is not None and stamp_of(self.path) == self._stamp and not self._is_young:
+        if self._is_current(stamp_of(self.path)):
             return
         with self._looking.mine():
             stamp = stamp_of(self.path)
+            if self._is_current(stamp):  # another thread has looked while this one waited
+                return
             self._is_young = stamp is not None and is_young(stamp)
             outline, self._text = self._outlined(stamp)
             self._stamp = stamp
@@ -386,6 +388,10 @@ class PackFile:
             self._outline, self._fault = outline, ""
         if outline.error:
             _log.error("%s: %s", self._shown, outline.error)
+
+    def _is_current(self, stamp: Stamp | None) -> bool:
+        """Whether the last look saw the file with this stamp, late enough to be sure of its text."""
+        return self._stamp is not None and stamp == self._stamp and not self._is_young
 
     def _outlined(self, stamp: Stamp | None) -> tuple[PackOutline, bytes | None]:
         """Return the outline of the file, and its text if it was read."""

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.base.files import is_young, stamp_from
+from onetool_ipy.sources.outline import OutlineCache, PackOutline
 from onetool_ipy.sources.pack_files import PackFile
 from tests.core.support import Project
 from tests.harness.patience import HANG_S, until
@@ -309,6 +311,55 @@ def test_many_threads_import_a_file_once(project: Project) -> None:
 
     assert results == [1] * 16
     assert counter.read_text() == "x"
+
+
+def test_a_thread_that_waited_for_the_look_of_another_does_not_look_again(tmp_path: Path) -> None:
+    path = tmp_path / "geo.py"
+    path.write_text('def give() -> int:\n    """Give."""\n    return 1\n')
+    cache = _SlowCache(tmp_path / "cache.json")
+    file = PackFile(path, cache=cache)
+    listed = [spec.live() for spec in file.tools() if spec.live is not None]
+    path.touch()
+    assert until(lambda: not is_young(stamp_from(path.stat())))
+    cache.waits, cache.hits = True, 0
+
+    threads = [threading.Thread(target=file.refresh) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert until(lambda: all(_waits(thread) for thread in threads))
+    cache.go_on.set()
+    for thread in threads:
+        thread.join(HANG_S)
+
+    assert [spec.live() for spec in file.tools() if spec.live is not None] == listed
+    assert cache.hits == 0
+
+
+class _SlowCache(OutlineCache):
+    """A cache that can be held at the moment an outline is put into it."""
+
+    waits = False
+    hits = 0
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.go_on = threading.Event()
+
+    def get(self, key: str) -> PackOutline | None:
+        found = super().get(key)
+        self.hits += found is not None
+        return found
+
+    def put(self, key: str, outline: PackOutline) -> None:
+        if self.waits:
+            self.go_on.wait(HANG_S)
+        super().put(key, outline)
+
+
+def _waits(thread: threading.Thread) -> bool:
+    """Whether a thread stands at the lock of `PackFile._look`, or at the event of the cache."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code.co_name in ("_look", "wait")
 
 
 def test_threads_that_call_while_the_file_is_edited_never_break(project: Project) -> None:
