@@ -25,7 +25,8 @@ pytestmark = pytest.mark.timeout(600)  # kernels and servers start and end again
 
 START = """
 %load_ext onetool_ipy
-_states = ot.health()["proxy"]["servers"]
+while "not started" in (_states := ot.health()["proxy"]["servers"]).values():
+    pass  # each look waits for 8 s
 print(_states)
 """
 
@@ -37,7 +38,7 @@ def project(folder: Path) -> Path:
         "wrapped": {"type": "stdio", "command": "sh", "args": ["-c", f"{behind}; true"]},
         "deaf": hostile("--deaf", "--children", f"--journal={folder / 'journal'}"),
     }
-    return write_project(folder, servers)
+    return write_project(folder, servers, "timeouts: {mcp_s: 90}\n")
 
 
 def start(kernel: Kernel) -> set[int]:
@@ -124,7 +125,7 @@ def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -
 
     for last in ("pass", "box.close()"):
         code = (
-            "import os, onetool_ipy, sys; box = onetool_ipy.open_toolbox('.');"
+            "import os, onetool_ipy, sys; box = onetool_ipy.open_toolbox('.'); box.servers.check();"
             "print(box.ot.health()['proxy']['status']);"
             "sys.path.insert(0, sys.argv[1]); from tests.harness.servers import below;"
             f"print(*below(os.getpid()), flush=True); {last}"

@@ -263,6 +263,7 @@ def test_reload_restarts_only_what_changed(opened: Open, tmp_path: Path) -> None
     assert "other.more_1" in box.ot.tools(info="list")
     assert not [name for name in box.ot.tools(info="list") if name.startswith("gone.")]
     assert wait_until_gone({before["other"], before["gone"]}) == {}  # type: ignore[arg-type]
+    box.servers.check()
     assert box.ot.health()["proxy"]["status"] == "ok"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.kernel import Kernel, private_kernel
+from tests.harness.patience import HANG_S
 from tests.harness.servers import hostile, real, write_project
 
 
@@ -18,7 +19,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     with private_kernel(folder) as kernel:
         assert kernel.execute("%load_ext onetool_ipy").text == ""
         assert kernel.evaluate("[m for m in ('mcp', 'mcp_types', 'httpx2') if m in __import__('sys').modules]") == "[]"
-        kernel.execute("ot.health()", 60)
+        kernel.execute("while 'not started' in ot.health()['proxy']['servers'].values(): pass", HANG_S)
         yield kernel
 
 

@@ -75,6 +75,7 @@ def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -
     secrets.chmod(0o600)
     served = {"type": "http", "url": ours, "headers": {"Authorization": "Bearer ${DOOR}"}}
     box = opened({"kernel": served, "locked": {"type": "http", "url": ours}})
+    box.servers.check()
 
     health = box.ot.health()
 
