@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.e2e.test_panel import RUN_WITHOUT_WAITING, load, tab
+from tests.e2e.test_panel import load, tab
 from tests.harness.lab import Lab
 from tests.harness.stub import Stub
 
@@ -82,7 +82,7 @@ def _views(lab: Lab, folder: Path, name: str, api: Stub) -> list[Path]:
     shoot("bundles")
     notebook.command("application:close")
     tab(panel, "Tools")
-    page.evaluate(RUN_WITHOUT_WAITING, 1)
+    notebook.begin_cell(1)
     expect(panel).to_contain_text("A cell is running")
     panel.get_by_role("button", name="All tools").click()
     shoot("busy")

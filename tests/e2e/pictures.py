@@ -100,12 +100,6 @@ aliases:
 PAGES = ("ot.health()", "%tool")
 APPROVE = "a = %ask --model m Order a dozen pens and tell the team"
 FORM = "%tool stationer.notebook"
-_BEGIN = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  panel.content.activeCellIndex = index;
-  panel.content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 NOTEBOOK = (
     "%tool time.now",
     'x = %tool geo.locate address="Ring" limit=3\nx.df',
@@ -185,7 +179,7 @@ def _questions(lab: Lab, folder: Path) -> None:
     notebook.command("application:toggle-left-area")
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
     for cell, name in ((1, "approval.png"), (2, "form.png")):
-        notebook.page.evaluate(_BEGIN, cell)
+        notebook.begin_cell(cell)
         question = notebook.output(cell).locator(".otx-question")
         expect(question).to_be_visible()
         _keep(notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell), folder / name)

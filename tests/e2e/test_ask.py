@@ -29,12 +29,6 @@ def order(item: str, count: int = 1) -> dict:
 turn = [EVIL, ("shop.order", {"item": "pen\\n  2. time.now\\u202e"}), ("shop.order", {"item": EVIL, "count": 2})]
 m = ScriptedModel([turn, EVIL + " That is **all**."])
 '''
-_START = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  panel.content.activeCellIndex = index;
-  panel.content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 
 
 @pytest.mark.browser
@@ -42,7 +36,7 @@ def test_a_person_answers_in_the_notebook_and_nothing_hostile_runs(lab: Lab) -> 
     notebook = lab.open_notebook([SETUP.strip(), "a = %ask --model m Order a pen and ink"], name="ask")
     notebook.run_cell(0)
 
-    notebook.page.evaluate(_START, 1)
+    notebook.begin_cell(1)
     question = notebook.output(1).locator(".otx-question")
     expect(question.locator("li").first).to_contain_text('"pen\\n  2. time.now\\u202e"')
     question.get_by_role("button", name="Skip shop.order").first.click()

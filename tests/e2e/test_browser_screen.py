@@ -290,30 +290,15 @@ def test_360_pixels_are_enough(browser: Locator, screens: Screens) -> None:
 def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None:
     """A cell that runs does not stop the browser: JupyterLab carries its messages past the cell."""
     screens.notebook.execute(HOLD)
-    screens.page.evaluate(
-        """() => {
-          const { model } = window.jupyterapp.shell.currentWidget.content;
-          const source = 'while not go_on.wait(0.1): pass';
-          model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source });
-          window.jupyterapp.shell.currentWidget.content.activeCellIndex = model.cells.length - 1;
-          window.onetoolRun = window.jupyterapp.commands.execute('notebook:run-cell');
-        }"""
-    )
-    screens.page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
-    )
+    screens.notebook.begin("print('held')\nwhile not go_on.wait(0.1): pass")
+    expect(screens.notebook.output(len(screens.cells()) - 1)).to_contain_text("held")
     choose(browser, "nb.quick")
     field(browser, "text").fill("past the cell")
     field(browser, "text").press("Control+Enter")
     expect(browser.locator(".otx-viewer")).to_contain_text("said past the cell")
     choose(browser, "nb.locate")
-    screens.page.evaluate(
-        """async () => {
-          const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-          await kernel.interrupt();
-          await window.onetoolRun;
-        }"""
-    )
+    screens.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+    screens.notebook.wait_for_cell()
     screens.notebook.execute(GO_ON)
 
 

@@ -138,7 +138,7 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     expect(panel.locator(".otx-tool-name").first).to_have_text("nb.twice")
 
     # A cell that waits for its reader keeps the kernel busy for as long as we want.
-    page.evaluate(RUN_WITHOUT_WAITING, 2)
+    notebook.begin_cell(2)
     expect(panel).to_contain_text(BUSY)
     panel.locator(".otx-tool").first.click()
     expect(panel.locator(".otx-title h3")).to_have_text("nb.twice")  # answered while the cell runs
@@ -212,11 +212,3 @@ def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     expect(panel.locator(".otx-tool-name", has_text="nb.only_here")).to_be_visible()
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.ready")
     assert notebook.run_cell(1)[0]["text"] == "1\n"
-
-
-RUN_WITHOUT_WAITING = """index => {
-  const { content } = window.jupyterapp.shell.currentWidget;
-  content.activeCellIndex = index;
-  content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""

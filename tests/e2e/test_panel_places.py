@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import onetool_ipy
 from tests.e2e.screens import AXE
-from tests.e2e.test_panel import LOAD, NOT_LOADED, RUN_WITHOUT_WAITING, load, tab, wait_for_cells
+from tests.e2e.test_panel import LOAD, NOT_LOADED, load, tab, wait_for_cells
 from tests.harness.lab import Lab
 from tests.harness.wheel import Installed
 
@@ -139,7 +139,7 @@ def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:
     notebook = lab.open_notebook([WITHOUT_US, "input('free?')"])
     notebook.run_cell(0)
     page, panel = notebook.page, notebook.show_panel()
-    page.evaluate(RUN_WITHOUT_WAITING, 1)
+    notebook.begin_cell(1)
     expect(panel).to_contain_text("The kernel is busy.")
 
     panel.get_by_role("button", name="Load it").click()

@@ -55,12 +55,6 @@ FORM = {
 }
 '''
 ASK = "a = %ask --model m Order"
-_BEGIN = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  panel.content.activeCellIndex = index;
-  panel.content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 _AXE_RUN = """async selector => {
   const found = await window.axe.run(selector, { resultTypes: ['violations'] });
   return found.violations.map(each => [each.id, each.nodes.map(node => node.html.slice(0, 200))]);
@@ -72,7 +66,7 @@ def _open(lab: Lab, code: str = ASK, later: str = "1 + 1") -> tuple[Notebook, Lo
     notebook = lab.open_notebook([SETUP.strip(), code, later], name="questions")
     notebook.run_cell(0)
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
-    notebook.page.evaluate(_BEGIN, 1)
+    notebook.begin_cell(1)
     question = notebook.output(1).locator(".otx-question")
     expect(question).to_be_visible()
     return notebook, question
@@ -118,7 +112,7 @@ def test_skip_runs_nothing_and_always_asks_no_more(lab: Lab) -> None:
     assert _ordered(notebook) == []
 
     notebook.execute("m = ScriptedModel([three[:1], 'Done.', three[:2], 'Both.'])")
-    notebook.page.evaluate(_BEGIN, 1)
+    notebook.begin_cell(1)
     expect(question.get_by_role("button")).to_have_text(["Run", "Always in this session", "Skip"])
     question.get_by_role("button", name="Always in this session").press("Enter")
     expect(notebook.output(1)).to_contain_text("You allowed shop.order in this session, ")
@@ -178,7 +172,7 @@ def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> 
     add = f"f'server add shop {{sys.executable}} {server}'"
     notebook.execute(f"import sys\nget_ipython().run_line_magic('tool', {add})")
     expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
-    notebook.page.evaluate(_BEGIN, 1)
+    notebook.begin_cell(1)
     question = notebook.output(1).locator(".otx-question")
     expect(question).to_contain_text("Server 'shop' asks you")
     expect(question).to_contain_text("Which size?")
@@ -189,7 +183,7 @@ def test_a_server_asks_in_the_cell_and_a_password_is_not_asked_for(lab: Lab) -> 
 
     expect(notebook.output(1)).to_contain_text("2 x large")
     expect(notebook.output(1)).to_contain_text("Server 'shop' asked you. You answered, ")
-    notebook.page.evaluate(_BEGIN, 2)
+    notebook.begin_cell(2)
     expect(notebook.output(2)).to_contain_text("asks for a secret ('password'), which a form must not")
     assert notebook.output(2).locator(".otx-question").count() == 0
 
@@ -233,7 +227,7 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     expect(notebook.output(1)).to_contain_text("'shop.order' was not called again.")
     assert len(_ordered(notebook)) == 1
 
-    page.evaluate(_BEGIN, 1)
+    notebook.begin_cell(1)
     expect(question).to_be_visible()
     notebook.command("notebook:interrupt-kernel")
     expect(notebook.output(1)).to_contain_text("Call it again? Stopped, ")
@@ -242,7 +236,7 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     assert len(_ordered(notebook)) == 1
 
     panel = notebook.show_panel()
-    page.evaluate(_BEGIN, 1)
+    notebook.begin_cell(1)
     asked = panel.locator(".otx-question")
     expect(asked).to_be_visible()
     assert asked.evaluate("node => node.clientWidth < 320 && node.scrollWidth <= node.clientWidth")
@@ -253,7 +247,7 @@ def test_a_command_asks_with_buttons_and_a_secret_stays_unseen(lab: Lab) -> None
     assert len(_ordered(notebook)) == 2
 
     notebook.path.with_name("card.json").write_text(json.dumps(CARD), encoding="utf-8")
-    page.evaluate(_BEGIN, 2)
+    notebook.begin_cell(2)
     question = notebook.output(2).locator(".otx-question")
     expect(question).to_contain_text("The server 'clock' needs 'CLOCK_KEY'.")
     field = question.get_by_label("CLOCK_KEY")

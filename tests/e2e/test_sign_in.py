@@ -12,13 +12,6 @@ from tests.harness.oauth import CANARY, OAuthServer
 
 pytestmark = pytest.mark.browser
 
-_BEGIN = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  panel.content.activeCellIndex = index;
-  panel.content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
-
 
 @pytest.fixture
 def server() -> Iterator[OAuthServer]:
@@ -36,7 +29,7 @@ def test_from_the_line_of_a_readme_to_the_first_result(lab: Lab, server: OAuthSe
     notebook.run_cell(2)
     expect(notebook.output(2)).to_contain_text("%tool server login crm")
 
-    notebook.page.evaluate(_BEGIN, 3)
+    notebook.begin_cell(3)
     link = notebook.output(3).get_by_role("link", name="Sign in to crm")
     expect(link).to_be_visible()
     url = link.get_attribute("href") or ""

@@ -33,12 +33,6 @@ def buy(item: str) -> str:
     """Buy something."""
     return f"bought {item}"
 '''
-_BEGIN = """index => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  panel.content.activeCellIndex = index;
-  panel.content.deselectAll();
-  void window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
 
 Clone = Callable[..., Notebook]
 
@@ -75,7 +69,7 @@ def _marker(notebook: Notebook) -> bool:
 
 def _begin(notebook: Notebook, index: int) -> Locator:
     """Run a cell and do not wait for its end; gives the form in it."""
-    notebook.page.evaluate(_BEGIN, index)
+    notebook.begin_cell(index)
     form = notebook.output(index).locator(".onetool-Question .otx-trust")
     expect(form).to_be_visible()
     expect(notebook.output(index).locator(".jp-Stdin-input")).to_have_count(0)

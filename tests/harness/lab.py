@@ -69,6 +69,12 @@ _RUN_CELL = """async index => {
   await window.jupyterapp.commands.execute('notebook:run-cell');
   return panel.content.widgets[index].model.toJSON().outputs;
 }"""
+_BEGIN_CELL = """index => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  panel.content.activeCellIndex = index;
+  panel.content.deselectAll();
+  window.begunCell = window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
 _APPEND_CELL = """source => {
   const { model } = window.jupyterapp.shell.currentWidget.content;
   model.sharedModel.insertCell(model.cells.length, { cell_type: 'code', source });
@@ -132,6 +138,18 @@ class Notebook:
         """Run a cell to its end and return its outputs, as nbformat has them."""
         outputs: list[dict[str, Any]] = self.page.evaluate(_RUN_CELL, index)
         return outputs
+
+    def begin_cell(self, index: int) -> None:
+        """Run a cell without waiting for its end; `wait_for_cell` does."""
+        self.page.evaluate(_BEGIN_CELL, index)
+
+    def begin(self, code: str) -> None:
+        """Append a cell with `code` and run it without waiting for its end."""
+        self.begin_cell(self.page.evaluate(_APPEND_CELL, code))
+
+    def wait_for_cell(self) -> None:
+        """Wait for the end of the cell that was begun last."""
+        self.page.evaluate("async () => { await window.begunCell; }")
 
     def execute(self, code: str) -> list[dict[str, Any]]:
         """Append a cell with `code` and run it."""
