@@ -128,6 +128,19 @@ def test_a_truncated_database_keeps_what_can_be_read(tmp_path: Path) -> None:
     assert "set aside" in str(log.problems()[0])
 
 
+def test_an_overview_without_the_single_calls_has_their_sums(tmp_path: Path) -> None:
+    filled(tmp_path, 30)
+    with sqlite3.connect(tmp_path / "calls.db") as database:
+        database.execute("DELETE FROM calls")
+    database.close()
+
+    found = log_in(tmp_path).overview(period="day")
+
+    assert found.usage.total_calls == 30
+    assert found.timeline.step_s == 3600
+    assert sum(step.calls for step in found.timeline.spans) == 30
+
+
 @pytest.mark.parametrize("seed", [*range(7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 1500))])
 def test_a_database_damaged_anywhere_never_raises(tmp_path: Path, seed: int) -> None:
     """Random bytes at random places; what is counted is never more than was recorded, and counting goes on."""

@@ -301,6 +301,8 @@ def _timeline_of(
         return _timeline(days, DAY_US)
     first = max(min(days), _MIN if edge is None else edge)
     hours = hours or _by_span(found, first, tool, "hour", _single_calls(found, first, tool))
+    if not hours:  # lost to damage; the sums of the days are not
+        return _timeline(days, DAY_US)
     is_long = max(hours) - min(hours) > 3 * HOUR_US
     if is_long or sum(cell.calls for cell in hours.values()) > _MAX_IN_MINUTES:
         return _timeline(hours, HOUR_US)
@@ -308,6 +310,8 @@ def _timeline_of(
     select = f"SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ?{of_tool}"
     calls = found.rows((int, str, int, float, int), select, values)
     calls += [c for c in map(_COUNTED, found.tail.calls) if c[0] >= first and tool in (None, "", c[1])]
+    if not calls:  # lost to damage
+        return _timeline(hours, HOUR_US)
     lasted = max(call[0] for call in calls) - min(call[0] for call in calls)
     width = next((step for step in _MINUTES if lasted <= 36 * step), HOUR_US)
     try:
