@@ -128,16 +128,19 @@ def test_a_truncated_database_keeps_what_can_be_read(tmp_path: Path) -> None:
     assert "set aside" in str(log.problems()[0])
 
 
-def test_an_overview_without_the_single_calls_has_their_sums(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("period", "step_s"), [("day", 3600), ("month", 86_400)])
+def test_an_overview_without_the_single_calls_has_their_sums(tmp_path: Path, period: Any, step_s: int) -> None:
+    """Of a month, the sums of its hours are lost, too."""
     filled(tmp_path, 30)
     with sqlite3.connect(tmp_path / "calls.db") as database:
         database.execute("DELETE FROM calls")
+        database.execute("DELETE FROM rollups WHERE span = 'hour' AND ?", (period == "month",))
     database.close()
 
-    found = log_in(tmp_path).overview(period="day")
+    found = log_in(tmp_path).overview(period=period)
 
     assert found.usage.total_calls == 30
-    assert found.timeline.step_s == 3600
+    assert found.timeline.step_s == step_s
     assert sum(step.calls for step in found.timeline.spans) == 30
 
 
