@@ -144,9 +144,47 @@ def test_an_overview_without_the_single_calls_has_their_sums(tmp_path: Path, per
     assert sum(step.calls for step in found.timeline.spans) == 30
 
 
+def test_a_call_read_again_is_not_counted_twice(tmp_path: Path) -> None:
+    """Rows and the journal's end are lost, and the rollups, which have these calls, are not."""
+    log = filled(tmp_path, 30)
+    log.attach("id20", "r_20")
+    log.fold()
+    log.record("not folded", "a.t1", "python", {}, ok=True, ms=1.0)
+    with sqlite3.connect(tmp_path / "calls.db") as database:
+        database.execute("DELETE FROM calls WHERE id > 10")
+        database.execute("DELETE FROM handles")
+        database.execute("UPDATE files SET mark = x'00'")
+    database.close()
+
+    assert log_in(tmp_path).usage().total_calls == 31
+    found = {row.call_id: row.handle for row in log.history(limit=None)}
+    assert found.keys() == {"not folded", *(f"id{number}" for number in range(30))}
+    assert found["id20"] == "r_20"
+    assert list(tmp_path.glob("calls-damaged-*.db"))
+    log.fold()
+    assert look_everywhere(log) == 31
+
+
+def test_a_call_at_a_wrong_time_is_not_counted_twice(tmp_path: Path) -> None:
+    """A changed time leaves the call itself known, and the journal still has the right one."""
+    log = filled(tmp_path, 30)
+    times = {row.call_id: row.ts for row in log.history(limit=None)}
+    with sqlite3.connect(tmp_path / "calls.db") as database:
+        database.execute("UPDATE calls SET ts = ts + (1 << 40) WHERE call_id = 'id3'")
+        database.execute("UPDATE calls SET args = x'00' WHERE call_id = 'id4'")
+        database.execute("UPDATE rollups SET calls = 'x'")
+    database.close()
+
+    assert look_everywhere(log) == 30
+    assert {row.call_id: row.ts for row in log.history(limit=None)} == times
+
+
 @pytest.mark.parametrize("seed", [*range(7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 1500))])
 def test_a_database_damaged_anywhere_never_raises(tmp_path: Path, seed: int) -> None:
-    """Random bytes at random places; what is counted is never more than was recorded, and counting goes on."""
+    """Random bytes at random places; what is counted is never more than was recorded, and counting goes on.
+
+    A damaged row that got another call id is another call.
+    """
     chance = random.Random(seed)
     log = filled(tmp_path, 2500)
     data = bytearray((tmp_path / "calls.db").read_bytes())
@@ -162,9 +200,11 @@ def test_a_database_damaged_anywhere_never_raises(tmp_path: Path, seed: int) -> 
     log.fold()
 
     look_everywhere(log)
-    assert 1 <= log.usage().total_calls <= 2501
-    assert before <= 2500
-    assert any(row.call_id == "new" for row in log.history(limit=None))
+    ids = {row.call_id for row in log.history(limit=None)}
+    renamed = len(ids - {"new", *(f"id{number}" for number in range(2500))})
+    assert 1 <= log.usage().total_calls <= 2501 + renamed
+    assert before <= 2500 + renamed
+    assert "new" in ids
     log.problems()
 
 

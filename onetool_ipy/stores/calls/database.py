@@ -370,9 +370,13 @@ class CallWriter:
         calls = self.add_rows(lines.calls)
         self._hours += by_hour_and_tool(map(_COUNTED, calls)).items()
         if lines.handles:
-            last = self.connection.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
-            later = [(call_id, handle, last) for call_id, handle in lines.handles.items()]
-            self.connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", later)
+            self.add_handles(lines.handles)
+
+    def add_handles(self, handles: Mapping[str, str]) -> None:
+        """Keep the handles of results that were stored after their call was recorded."""
+        last = self.connection.execute("SELECT coalesce(max(id), 0) FROM calls").fetchone()[0]
+        later = [(call_id, handle, last) for call_id, handle in handles.items()]
+        self.connection.executemany("INSERT OR REPLACE INTO handles VALUES (?, ?, ?)", later)
 
     def add_rows(self, calls: list[Any]) -> list[Any]:
         """Keep calls as rows without counting them; give them with the names under which they are counted."""

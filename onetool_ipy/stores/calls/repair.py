@@ -1,15 +1,17 @@
 """Repair: a damaged database is set aside, and a new one takes its place with everything that can be read of it.
 
 Rollups and rows are read apart, and each makes up for the other: lost rollups are counted from the rows, and lost rows
-are read again from the journals, without counting a call twice. Of two rollups of the same calls the larger one is
-right. The new file takes the old one's place in one step, under a lock, unless another process has done it before.
-A database in the landed format is converted in the same way, and kept beside the new one.
+are read again from the journals. Of two rows of the same call the later one is right, which may be a journal's, and of
+two rollups of the same calls the larger one. The new file takes the old one's place in one step, under a lock, unless
+another process has done it before. A database in the landed format is converted in the same way, and kept beside the
+new one.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -60,6 +62,7 @@ _KEEP_ASIDE = 2
 _SLICE, _MOST_ROWS, _MOST_FAILURES = 10_000, 100, 50_000
 """How many ids are read at a time, how many rows a page may hold, and how often a range is halved at most."""
 
+_DELETE_TWINS = "DELETE FROM calls WHERE id NOT IN (SELECT max(id) FROM calls GROUP BY call_id)"
 _WAIT_S = 60.0
 
 
@@ -142,22 +145,24 @@ def _fill(new: sqlite3.Connection, journals: Sequence[JournalReader], found: _Co
     for part in found.calls:
         are_all_rows = are_all_rows and part is not None
         writer.add_rows(part or [])
+    are_rollups_right = found.are_all_cells
     known = {name: (JournalEnd(offset, mark), damaged) for name, offset, mark, damaged, _ in found.files}
-    is_whole = are_all_rows and found.are_all_cells
     for journal in journals:
         end, damaged = known.get(journal.name, (JournalEnd(), 0))
         if journal.name in known and journal.still_has(end):
             if not are_all_rows:
-                _add_lost_rows(writer, journal, end.offset)
+                _read_again(writer, journal, end.offset)
             writer.note_file(journal, end.offset, damaged)
         elif journal.name in known or not found.are_all_files:
-            _read_again(writer, journal, is_counted=is_whole)
-    writer.finish()
+            writer.note_file(journal, *_read_again(writer, journal))
+            are_rollups_right = False  # some of these calls may not be counted yet
+    if not (are_all_rows and are_rollups_right):
+        new.execute(_DELETE_TWINS)
     present = {journal.name for journal in journals}
     _insert(new, "files", [(row[0], row[1], row[2] or 0, *row[3:]) for row in found.files if row[0] not in present])
-    if not found.are_all_cells:
+    if not are_rollups_right:
         writer.write_rollups(_rebuilt(new, found.cells))
-    return is_whole and found.are_all_files
+    return are_all_rows and found.are_all_cells and found.are_all_files
 
 
 def _copy_with_first_page(path: Path, copy: Path) -> None:
@@ -268,25 +273,15 @@ def _larger(span: str, *parts: _Cells) -> _Cells:
     return out
 
 
-def _add_lost_rows(writer: CallWriter, journal: JournalReader, offset: int) -> None:
-    """Take the rows that are lost from the part of a journal that was counted."""
-    for data, end in journal.blocks(0):
-        counted = parse(data[: max(0, offset - (end - len(data)))])
-        writer.add_rows(writer.unseen(counted).calls)
-
-
-def _read_again(writer: CallWriter, journal: JournalReader, *, is_counted: bool) -> None:
-    """Take the calls of a journal of which it is not known how far it was read."""
+def _read_again(writer: CallWriter, journal: JournalReader, most: int = sys.maxsize) -> tuple[int, int]:
+    """Add rows and handles of a journal up to an offset; give the offset that was reached and the invalid lines."""
     offset = damaged = 0
     for data, end in journal.blocks(0):
-        lines = parse(data)
-        new = writer.unseen(lines)
-        if is_counted:
-            writer.add(new)
-        else:
-            writer.add_rows(new.calls)
+        lines = parse(data[: max(0, most - (end - len(data)))])
+        writer.add_rows(lines.calls)
+        writer.add_handles(lines.handles)
         offset, damaged = end, damaged + lines.damaged
-    writer.note_file(journal, offset, damaged)
+    return offset, damaged
 
 
 def _swap(path: Path, draft: Path, prefix: str) -> None:
