@@ -234,17 +234,11 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `query` is what was asked."""
+    """An entry that was found. `score` is 0 to 100 and falls from hit to hit."""
 
     item: Entry
     score: float
     tier: Tier
-    query: str
-
-    @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
-        """Where in the name the letters stand that the query shares with it: (start, end), in order."""
-        return _spans(self.query, self.item.name)
 
 
 def contains(pattern: str, text: str) -> bool:
@@ -290,7 +284,7 @@ class Index:
         for tier, i, score in self._ranked(text, key, wanted):
             if i not in found:
                 best = min(best, score)
-                found[i] = Hit(self._entries[i], round(best, 2), tier, text)
+                found[i] = Hit(self._entries[i], round(best, 2), tier)
                 if len(found) == wanted:
                     break
         return list(found.values())
@@ -463,43 +457,3 @@ def _near(key: str, by_length: list[str], edits: int) -> Iterator[tuple[int, flo
     for name, distance, number in near:
         apart = distance + 0.25 * Indel.normalized_distance(key, name)
         yield start + number, 1 - apart / max(len(key), len(name))
-
-
-def _spans(query: str, name: str) -> tuple[tuple[int, int], ...]:
-    low, wanted = name.lower(), query.lower()
-    if len(low) != len(name):  # a letter that changes length with its case: no position would be true
-        return ()
-    if wanted in low:
-        start = low.index(wanted)
-        return ((start, start + len(wanted)),)
-    found: set[int] = set()
-    for unit in key_of(query).split()[:_MAX_UNITS]:
-        start = low.find(unit)
-        found.update(range(start, start + len(unit)) if start >= 0 else _shared(unit, low))
-    return tuple(_runs(sorted(found)))
-
-
-def _shared(unit: str, name: str) -> Iterator[int]:
-    """Positions of the letters that a mistyped word shares with the nearest word of a name."""
-    from rapidfuzz.distance import Indel
-
-    words = [(m.start(), m.group()) for m in re.finditer(r"[^\W_]+", name)]
-    ranked = max(words, key=lambda w: Indel.normalized_similarity(unit, w[1]), default=(0, ""))
-    start, word = ranked
-    if not word or Indel.normalized_similarity(unit, word) < 0.6:
-        return
-    for block in Indel.opcodes(unit, word):
-        if block.tag == "equal":
-            yield from range(start + block.dest_start, start + block.dest_end)
-
-
-def _runs(positions: list[int]) -> Iterator[tuple[int, int]]:
-    start = previous = None
-    for position in positions:
-        if previous is None or position != previous + 1:
-            if start is not None and previous is not None:
-                yield start, previous + 1
-            start = position
-        previous = position
-    if start is not None and previous is not None:
-        yield start, previous + 1

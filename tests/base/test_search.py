@@ -147,7 +147,7 @@ def test_nothing_near_finds_nothing(real: Index) -> None:
 
 @pytest.mark.parametrize("query", ODD, ids=ascii)
 def test_odd_queries_find_nothing_or_something_but_never_fail(real: Index, query: str) -> None:
-    assert all(isinstance(hit.spans, tuple) for hit in real.search(query))
+    assert all(0 <= hit.score <= 100 for hit in real.search(query))
 
 
 @pytest.mark.parametrize("query", ["a", "e", "x", "x" * 10_000, "search " * 2_000, "a.b" * 5_000, "ש" * 10_000])
@@ -166,20 +166,6 @@ def test_right_to_left_and_other_scripts_are_found() -> None:
 def test_empty_index_finds_nothing() -> None:
     assert Index([]).search("search") == []
     assert len(Index([])) == 0
-
-
-@pytest.mark.parametrize(
-    ("query", "name", "spans"),
-    [
-        ("search", "brave.web_search", ((10, 16),)),
-        ("WEB", "brave.web_search", ((6, 9),)),
-        ("brave search", "brave.web_search", ((0, 5), (10, 16))),
-        ("serch", "brave.search", ((6, 8), (9, 12))),
-        ("zzz", "brave.search", ()),
-    ],
-)
-def test_spans_show_the_letters_that_match(query: str, name: str, spans: tuple[tuple[int, int], ...]) -> None:
-    assert Hit(Entry(name), 50, "fuzzy", query).spans == spans
 
 
 @pytest.mark.parametrize("where", ["pack", "function"])
