@@ -24,6 +24,8 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, M
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import orjson
+
 from onetool_ipy.base.values import safe_repr, to_json
 
 __all__ = ["lines_of", "pieces"]
@@ -35,6 +37,8 @@ _PIECE = 256 * 1024
 _ROWS = 5_000
 _MAX_DEPTH = 8
 _LISTS = (list, tuple, set, frozenset, deque, KeysView, ValuesView, ItemsView)
+_PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""The options of orjson that leave subclasses, dataclasses and datetimes to `base.values`."""
 
 
 def pieces(value: Any) -> Iterator[Piece]:
@@ -109,9 +113,7 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _item_lines(items: Iterable[Any]) -> Iterator[bytes]:
-    import orjson
-
-    dumps, option = orjson.dumps, _plain() | orjson.OPT_APPEND_NEWLINE
+    dumps, option = orjson.dumps, _PLAIN | orjson.OPT_APPEND_NEWLINE
     for item in items:
         try:
             yield dumps(item, None, option)
@@ -170,19 +172,10 @@ def _names(value: Iterable[Any]) -> Iterator[str]:
 
 def _json(value: Any) -> bytes:
     """Return one line of JSON."""
-    import orjson
-
     try:
-        return orjson.dumps(value, option=_plain())
+        return orjson.dumps(value, option=_PLAIN)
     except TypeError:
         return _slow_json(value)
-
-
-def _plain() -> int:
-    """Return the orjson options that leave subclasses, dataclasses and datetimes to `base.values`."""
-    import orjson
-
-    return orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 def _slow_json(value: Any) -> bytes:
@@ -226,8 +219,6 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 def _cells(column: Any) -> tuple[bool, list[bytes]]:
     """Return every cell of a column as JSON, and whether the quotes around it are still missing."""
-    import orjson
-
     kind = column.dtype.kind
     if kind == "M":
         return False, _datetime_cells(column)
@@ -244,8 +235,6 @@ def _cells(column: Any) -> tuple[bool, list[bytes]]:
 
 def _datetime_cells(column: Any) -> list[bytes]:
     """Convert datetimes by way of Python's own, a hundred times as fast, unless nanoseconds would be lost."""
-    import orjson
-
     zone = getattr(column.dtype, "tz", None)
     local = (column if zone is None else column.dt.tz_localize(None)).to_numpy()
     micro = local.astype("M8[us]")
