@@ -22,7 +22,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Origin, ToolSpec
-from onetool_ipy.schema.check import Converter
+from onetool_ipy.schema.check import Converter, accepts
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -316,18 +316,11 @@ def _with_default(schema: Json, default: Any, converter: Converter | None) -> Js
     """Add a default that JSON can hold."""
     shown = values.to_json(default)
     plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
-    if not (plain or (converter is not None and _accepts(converter, default))):
+    if not (plain or (converter is not None and accepts(converter, default))):
         return schema
     if (shown is None) != (default is None) or isinstance(default, (bytes, bytearray)):
         return schema  # NaN, or what JSON writes in a form that the schema does not mean
     return {**schema, "default": shown}
-
-
-def _accepts(converter: Converter, default: Any) -> bool:
-    try:
-        return converter.accepts(default)
-    except Exception:  # noqa: BLE001 - runs the author's own classes
-        return False
 
 
 def _plain_schema(hint: Any) -> Json | None:

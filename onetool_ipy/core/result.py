@@ -64,16 +64,9 @@ class Failure(Frozen):
         status: int = 502,
         exception: BaseException | None = None,
     ) -> None:
-        self.__dict__.update(
-            code=code,
-            message=message,
-            tool=tool,
-            reason=reason,
-            details=details,
-            hint=hint,
-            status=status,
-            exception=exception,
-        )
+        fields = dict(locals())
+        del fields["self"]
+        self.__dict__.update(fields)
 
     @classmethod
     def of(cls, exc: CallFailure, tool: str) -> Failure:

@@ -27,6 +27,7 @@ __all__ = [
     "Converter",
     "Mask",
     "Violation",
+    "accepts",
     "branch_count",
     "compile_schema",
     "found_in",
@@ -491,7 +492,7 @@ class Checker:
                 found.append({"pointer": "", "message": f"argument names are text, not {shown}", "keyword": "type"})
                 continue
             forms: tuple[Any, ...] = (None,)
-            if name in self._free or (name in converters and _accepts(converters[name], value)):
+            if name in self._free or (name in converters and accepts(converters[name], value)):
                 fine.add(name)
             else:
                 forms = values.forms_to_judge(value)
@@ -602,7 +603,8 @@ def _free_names(parameters: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(free)
 
 
-def _accepts(converter: Converter, value: Any) -> bool:
+def accepts(converter: Converter, value: Any) -> bool:
+    """Whether the value already is what the function asks for; not, where asking fails."""
     try:
         return converter.accepts(value)
     except Exception:  # noqa: BLE001 - runs foreign code; what fails is judged by its JSON form

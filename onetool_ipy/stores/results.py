@@ -629,12 +629,12 @@ def mask_stream(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:
         if len(held) < _MIN_PIECE or len(text) < _MAX_SECRET:
             held += text
         elif _is_clean(held[-_MAX_SECRET:] + text[:_MAX_SECRET], mask):
-            yield _encode(mask(held))
+            yield mask(held).encode("utf-8", "backslashreplace")
             held = text
         else:
             ready, held = _cut(held + text, mask)
-            yield _encode(ready)
-    yield _encode(mask(held))
+            yield ready.encode("utf-8", "backslashreplace")
+    yield mask(held).encode("utf-8", "backslashreplace")
 
 
 def _is_clean(text: str, mask: Mask) -> bool:
@@ -655,10 +655,3 @@ def _cut(text: str, mask: Mask) -> tuple[str, str]:
     if len(text) < _MAX_PIECE:
         return "", text
     return mask(text), ""  # one secret after the other, without a gap
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace")
