@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.stores.result_file import MAX_ANSWER_BYTES, Chunk, LineFile
 
-__all__ = ["InvalidPattern", "MatchPage", "Pattern", "SimilarPage", "compile_re2", "find_similar", "finder", "search"]
+__all__ = ["InvalidPattern", "MatchPage", "Pattern", "compile_re2", "find_similar", "finder", "search"]
 
 Find = Callable[[bytes, int], tuple[int, int]]
 """Returns start and end of the first match at or after a position, or (-1, -1)."""
@@ -77,22 +77,13 @@ class InvalidPattern(OneToolError, ValueError):
 
 
 class MatchPage(NamedTuple):
-    """A page of matching lines, numbered from 1; `matched` of the `searched` lines match."""
+    """A page of lines found, numbered from 1; `matched` of the `searched` lines match. Similar ones have `scores`."""
 
     lines: list[str]
     numbers: list[int]
     matched: int
     searched: int
-
-
-class SimilarPage(NamedTuple):
-    """A page of similar lines, best first, numbered from 1; `matched` of the `searched` lines are similar."""
-
-    lines: list[str]
-    numbers: list[int]
-    scores: list[int]
-    matched: int
-    searched: int
+    scores: list[int] | None = None
 
 
 def search(file: LineFile, pattern: Pattern, *, skip: int, limit: int, budget_s: float = 10.0) -> MatchPage:
@@ -257,7 +248,7 @@ def finder(compiled: Any) -> Find:
     return lambda data, position: match(anchor, data, position, len(data))[0]
 
 
-def find_similar(file: LineFile, query: str, *, skip: int, limit: int, budget_s: float = 4.0) -> SimilarPage:
+def find_similar(file: LineFile, query: str, *, skip: int, limit: int, budget_s: float = 4.0) -> MatchPage:
     """Find lines with words similar to those of the query, best first, and return a page after the first `skip`."""
     deadline = time.monotonic() + budget_s
     wanted = _Query(query)
@@ -276,7 +267,7 @@ def find_similar(file: LineFile, query: str, *, skip: int, limit: int, budget_s:
     ranking.add(number, score)
     best = ranking.best(skip, limit)
     lines = [file.page(at, 1)[0] for at, _ in best]
-    return SimilarPage(lines, [at + 1 for at, _ in best], [found for _, found in best], ranking.matched, searched)
+    return MatchPage(lines, [at + 1 for at, _ in best], ranking.matched, searched, [found for _, found in best])
 
 
 class _Query:

@@ -200,9 +200,7 @@ class Results:
         with self._open(handle) as file:
             if not search:
                 return _read_page(file, offset, limit)
-            return (
-                _search_similar(file, search, offset, limit) if fuzzy else _search_pattern(file, search, offset, limit)
-            )
+            return _search(file, search, offset, limit, fuzzy=fuzzy)
 
     def describe(self, handle: str) -> Json:
         """One row of `list`; lines and bytes are None while the value is only in memory."""
@@ -309,20 +307,17 @@ def _read_page(file: LineFile, offset: int, limit: int) -> Json:
     return _answer(file, file.page(offset - 1, limit), offset, file.lines)
 
 
-def _search_pattern(file: LineFile, pattern: str, offset: int, limit: int) -> Json:
-    found = search(file, Pattern(pattern), skip=offset - 1, limit=limit)
+def _search(file: LineFile, wanted: str, offset: int, limit: int, *, fuzzy: bool) -> Json:
+    if fuzzy:
+        found = find_similar(file, wanted, skip=offset - 1, limit=limit)
+    else:
+        found = search(file, Pattern(wanted), skip=offset - 1, limit=limit)
     answer = _answer(file, found.lines, offset, found.matched)
     answer |= {"matched": found.matched, "line_numbers": found.numbers}
-    if found.searched < file.lines:
+    if found.scores is not None:
+        answer["scores"] = found.scores
+    if fuzzy or found.searched < file.lines:
         answer["searched"] = found.searched
-    return answer
-
-
-def _search_similar(file: LineFile, query: str, offset: int, limit: int) -> Json:
-    found = find_similar(file, query, skip=offset - 1, limit=limit)
-    answer = _answer(file, found.lines, offset, found.matched)
-    answer |= {"matched": found.matched, "line_numbers": found.numbers}
-    answer |= {"scores": found.scores, "searched": found.searched}
     return answer
 
 
