@@ -102,7 +102,7 @@ class PartBuilder:
         return Executor(
             registry,
             owner=box,
-            steps=[span(config.secrets.mask), box.replays.step(config.secrets.mask)],
+            steps=[span(config.secrets.mask), box.replays.step],
             record=calls.recorder(box.log),
             admit=None if config.trust.record is None else box.gate.admit,
             require=require_deps(),

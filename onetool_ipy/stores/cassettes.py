@@ -5,7 +5,7 @@ Each answer is appended by one write. Secrets are masked in arguments and result
 where the recording caller got the true value. A result that cannot be restored is not recorded; the reason is noted.
 A file that is damaged in one place, or has a later format, is refused as a whole and never written to.
 
-`stores.replays` knows which cassettes are on in a toolbox; `around` is the executor's step that asks the active one.
+`stores.replays` knows which cassettes are on in a toolbox; its `step` in the executor asks the active one.
 Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
 one (a time-out, no network) and a call that never began (bad arguments) are not.
 """
@@ -43,7 +43,6 @@ __all__ = [
     "ReplayedAnswer",
     "Replaying",
     "StaleAnswer",
-    "around",
     "write_answer",
 ]
 
@@ -212,6 +211,10 @@ class Cassette:
         text = _HEAD + "".join(map(write_answer, _read_answers(self.path)))
         write_whole(self.path, text.encode(), mode=0o644)
 
+    def around(self, bound: BoundCall) -> Step | None:
+        """Return the step around one call while the cassette is on; None if the call is not recorded."""
+        return _replay_or_record(self, bound, self._mask) if _is_recorded(bound) else None
+
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
         said = f"{len(self._answers)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
@@ -269,7 +272,7 @@ class Replaying:
     def begin_alone(self) -> Cassette:
         """Switch the cassette on in place of those that are on."""
         cassette = self.begin()
-        self._replays.end_others(cassette)
+        self._replays.close(but=cassette)
         return cassette
 
     def end(self) -> None:
@@ -283,11 +286,6 @@ class Replaying:
 
     def __exit__(self, *exc: object) -> None:
         self.end()
-
-
-def around(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step | None:
-    """Return the step around one call while a cassette is on; None if the call is not recorded."""
-    return _replay_or_record(cassette, bound, mask) if _is_recorded(bound) else None
 
 
 def write_answer(answer: RecordedAnswer) -> str:

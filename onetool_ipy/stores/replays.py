@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
     from onetool_ipy.core.result import ToolResult
-    from onetool_ipy.core.tool import BoundCall, Step
+    from onetool_ipy.core.tool import BoundCall
     from onetool_ipy.stores.cassettes import Cassette
 
 __all__ = ["Mode", "Replays"]
@@ -38,17 +38,10 @@ class Replays:
             raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
         return named  # type: ignore[return-value]  # it is one of them
 
-    def step(self, mask: Callable[[str], str]) -> Step:
-        """Return the step that answers calls from the active cassette."""
-
-        def answer(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
-            if self.active is None:
-                return None
-            from onetool_ipy.stores.cassettes import around
-
-            return around(self.active, bound, mask)
-
-        return answer
+    def step(self, bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        """The executor's step: it answers calls from the active cassette."""
+        active = self.active
+        return None if active is None else active.around(bound)
 
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""
@@ -62,13 +55,8 @@ class Replays:
             self.active = self._on[-1] if self._on else None
             cassette.close()
 
-    def end_others(self, cassette: Cassette) -> None:
-        """Switch all off but this one."""
-        for other in tuple(self._on):
-            if other is not cassette:
-                self.end(other)
-
-    def close(self) -> None:
-        """Switch all off."""
+    def close(self, *, but: Cassette | None = None) -> None:
+        """Switch all off, but one if it is given."""
         for cassette in tuple(self._on):
-            self.end(cassette)
+            if cassette is not but:
+                self.end(cassette)
