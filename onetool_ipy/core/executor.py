@@ -293,7 +293,7 @@ class Executor:
         self.background = background
         self.workers = workers
         self._owner = owner
-        self._site = CallSite(_nowhere if owner is None else ref(owner), mask)
+        self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
         self._record = record
         self._admit = admit
@@ -592,10 +592,6 @@ class Executor:
             limit_s = self._limit(bound, bound.spec)
             exc = exc.of(bound.tool, bound.spec.timeout_s if limit_s is None else limit_s)
         return ToolResult(False, error=failure_of(exc, bound.tool, self._mask))
-
-
-def _nowhere() -> None:
-    return None
 
 
 class CallIds:

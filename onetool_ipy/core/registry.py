@@ -15,7 +15,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
-from onetool_ipy.base.records import collector_paused
+from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
@@ -49,23 +49,14 @@ class SessionTools:
         return None
 
 
-class _Index:
+class _Index(Value):
     """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
 
-    __slots__ = ("lookup", "ordered", "packs", "problems", "unlisted")
-
-    def __init__(
-        self,
-        ordered: dict[str, ToolSpec],
-        packs: dict[str, list[ToolSpec]],
-        problems: tuple[Problem, ...],
-        unlisted: Mapping[str, ToolSpec] | None = None,
-    ) -> None:
-        self.lookup = {**(unlisted or {}), **_lookup(ordered)}
-        self.ordered = ordered
-        self.unlisted = unlisted or {}
-        self.packs = packs
-        self.problems = problems
+    ordered: dict[str, ToolSpec]
+    packs: dict[str, list[ToolSpec]]
+    problems: tuple[Problem, ...]
+    unlisted: dict[str, ToolSpec]
+    lookup: dict[str, ToolSpec]
 
 
 class Registry:
@@ -91,7 +82,7 @@ class Registry:
         self._before_list = before_list
         self._explain = explain
         self._changed: Callable[[], None] | None = None  # the first tools are no change
-        self._index = _Index({}, {}, ())
+        self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
         self._changed = changed
 
@@ -238,7 +229,7 @@ class Registry:
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
-            self._index = _Index(ordered, packs, tuple(problems), unlisted)
+            self._index = _Index(ordered, packs, tuple(problems), unlisted, {**unlisted, **_lookup(ordered)})
         if self._changed is not None:
             self._changed()
 

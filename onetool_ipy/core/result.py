@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 
 if TYPE_CHECKING:
@@ -106,14 +107,11 @@ class Failure(Frozen):
         return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
 
 
-class CallSite:
+class CallSite(Value):
     """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets that it knows."""
 
-    __slots__ = ("box", "mask")
-
-    def __init__(self, box: Callable[[], Any], mask: Callable[[str], str]) -> None:
-        self.box = box
-        self.mask = mask
+    box: Callable[[], Any]
+    mask: Callable[[str], str]
 
 
 class ToolResult(Frozen):
