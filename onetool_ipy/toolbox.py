@@ -506,11 +506,11 @@ class Toolbox:
 
     def put_question(self, question: Question) -> Reply:
         """Put a question to the person, or to the MCP client that made this call, and wait; see `Host`."""
-        from onetool_ipy.core.question import NobodyToAsk, Reply, checked, form_errors  # late: few calls ask
+        # late: few calls ask
+        from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
 
         here, asked = current.scope(), checked(question.masked(self.mask))
-        if here is not None:
-            here.count_question()
+        count_question()
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
         elif here is not None and here.asked_by in ("rest", "mcp"):

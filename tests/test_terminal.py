@@ -13,7 +13,15 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core import current
-from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, QuestionRefused, Reply, checked
+from onetool_ipy.core.question import (
+    MAX_QUESTIONS,
+    NobodyToAsk,
+    ProposedCall,
+    Question,
+    QuestionRefused,
+    Reply,
+    checked,
+)
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.host import Host
 from onetool_ipy.terminal import ask_in_terminal
@@ -246,4 +254,4 @@ def test_a_call_that_asks_for_ever_is_stopped() -> None:
 
     assert result.error is not None
     assert result.error.reason == QuestionRefused.reason
-    assert len(host.asked) == current.MAX_QUESTIONS
+    assert len(host.asked) == MAX_QUESTIONS

@@ -6,6 +6,7 @@ Outside a call it is the toolbox opened last in this process and still open. Wor
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 __all__ = [
-    "MAX_QUESTIONS",
     "CallClient",
     "Scope",
     "closed",
@@ -34,10 +34,6 @@ __all__ = [
     "wait_for_notebook",
     "waiting_functions",
 ]
-
-
-MAX_QUESTIONS = 20
-"""How often one call may ask a person."""
 
 
 class CallClient(Protocol):
@@ -106,30 +102,11 @@ class Scope:
         self.printed = printed
         self.meta = meta
 
-    def count_question(self) -> None:
-        """Count a question of this call. Raises QuestionRefused if there are too many."""
-        if self.meta is None:
-            return
-        self.meta["questions"] = self.meta.get("questions", 0) + 1
-        if self.meta["questions"] > MAX_QUESTIONS:
-            from onetool_ipy.core.question import QuestionRefused
-
-            raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
-
     def while_importing(self) -> Scope:
-        """Return the same scope, marked as importing a pack file."""
-        return Scope(
-            self.toolbox,
-            self.call,
-            self.spec,
-            self.depth,
-            self.progress,
-            self.left,
-            self.printed,
-            importing=True,
-            asked_by=self.asked_by,
-            ask=self.ask,
-        )
+        """Return the same scope, marked as importing a pack file; without client and `meta`."""
+        inside = copy.copy(self)
+        inside.importing, inside.client, inside.meta = True, None, None
+        return inside
 
 
 def is_from_outside() -> bool:

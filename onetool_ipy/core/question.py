@@ -18,9 +18,11 @@ from urllib.parse import urlsplit
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, InvalidTool
 from onetool_ipy.base.records import Value
+from onetool_ipy.core import current
 from onetool_ipy.schema.check import Checker, Violation
 
 __all__ = [
+    "MAX_QUESTIONS",
     "NobodyToAsk",
     "ProposedCall",
     "Question",
@@ -29,11 +31,15 @@ __all__ = [
     "ReplyAction",
     "checked",
     "choices_of",
+    "count_question",
     "form_errors",
 ]
 
 ReplyAction = Literal["accept", "decline", "cancel"]
 """Yes; no; no decision (the question was dismissed or stopped)."""
+
+MAX_QUESTIONS = 20
+"""How often one call may ask a person."""
 
 _MAX_FIELDS = 40
 _MAX_TEXT = 4_000
@@ -130,6 +136,16 @@ def checked(question: Question) -> Question:
     if sum(map(len, question.details)) > _MAX_BYTES:
         raise _refused(question, "asks about more than can be shown (64 kB)")
     return question.replace(text=text, form=None if question.form is None else _flat(question))
+
+
+def count_question() -> None:
+    """Count a question of the running call. Raises QuestionRefused if there are too many."""
+    here = current.scope()
+    if here is None or here.meta is None:
+        return
+    here.meta["questions"] = here.meta.get("questions", 0) + 1
+    if here.meta["questions"] > MAX_QUESTIONS:
+        raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
 
 
 def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[Violation]:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core import current
-from onetool_ipy.core.question import NobodyToAsk, Question, checked
+from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 
 __all__ = [
@@ -179,9 +179,7 @@ def _require_thread() -> None:
 def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:
     if not isinstance(question, UserForm):
         return question
-    here = current.scope()
-    if here is not None:
-        here.count_question()
+    count_question()
     return checked(_question(question).masked(current.require().mask))
 
 
