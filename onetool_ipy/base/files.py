@@ -343,19 +343,19 @@ class OpenFile(io.FileIO):
     __slots__ = ("_finalizing",)
 
 
-def append(target: int | Path, data: bytes, *, sync: bool = False) -> None:
+def append(path: Path, data: bytes, *, fd: int | None = None, sync: bool = False) -> None:
     """Add one record with one write: other processes' records stand before or after it, never inside.
 
-    The descriptor must have been opened with O_APPEND. A disk that fills up in the middle of the record is an error,
-    and what got there is cut off again unless another process has already written behind it.
+    `fd` is the file where it is open already, with O_APPEND. A disk that fills up in the middle of the record is an
+    error, and what got there is cut off again unless another process has already written behind it.
     """
-    if isinstance(target, int):
-        return _append(target, data, sync=sync)
     try:
-        with open_to_append(target) as file:
-            return _append(file.fileno(), data, sync=sync, path=target)
+        if fd is not None:
+            return _append(fd, data, sync=sync)
+        with open_to_append(path) as file:
+            return _append(file.fileno(), data, sync=sync)
     except (OSError, ValueError) as exc:
-        raise StoreError.of(target, exc) from exc
+        raise StoreError.of(path, exc) from exc
 
 
 def locked(path: Path, timeout_s: float = 10.0) -> AbstractContextManager[object]:
@@ -455,15 +455,12 @@ def _opener(mode: int) -> Callable[[str, int], int]:
     return partial(os.open, mode=mode)
 
 
-def _append(fd: int, data: bytes, *, sync: bool, path: Path | None = None) -> None:
-    try:
-        done = os.write(fd, data)
-        if done != len(data):
-            _finish_append(fd, data, done)
-        if sync:
-            os.fsync(fd)
-    except OSError as exc:
-        raise StoreError.of(path or _path_of(fd), exc) from exc
+def _append(fd: int, data: bytes, *, sync: bool) -> None:
+    done = os.write(fd, data)
+    if done != len(data):
+        _finish_append(fd, data, done)
+    if sync:
+        os.fsync(fd)
 
 
 def _finish_append(fd: int, data: bytes, done: int) -> None:
@@ -477,14 +474,6 @@ def _finish_append(fd: int, data: bytes, done: int) -> None:
     finally:
         if done < len(data) and os.fstat(fd).st_size == end:
             os.ftruncate(fd, start)
-
-
-def _path_of(fd: int) -> Path:
-    """Return the path of an open descriptor, if the system tells."""
-    try:
-        return Path(os.readlink(f"/proc/self/fd/{fd}"))
-    except OSError:
-        return Path(f"file descriptor {fd}")
 
 
 if sys.platform == "win32":

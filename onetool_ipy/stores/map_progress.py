@@ -131,7 +131,7 @@ class MapProgress:
             return False
         try:
             file = self._opened()
-            append(file.fileno(), f"\n{line}\n".encode())
+            append(self.path, f"\n{line}\n".encode(), fd=file.fileno())
         except (OSError, StoreError) as exc:
             self.fault = exc if isinstance(exc, StoreError) else StoreError.of(self.path, exc)
             return False

@@ -158,13 +158,11 @@ def _add(path: Path, data: bytes) -> None:
         size = _cut_torn(fd)
         data = _separator(fd, size) + data
         try:
-            append(fd, data, sync=True)
+            append(path, data, fd=fd, sync=True)
         except BaseException:  # also an interrupt: a message not confirmed must not stay
             with suppress(OSError):
                 os.ftruncate(fd, size)
             raise
-    except StoreError as exc:
-        raise StoreError(path, exc.reason, hint=exc.hint) from exc
     except OSError as exc:
         raise StoreError.of(path, exc) from exc
     finally:

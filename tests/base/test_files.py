@@ -139,11 +139,11 @@ def test_append_adds_to_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "log").stat().st_mode & 0o777 == 0o600
 
 
-def test_append_to_a_descriptor_names_its_file_when_it_fails(tmp_path: Path) -> None:
+def test_append_to_a_descriptor_names_its_file_when_it_fails() -> None:
     fd = os.open("/dev/full", os.O_WRONLY | os.O_APPEND)
     try:
         with pytest.raises(StoreError, match=r"/dev/full.*disk is full"):
-            append(fd, b"x")
+            append(Path("/dev/full"), b"x", fd=fd)
     finally:
         os.close(fd)
 
