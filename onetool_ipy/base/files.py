@@ -37,6 +37,7 @@ __all__ = [
     "locked",
     "make_folder",
     "make_private",
+    "names_in",
     "open_to_append",
     "read",
     "read_own",
@@ -378,12 +379,16 @@ def locked(path: Path, timeout_s: float = 10.0) -> AbstractContextManager[object
 
 def sweep(folder: Path) -> int:
     """Remove the temp files that dead writers left in this folder and return how many. Never raises."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return 0
-    temps = [name for name in names if name.startswith(_TEMP_PREFIX) and name.endswith(_TEMP_SUFFIX)]
+    temps = [name for name in names_in(folder) if name.startswith(_TEMP_PREFIX) and name.endswith(_TEMP_SUFFIX)]
     return sum(_remove_orphan(folder / name) for name in temps)
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def make_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from onetool_ipy.base.files import StoreError, read_own, write_whole
+from onetool_ipy.base.files import StoreError, names_in, read_own, write_whole
 
 __all__ = ["SavedTask", "TaskStore"]
 
@@ -64,10 +64,7 @@ class TaskStore:
 
     def list(self) -> list[SavedTask]:
         """Return the tasks that nobody in this process waits for, oldest first. Those past their time are removed."""
-        try:
-            names = sorted(entry for entry in os.listdir(self._folder) if entry.endswith(".json"))[:_MAX_FILES]
-        except OSError:
-            return []
+        names = [name for name in names_in(self._folder) if name.endswith(".json")][:_MAX_FILES]
         read = [(name, _read(read_own(self._folder / name, _MAX_BYTES))) for name in names]
         found = [task for name, task in read if task is not None and name == self._path(task).name]
         for task in found:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import ref
 
-from onetool_ipy.base.files import OpenFile, StoreError, make_folder
+from onetool_ipy.base.files import OpenFile, StoreError, make_folder, names_in
 from onetool_ipy.core.tool import Problem
 
 if sys.platform != "win32":
@@ -139,7 +139,7 @@ class Journal:
         except OSError:
             self._next_try = time.monotonic() + _RETRY_S
             raise
-        self.left = self._fold_bytes if len(_names(self._folder)) < _MANY_FILES else 0
+        self.left = self._fold_bytes if len(names_in(self._folder)) < _MANY_FILES else 0
         self._open = opened
         return opened
 
@@ -250,7 +250,7 @@ def open_journals(folder: Path) -> list[JournalReader]:
     Raises OSError if one of them cannot be opened.
     """
     found: list[JournalReader] = []
-    for name in _names(folder):
+    for name in names_in(folder):
         match = _NAME.fullmatch(name)
         if match is None or int(match[1]) > _FORMAT:
             continue
@@ -264,7 +264,7 @@ def open_journals(folder: Path) -> list[JournalReader]:
 
 def newer_journals(folder: Path) -> list[str]:
     """Give the names of the journals that a later version of this package wrote."""
-    matches = (_NAME.fullmatch(name) for name in _names(folder))
+    matches = (_NAME.fullmatch(name) for name in names_in(folder))
     return [match[0] for match in matches if match is not None and int(match[1]) > _FORMAT]
 
 
@@ -319,13 +319,6 @@ def are_calls(rows: list[Any]) -> bool:
         return False
     bounds = ((columns[0], -_MAX_TS, _MAX_TS), (columns[9], 0, _MAX_MS), (columns[10], 0, _MAX_SIZE))
     return all(low <= min(column) and max(column) <= high for column, low, high in bounds)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _open_new(name: str, _flags: int) -> int:

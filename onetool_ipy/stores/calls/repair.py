@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onetool_ipy.base.files import StoreError, locked
+from onetool_ipy.base.files import StoreError, locked, names_in
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls import landed
 from onetool_ipy.stores.calls.database import (
@@ -307,11 +307,7 @@ def _journal_of(path: Path) -> Path:
 
 
 def _aside(folder: Path) -> list[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    return [folder / name for name in names if name.startswith(_ASIDE) and name.endswith(".db")]
+    return [folder / name for name in names_in(folder) if name.startswith(_ASIDE) and name.endswith(".db")]
 
 
 def _remove(database: Path) -> None:
