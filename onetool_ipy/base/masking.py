@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from onetool_ipy.base.records import once
+
 __all__ = ["MASK", "SHORTEST", "Form", "Secrets", "forms", "spans"]
 
 _LONG_LINE = 16
@@ -49,19 +51,14 @@ _HTML = {
 class Form:
     """A spelling of a secret; text without `probe` does not hold it. The pattern is made when it is first needed."""
 
-    __slots__ = ("_compiled", "_is_base64", "_text", "probe")
-
     def __init__(self, text: str, *, is_base64: bool = False) -> None:
         self.probe = max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
         self._text, self._is_base64 = text, is_base64
-        self._compiled: re.Pattern[str] | None = None
 
-    @property
+    @once
     def pattern(self) -> re.Pattern[str]:
         """What to search for."""
-        if self._compiled is None:
-            self._compiled = re.compile((_base64_pattern if self._is_base64 else _pattern)(self._text))
-        return self._compiled
+        return re.compile((_base64_pattern if self._is_base64 else _pattern)(self._text))
 
     def __repr__(self) -> str:
         return "Form(***)"

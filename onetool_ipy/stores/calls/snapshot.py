@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.records import once
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.database import (
     KEEP,
@@ -68,18 +69,15 @@ class CallSnapshot:
         self.fault = fault
         self.is_changed = not all(journal.still_has(end) for journal, end in found)
         self._connection = connection
-        self._tail: JournalLines | None = None
         self._tails = [(journal, max(0, end.offset)) for journal, end in found]
 
     @property
     def unfolded_bytes(self) -> int:
         return sum(max(0, journal.size() - offset) for journal, offset in self._tails)
 
-    @property
+    @once
     def tail(self) -> JournalLines:
         """What is in journals only."""
-        if self._tail is not None:
-            return self._tail
         calls: list[Any] = []
         handles: dict[str, str] = {}
         damaged = 0
@@ -89,8 +87,7 @@ class CallSnapshot:
                 calls += lines.calls
                 handles |= lines.handles
                 damaged += lines.damaged
-        self._tail = JournalLines(calls, handles, damaged)
-        return self._tail
+        return JournalLines(calls, handles, damaged)
 
     def rows(self, types: tuple[type, ...], statement: str, values: Sequence[object] = ()) -> list[Any]:
         """Query the database; no rows if there is none. Raises LogUnusable for a value of another type."""
