@@ -33,6 +33,7 @@ __all__ = [
     "StoreError",
     "Unreadable",
     "append",
+    "is_running",
     "is_young",
     "locked",
     "make_folder",
@@ -389,6 +390,17 @@ def names_in(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine still runs, as far as the system tells; Windows does not."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(pid, 0)
+    except OSError as exc:
+        return exc.errno != errno.ESRCH
+    return True
 
 
 def make_folder(folder: Path) -> None:

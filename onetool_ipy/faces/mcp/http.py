@@ -11,7 +11,6 @@ import asyncio
 import hmac
 import ipaddress
 import json
-import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from mcp.server.stdio import stdio_server
 
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.files import is_running, write_whole
 from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
@@ -139,25 +138,13 @@ def serve_to_process(box: Toolbox, pid: int) -> Serving:
     unsubscribe = box.subscribe(closing=serving.stop)
 
     async def watch() -> None:
-        while _is_running(pid):  # noqa: ASYNC110 - nothing tells of the end of a process that is not a child
+        while is_running(pid):  # noqa: ASYNC110 - nothing tells of the end of a process that is not a child
             await asyncio.sleep(_POLL_S)
         unsubscribe()
         await asyncio.to_thread(serving.stop)
 
     box.background.submit(watch)
     return serving
-
-
-def _is_running(pid: int) -> bool:
-    if os.name == "nt":
-        return True  # it cannot be asked there
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class _TokenRequired:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import ref
 
-from onetool_ipy.base.files import OpenFile, StoreError, make_folder, names_in
+from onetool_ipy.base.files import OpenFile, StoreError, is_running, make_folder, names_in
 from onetool_ipy.core.tool import Problem
 
 if sys.platform != "win32":
@@ -352,18 +352,9 @@ else:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             is_old = time.time() - os.fstat(fd).st_mtime > _ABANDONED_S
-            return exc.errno not in _IN_USE and is_old and not _is_running(int(name.split("-")[2]))
+            return exc.errno not in _IN_USE and is_old and not is_running(int(name.split("-")[2]))
         return True
 
     def _unlock(fd: int) -> None:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_UN)
-
-    def _is_running(pid: int) -> bool:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True
-        return True
