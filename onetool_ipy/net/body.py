@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import json
 import time
 import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from onetool_ipy.base import values
 from onetool_ipy.base.background import Background, Running
 from onetool_ipy.base.errors import CallCancelled, CallFailure, ExecutionFailed, InvalidOutput, TooLarge, UsageProblem
 from onetool_ipy.base.records import Value
@@ -61,7 +61,7 @@ class HttpResponse(Value):
         try:
             charset = charset_of(self.headers)
             source = self.body if charset == "utf-8" else self.text  # json detects UTF-16 in bytes
-            return json.loads(source, parse_constant=_no_number)
+            return values.from_json(source)
         except RecursionError:
             raise InvalidOutput("The response says it is JSON, but is nested too deep.") from None
         except ValueError as exc:
@@ -88,10 +88,6 @@ def charset_of(headers: Mapping[str, str]) -> str:
             is_text = getattr(found, "_is_text_encoding", True) and found.name not in _NOT_OF_A_BODY
             return found.name if is_text else "utf-8"
     return "utf-8"
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"'{word}' is not JSON")
 
 
 ACCEPTED = "gzip, deflate"
