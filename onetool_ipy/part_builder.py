@@ -96,14 +96,12 @@ class PartBuilder:
 
     def executor(self, registry: Registry) -> Executor:
         """What binds and runs calls."""
-        from onetool_ipy.stores import calls
-
         config, box = self._config, self._box
         return Executor(
             registry,
             owner=box,
             steps=[span(config.secrets.mask), box.replays.step],
-            record=calls.recorder(box.log),
+            record=box.log.recorder(),
             admit=None if config.trust.record is None else box.gate.admit,
             require=require_deps(),
             background=box.background,

@@ -28,7 +28,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.background import Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.stores.calls import CallLog, recorder
+from onetool_ipy.stores.calls import CallLog
 from tests.benchmarks.timing import Contender, Met, Rounds, line, note, once, race, say, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT
@@ -69,7 +69,7 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     box.adopt(add)
     log = CallLog(folder / "step", fold_bytes=_NEVER)
     contenders = []
-    for name, record in (("bare", None), ("logged", recorder(log))):
+    for name, record in (("bare", None), ("logged", log.recorder())):
         executor = Executor(box.registry, record=record, background=box.background, workers=box.workers)
         code = "run(ToolCall(new_id(), 'nb.add', args))"
         names = {"run": executor.call, "ToolCall": ToolCall, "new_id": box.new_id, "args": ARGS}
@@ -86,7 +86,7 @@ def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
     call = ToolCall("673a1b2cdeadbeef000001", "nb.add", ARGS)
     bound, result = executor.bind(call, None, None, None), executor.call(call)
     log = CallLog(folder / "record", fold_bytes=_NEVER)
-    yield statement(_OURS, "record(bound, result)", record=recorder(log), bound=bound, result=result)
+    yield statement(_OURS, "record(bound, result)", record=log.recorder(), bound=bound, result=result)
     row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
     fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

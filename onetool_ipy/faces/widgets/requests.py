@@ -40,7 +40,7 @@ from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import duration, local_time, span_labels
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpan, savings
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpan
 from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     seen = box.log.overview(period=period, tool=tool or None)
-    used, saved = seen.usage, savings(*seen.by_models, box.config.settings.stats)
+    used, saved = seen.usage, seen.savings(box.config.settings.stats)
     rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
     totals = [
         {"label": "call" if used.total_calls == 1 else "calls", "value": f"{used.total_calls:,}"},

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
@@ -122,13 +122,10 @@ class UsageTools:
         Example:
             ot.stats(period='day')
         """
-        from onetool_ipy.stores.calls.query import Period, savings
-
         log, settings = self._box.log, self._box.config.settings
         chosen: Any = period
         seen = log.overview(period=chosen, tool=tool or None)
-        assert period in get_args(Period)
-        used, saved = seen.usage, savings(*seen.by_models, settings.stats)
+        used, saved = seen.usage, seen.savings(settings.stats)
         rows = [{**_cells(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,

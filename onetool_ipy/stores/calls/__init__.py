@@ -1,4 +1,4 @@
-"""The call log: `CallLog`, and the recorder of every call.
+"""The call log: `CallLog`, which records every call.
 
 log        CallLog, what the rest of the package uses      record    what of a call is recorded
 journal    append files, one line per call                 database  rows and rollups in SQLite, the fold
@@ -6,6 +6,6 @@ snapshot   one moment of the log, and questions to it      query     usage, seri
 rollup     sums and percentiles                            repair    damaged files; landed: the earlier format
 """
 
-from onetool_ipy.stores.calls.log import CallLog, StatsDisabled, recorder
+from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
 
-__all__ = ["CallLog", "StatsDisabled", "recorder"]
+__all__ = ["CallLog", "StatsDisabled"]

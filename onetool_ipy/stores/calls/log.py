@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from onetool_ipy.stores.calls.snapshot import Answer, CallSnapshot
 
-__all__ = ["CallLog", "StatsDisabled", "recorder"]
+__all__ = ["CallLog", "StatsDisabled"]
 
 _MAX_NAME = 200
 _MAX_MESSAGE = 300
@@ -116,6 +116,24 @@ class CallLog:
         """Record that the result of a recorded call was stored after all."""
         if self.enabled:
             self._append((call_id, handle))
+
+    def recorder(self) -> Record | None:
+        """Give the function that records every call: also those that were refused, not found, or stopped."""
+        record, mask = self.record, self.mask
+
+        def note(bound: BoundCall, result: ToolResult) -> None:
+            call_id, _, args, source, _ = bound.call
+            error, meta = result.error, result.meta
+            tool = bound.tool if bound.spec is not None else short_text(bound.tool, mask, _MAX_NAME)
+            ms, handle = meta["duration_ms"], meta.get("handle") or ""
+            if error is None:
+                code, reason, size = "", "", measure(result.data)
+            else:
+                said = short_text(error.message, mask, _MAX_MESSAGE)
+                code, reason, size = error.code, f"{error.reason or ''}\n{said}", len(error.message)
+            record(call_id, tool, source, args, error is None, ms, code, reason, size, handle, bound.args_size)
+
+        return note if self.enabled else None
 
     def usage(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
@@ -260,25 +278,6 @@ class CallLog:
         """Whether no call was recorded since a fold began; else a fold is due again."""
         self._is_fold_due = not self._journal.is_idle()
         return not self._is_fold_due
-
-
-def recorder(log: CallLog) -> Record | None:
-    """Give the function that records every call: also those that were refused, not found, or stopped."""
-    record, mask = log.record, log.mask
-
-    def note(bound: BoundCall, result: ToolResult) -> None:
-        call_id, _, args, source, _ = bound.call
-        error, meta = result.error, result.meta
-        tool = bound.tool if bound.spec is not None else short_text(bound.tool, mask, _MAX_NAME)
-        ms, handle = meta["duration_ms"], meta.get("handle") or ""
-        if error is None:
-            code, reason, size = "", "", measure(result.data)
-        else:
-            said = short_text(error.message, mask, _MAX_MESSAGE)
-            code, reason, size = error.code, f"{error.reason or ''}\n{said}", len(error.message)
-        record(call_id, tool, source, args, error is None, ms, code, reason, size, handle, bound.args_size)
-
-    return note if log.enabled else None
 
 
 def _now() -> datetime.datetime:

@@ -49,7 +49,6 @@ __all__ = [
     "history_of",
     "lines_of",
     "overview_of",
-    "savings",
     "since",
     "usage_of",
 ]
@@ -164,6 +163,21 @@ class UsageOverview(Value):
     series: tuple[UsageSpan, ...]
     timeline: Timeline
 
+    def savings(self, stats: StatsSettings) -> Savings:
+        """Estimate what calls by models saved, by the assumptions in the settings. Without calls, no formula."""
+        calls, chars = self.by_models
+        spent = chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
+        formula = (
+            f"{calls:,} calls by models and MCP clients, each taken for {stats.context_per_call:,} tokens of tool"
+            f" schemas and {stats.time_overhead_per_call_ms / 1000:g} s, less the {round(spent):,} tokens they were"
+            " given"
+        )
+        return Savings(
+            context_saved=max(0, round(calls * stats.context_per_call - spent)),
+            time_saved_ms=calls * stats.time_overhead_per_call_ms,
+            formula=formula if calls else "",
+        )
+
 
 class CallFilter(Value):
     """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
@@ -221,20 +235,6 @@ class RunRow(Value):
     rows: int
     failures: int
     began: datetime.datetime
-
-
-def savings(calls: int, chars: int, stats: StatsSettings) -> Savings:
-    """Estimate what calls by models saved, by the assumptions in the settings. Without calls there is no formula."""
-    spent = chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
-    formula = (
-        f"{calls:,} calls by models and MCP clients, each taken for {stats.context_per_call:,} tokens of tool schemas"
-        f" and {stats.time_overhead_per_call_ms / 1000:g} s, less the {round(spent):,} tokens they were given"
-    )
-    return Savings(
-        context_saved=max(0, round(calls * stats.context_per_call - spent)),
-        time_saved_ms=calls * stats.time_overhead_per_call_ms,
-        formula=formula if calls else "",
-    )
 
 
 # --- sums -----------------------------------------------------------------------------------------

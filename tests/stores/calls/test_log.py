@@ -15,7 +15,7 @@ from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BoundCall, ToolCall
-from onetool_ipy.stores.calls import CallLog, recorder
+from onetool_ipy.stores.calls import CallLog
 
 KEY = "s3cr3t-of-the-house"
 
@@ -29,7 +29,7 @@ class Bench:
         self.executor = Executor(
             self.box.registry,
             steps=more,
-            record=recorder(self.log),
+            record=self.log.recorder(),
             background=self.box.background,
             workers=self.box.workers,
         )

@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, Savings, savings
+from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, Savings
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
@@ -32,7 +32,7 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
     assert calls.overview().by_models == (0, 0)
-    assert savings(0, 0, StatsSettings()) == Savings(context_saved=0, time_saved_ms=0, formula="")
+    assert calls.overview().savings(StatsSettings()) == Savings(context_saved=0, time_saved_ms=0, formula="")
 
 
 def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
@@ -54,11 +54,12 @@ def test_savings_are_those_of_calls_by_models_and_never_negative(calls: CallLog,
     assert calls.overview(period="day").by_models == (1, 10_000_000)
     settle(calls)
     assert calls.overview().by_models == (3, 10_002_000)
-    found = savings(2, 2000, StatsSettings())
+    found = calls.overview(tool="geo.code").savings(StatsSettings())
     assert (found.context_saved, found.time_saved_ms) == (2 * 30_000 - 500, 8_000)
     assert found.formula.startswith("2 calls by models and MCP clients, each taken for 30,000 tokens")
-    assert savings(1, 10_000_000, StatsSettings()).context_saved == 0
-    assert savings(1, 10_000_000, StatsSettings(chars_per_token=0)).context_saved == 30_000
+    large = calls.overview(period="day")
+    assert large.savings(StatsSettings()).context_saved == 0
+    assert large.savings(StatsSettings(chars_per_token=0)).context_saved == 30_000
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")
