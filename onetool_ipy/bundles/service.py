@@ -31,7 +31,7 @@ from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow,
 from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition, NoAuth, OAuth2, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
-from onetool_ipy.bundles.http.runner import HttpRunner
+from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
@@ -148,7 +148,7 @@ def _size(record: dict[str, Any]) -> int:
 
 def _schema_fault(given: dict[str, Any] | bool, field: str) -> InvalidRequest | None:
     try:
-        compile_schema(given if isinstance(given, dict) else {"not": {}} if given is False else {})
+        OutputCheck(given)
     except InvalidTool as exc:
         return _at(f"/{field}", field, exc.message, exc.hint)
     return None
