@@ -45,9 +45,6 @@ class SessionTools:
     def refresh(self) -> bool:
         return False
 
-    def close(self) -> None:
-        return None
-
 
 class _Index:
     """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
@@ -241,11 +238,6 @@ class Registry:
             self._index = _Index(ordered, packs, tuple(problems), unlisted)
         if self._changed is not None:
             self._changed()
-
-    def close(self) -> None:
-        """Close the sources; may be called twice."""
-        for source in self._sources:
-            source.close()
 
     def _from_definition(self, definition: Any) -> ToolSpec:
         if self._read_definition is None or not isinstance(definition, Mapping):

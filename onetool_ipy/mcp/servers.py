@@ -516,6 +516,3 @@ class ServerTools:
 
     def refresh(self) -> bool:
         return self._seen != self._servers.changes
-
-    def close(self) -> None:
-        return None

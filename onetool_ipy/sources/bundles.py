@@ -82,9 +82,6 @@ class BundleTools:
             return False
         return self._store.look() is not self._last_listed
 
-    def close(self) -> None:
-        return None
-
     def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
         held = self._store.glance(bundle, slug).of_slug(bundle)
@@ -233,9 +230,6 @@ class Switched:
     def refresh(self) -> bool:
         self._switches.off()
         return self._inner.refresh() or self._last_listed != self._switches.reasons
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _switched(self, spec: ToolSpec) -> ToolSpec:
         if spec.name not in self._funcs:

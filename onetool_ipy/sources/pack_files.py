@@ -565,9 +565,6 @@ class PackFiles:
             self._cache.save()
         return changed
 
-    def close(self) -> None:
-        return None
-
     def _found(self) -> list[Path]:
         """Return the files that count; the others become problems."""
         search = PackFileSearch(self._root)
@@ -717,9 +714,6 @@ class EntryPoints:
         if self._cache is not None:
             self._cache.save()
         return True
-
-    def close(self) -> None:
-        return None
 
     def _refresh_files(self) -> bool:
         changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed

@@ -30,7 +30,6 @@ class Listed:
     def __init__(self, *specs: ToolSpec) -> None:
         self.specs = list(specs)
         self.is_new = False
-        self.closed = 0
 
     def tools(self) -> Iterable[ToolSpec]:
         return list(self.specs)
@@ -41,9 +40,6 @@ class Listed:
     def refresh(self) -> bool:
         found, self.is_new = self.is_new, False
         return found
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 class Broken(Listed):
@@ -237,14 +233,11 @@ def test_a_broken_source_stops_no_other() -> None:
 
 def test_the_session_outlives_its_registry() -> None:
     session = SessionTools()
-    first = Registry([source := Listed(tool("a.a"))], session=session)
+    first = Registry([Listed(tool("a.a"))], session=session)
     first.register(tool("nb.x", "cell"))
-    first.close()
-    first.close()
 
     second = Registry([Listed(tool("a.a"), tool("nb.y"))], session=session)
 
-    assert source.closed == 2
     assert [s.name for s in second.list()] == ["a.a", "nb.y", "nb.x"]
 
 
@@ -322,9 +315,6 @@ def test_what_another_thread_has_just_found_is_found() -> None:
                 self.known = [tool("late.tool")]
                 registry.rebuild()
             return False
-
-        def close(self) -> None:
-            return None
 
     registry = Registry([Late()])
 
