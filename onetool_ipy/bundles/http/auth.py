@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
-from onetool_ipy.bundles.http.definition import ApiKey, Basic, Bearer, OAuth2
+from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Basic, Bearer, OAuth2
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
@@ -183,17 +183,9 @@ def basic(user: str, password: str) -> AuthParts:
 
 
 def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> AuthParts:
-    if not value.isprintable() or not _is_latin(value):
+    if not value.isprintable() or BAD_IN_HEADER.search(value):
         raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
     return AuthParts({name: value.strip(" ")}, [], secrets)
-
-
-def _is_latin(value: str) -> bool:
-    try:
-        value.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _place(url: str) -> str:

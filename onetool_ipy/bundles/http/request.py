@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, TooLarge
-from onetool_ipy.bundles.http.definition import BodyType, RequestTemplate
+from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, BodyType, RequestTemplate
 from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, ValueSource, bind, pieces
 
 __all__ = [
@@ -96,7 +96,6 @@ def _quoted(text: str) -> str:
 
 Piece = str | Ref
 
-_IN_HEADER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DOTS = (".", "..")
 
 
@@ -158,13 +157,7 @@ def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
     found = _joined(parts, scope)
     if found is None:
         return None
-    bad = _IN_HEADER.search(found) is not None
-    if not bad:
-        try:
-            found.encode("latin-1")
-        except UnicodeEncodeError:
-            bad = True
-    if not bad:
+    if not BAD_IN_HEADER.search(found):
         return found.strip(" ")
     words = f"The header '{name}' would contain a control character or a character outside Latin-1"
     given = [part for part in parts if isinstance(part, Ref) and part.kind == "argument"]
