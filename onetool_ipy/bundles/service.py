@@ -28,8 +28,8 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
-from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
-from onetool_ipy.bundles.http.definition import HttpDefinition, NoAuth, OAuth2, RequestTemplate
+from onetool_ipy.bundles.http.auth import auth_of
+from onetool_ipy.bundles.http.definition import HttpDefinition, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
@@ -83,13 +83,8 @@ def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> di
     def prepared(part: dict[str, object]) -> Callable[[], object]:
         return lambda: PreparedRequest(bare.model_copy(update=part), arguments, steps)
 
-    def signed() -> object:
-        auth = request.auth
-        if isinstance(auth, OAuth2):
-            return TokenRequest(auth, arguments, steps)
-        return None if auth is None or isinstance(auth, NoAuth) else Credentials(auth, arguments, steps)
-
-    return {**{name: prepared(part) for name, part in alone.items()}, "auth": signed}
+    made = {name: prepared(part) for name, part in alone.items()}
+    return made | {"auth": lambda: auth_of(request.auth, arguments, steps)}
 
 
 MAX_BYTES = 1024 * 1024
@@ -305,12 +300,8 @@ def _refuse_off(bundle: Bundle) -> None:
 
 def _require_auth(body: BundleBody) -> None:
     """Refuse an auth with a `${name}` that is not a secret's."""
-    auth = body.auth
     try:
-        if isinstance(auth, OAuth2):
-            TokenRequest(auth, frozenset(), frozenset())
-        elif auth is not None and not isinstance(auth, NoAuth):
-            Credentials(auth, frozenset(), frozenset())
+        auth_of(body.auth, frozenset(), frozenset())
     except InvalidTool as exc:
         raise _at("/auth", "auth", exc.message, exc.hint) from None
 

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
-from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Basic, Bearer, OAuth2
+from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Auth, Basic, Bearer, NoAuth, OAuth2
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
 from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "bearer"]
+__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "auth_of", "bearer"]
 
 Clock = Callable[[], datetime.datetime]
 
@@ -124,6 +124,15 @@ class TokenRequest:
         """Every reference in it."""
         yield from self._url.refs()
         yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
+
+
+def auth_of(auth: Auth | None, arguments: Set[str], steps: Set[str]) -> Credentials | TokenRequest | None:
+    """The auth of a request, prepared; None if it has none. Raises InvalidTool for a `${name}` without a meaning."""
+    if auth is None or isinstance(auth, NoAuth):
+        return None
+    if isinstance(auth, OAuth2):
+        return TokenRequest(auth, arguments, steps)
+    return Credentials(auth, arguments, steps)
 
 
 class Tokens:

@@ -22,15 +22,8 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
-from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
-from onetool_ipy.bundles.http.definition import (
-    HttpDefinition,
-    HttpStep,
-    NoAuth,
-    OAuth2,
-    ResponseOptions,
-    ToolLimits,
-)
+from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, auth_of, bearer
+from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
     HIDDEN,
@@ -387,25 +380,20 @@ class _Ready:
         self.name = name
         self.request = PreparedRequest(step.request, arguments, steps)
         self.reader = ResponseReader(step.response)
-        auth = step.request.auth
-        self.tokens = TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else None
-        self.credentials = None
-        if auth is not None and not isinstance(auth, OAuth2 | NoAuth):
-            self.credentials = Credentials(auth, arguments, steps)
+        self.auth = auth_of(step.request.auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
 
     def refs(self) -> set[Ref]:
-        parts = (self.request, self.credentials, self.tokens)
-        return {ref for part in parts if part is not None for ref in part.refs()}
+        return {*self.request.refs(), *(self.auth.refs() if self.auth is not None else ())}
 
     def sign(self, values: CallValues) -> AuthParts:
         """What the auth of the request adds to it, OAuth2 apart."""
-        return NO_AUTH if self.credentials is None else self.credentials.sign(values)
+        return self.auth.sign(values) if isinstance(self.auth, Credentials) else NO_AUTH
 
     def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
         """The request with `***` for each secret."""
-        sign = NO_AUTH if self.credentials is None else self.credentials.shown()
-        if self.tokens is not None:
+        sign = self.auth.shown() if isinstance(self.auth, Credentials) else NO_AUTH
+        if isinstance(self.auth, TokenRequest):
             sign = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         return shown_request(self.request.fill(scope, headers=sign.headers, query=sign.query, room=room))
 
@@ -558,7 +546,7 @@ class HttpRunner:
         value, is_there, counted = None, True, False
         for step in self._steps:
             sign = step.sign(scope)
-            grant = step.tokens.grant(scope) if step.tokens is not None else None
+            grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
             out = step.request.fill(scope, headers=sign.headers, query=sign.query, room=self._room)
             if not counted:
                 self._rate.take(self.name)
@@ -593,8 +581,8 @@ class HttpRunner:
         lines = [exc.hint, values.cut(f"It sent {sent['method']} {sent['url'].partition('?')[0]}", _MAX_SAID)]
         if reply.status in (_UNAUTHORIZED, _FORBIDDEN):
             named = ", ".join(f"'{name}'" for name in self.secrets)
-            has_auth = step.credentials is not None or step.tokens is not None
-            lines.append(f"Check the secret {named}." if named else "" if has_auth else "This tool sends no auth.")
+            unnamed = "This tool sends no auth." if step.auth is None else ""
+            lines.append(f"Check the secret {named}." if named else unnamed)
         exc.hint = "\n".join(line for line in lines if line)
         return exc
 
