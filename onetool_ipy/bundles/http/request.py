@@ -111,7 +111,7 @@ def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
 def path(parts: Sequence[Piece], scope: ValueSource) -> str:
     """Fill a path with percent-encoded values. No value can add, remove or climb a level."""
     out: list[str] = []
-    for segment in _segments(parts):
+    for segment in _split(parts, "/"):
         if not any(isinstance(part, Ref) for part in segment):
             out.append("".join(map(str, segment)))
             continue
@@ -243,13 +243,14 @@ def _quote(value: str) -> str:
     return quote(value.encode("utf-8", "surrogatepass"), safe="")
 
 
-def _segments(parts: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _split(parts: Iterable[Piece], sign: str) -> Iterator[list[Piece]]:
+    """Split the text in pieces at a sign."""
     current: list[Piece] = []
     for part in parts:
         if isinstance(part, Ref):
             current.append(part)
             continue
-        first, *rest = part.split("/")
+        first, *rest = part.split(sign)
         current.append(first)
         for literal in rest:
             yield current
@@ -361,17 +362,13 @@ class PreparedRequest:
             return multipart(_fields(json_value(self._body, scope)))
         if self._kind == "json":
             value = json_value(self._body, scope)
-            return (None if value is MISSING else _json(value)), ""
+            return (None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")), ""
         value = scope.value(self._body[0]) if len(self._body) == 1 and isinstance(self._body[0], Ref) else ""
         if value is MISSING:
             return None, ""
         if self._kind == "binary" and (file := as_file("body", value)) is not None:
             return file.content, file.mime
         return text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -478,15 +475,7 @@ def _cut(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 def _own_pairs(parts: list[Piece]) -> Iterator[tuple[str, list[Piece]]]:
     """The pairs of a query that is part of the URL. Its literal text is already percent-encoded."""
-    entries: list[list[Piece]] = [[]]
-    for part in parts:
-        if isinstance(part, Ref):
-            entries[-1].append(part)
-            continue
-        first, *rest = part.split("&")
-        entries[-1].append(first)
-        entries += [[literal] for literal in rest]
-    for entry in entries:
+    for entry in _split(parts, "&"):
         if not any(entry):
             continue
         head = entry[0]
