@@ -337,8 +337,6 @@ class Switch(WireModel):
 class Page(WireModel):
     """A page of a list: iterate over it; `next_page_token` fetches the next one."""
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("nextPageToken",))
-
     items: list[Any]
     next_page_token: str | None = None
 

@@ -221,17 +221,9 @@ class _Records:
     def fresh_bundle(self, bundle_id: str, body: BundleBody, before: Bundle | None) -> Bundle:
         """Make the record that a PUT of a bundle stores."""
         now = self._needs.clock().astimezone(datetime.UTC)
-        return Bundle(
-            bundle_id=bundle_id,
-            slug=body.slug,
-            display_name=body.display_name,
-            description=body.description,
-            is_enabled=body.is_enabled,
-            base_url=body.base_url,
-            auth=body.auth,
-            created_at=now if before is None else before.created_at,
-            modified_at=now if before is None else max(now, before.created_at),
-        )
+        created = now if before is None else before.created_at
+        fields: dict[str, Any] = {name: getattr(body, name) for name in BundleBody.model_fields}
+        return Bundle(**fields, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
 
     def fresh_tool(self, bundle_id: str, pair: tuple[str, str], body: ToolBody) -> Tool:
         """Make the record that a PUT of a tool stores."""
@@ -534,7 +526,7 @@ class Bundles:
             *(sorted(one) if one is not None else None for one in (words, wanted)),
             bool(include_disabled),
         ]
-        items, more = page_of(rows, _tool_key, size=page_size, token=page_token, query=query, store=self._root)
+        items, more = page_of(rows, by_age, size=page_size, token=page_token, query=query, store=self._root)
         return Page(items=self._records.shown(items), next_page_token=more)
 
     def search(
@@ -646,11 +638,7 @@ def _unlabelled(record: Any) -> Any:
 
 
 def _bundle_key(bundle: Bundle) -> Key:
-    return by_age(bundle.created_at.timestamp(), bundle.bundle_id)
-
-
-def _tool_key(row: CatalogRow) -> Key:
-    return by_age(row.tool.created_at.timestamp(), row.tool.tool_id)
+    return (bundle.created_at.timestamp(), bundle.bundle_id)
 
 
 def _ids(given: Iterable[str] | None) -> set[str] | None:
