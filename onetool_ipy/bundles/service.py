@@ -32,7 +32,7 @@ from onetool_ipy.bundles.http.auth import auth_of
 from onetool_ipy.bundles.http.definition import HttpDefinition, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
-from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
+from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
 from onetool_ipy.bundles.validation import (
@@ -113,7 +113,7 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
 
 def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
     """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    whole = body if bundle is None else completed(bundle, body)
+    whole = body if bundle is None else body.within(bundle)
     return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
@@ -591,7 +591,7 @@ class Bundles:
     def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
-        made = self._runners.of(completed(row.bundle, row.tool), row.name)
+        made = self._runners.of(row.tool.within(row.bundle), row.name)
         if not isinstance(made, HttpRunner):
             raise InvalidRequest(f"'{row.name}' is a local function; it sends nothing.")
         return made.preview(args)
@@ -608,7 +608,7 @@ class Bundles:
                 lambda: read(ToolBody, _unlabelled(record), own=(slug, version)),
             )
             raise with_others(exc, checks) from None
-        whole = body if bundle is None else completed(bundle, body)
+        whole = body if bundle is None else body.within(bundle)
         _require_callable(whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
         return pair, body
 
