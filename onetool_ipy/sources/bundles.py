@@ -237,13 +237,10 @@ class Switched:
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            live = partial(self._live, spec)
+            live = partial(self._switched, spec)
             known = spec.replace(disabled=reason, live=live, reread=live)
             self._specs[spec.name] = known
         return known
-
-    def _live(self, spec: ToolSpec) -> ToolSpec:
-        return self._switched(spec)
 
 
 def _name(bundle: str, slug: str, version: str) -> str:

@@ -669,8 +669,7 @@ class _Offer(NamedTuple):
 class EntryPoints:
     """The packs of installed distributions."""
 
-    def __init__(self, *, cache: OutlineCache | None = None) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
         self._files: list[PackFile] = []
         self._problems: list[Problem] = []
         self._places: tuple[tuple[str, int], ...] | None = None
@@ -702,7 +701,7 @@ class EntryPoints:
             return self._refresh_files()
         self._offers = offers
         self._files = [
-            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module, cache=self._cache)
+            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module)
             for offer in offers
             if offer.file is not None
         ]
@@ -711,8 +710,6 @@ class EntryPoints:
             for offer in offers
             if offer.file is None
         ]
-        if self._cache is not None:
-            self._cache.save()
         return True
 
     def _refresh_files(self) -> bool:
