@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -253,6 +255,56 @@ def test_stop_during_an_import_passes_through_and_leaves_nothing(project: Projec
     assert _modules() == before
     project.write("tools/geo.py", GOOD)
     assert box.call("geo.locate", {"place": "a"}).ok
+
+
+@pytest.mark.parametrize("ahead_s", [0, 60], ids=["just changed", "changed long ago"])
+def test_a_look_that_was_stopped_is_done_again(project: Project, monkeypatch: pytest.MonkeyPatch, ahead_s: int) -> None:
+    """Stop may come at any line of a look: what is called next is what the file says."""
+    now_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + ahead_s * 10**9)
+
+    def write(number: int) -> Path:
+        path = project.write("tools/geo.py", f'def give() -> int:\n    """Give."""\n    return {number}\n')
+        os.utime(path, (number * 10, number * 10))
+        return path
+
+    (spec,) = PackFile(write(0)).tools()
+    assert spec.live is not None
+    assert spec.reread is not None
+    assert spec.live().run({}) == 0
+
+    line, is_stopped = 0, True
+    while is_stopped:
+        line += 1
+        write(line)
+        is_stopped = _stopped_at(line, spec.reread)
+        assert spec.live().run({}) == line, f"stopped at line {line}"
+
+    assert line > 20, "no look was stopped inside"
+
+
+def _stopped_at(line: int, look: Callable[[], object]) -> bool:
+    """Stop a look where it comes to its n-th line in the module of pack files; return whether it has so many."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != PackFile.refresh.__code__.co_filename:
+            return None
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        look()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 def test_a_slow_import_does_not_slow_listing(project: Project) -> None:
