@@ -84,6 +84,7 @@ class Registry:
         self._read_definition = read_definition
         self._building = ForkLock()
         self._is_stale = False
+        self._was_stopped = False
         self._has_changed = has_changed
         self._before_list = before_list
         self._explain = explain
@@ -207,10 +208,15 @@ class Registry:
     def refresh(self) -> bool:
         """Ask every source to look again. Rebuild the index if one found something new."""
         with self._building.mine():
-            self._is_stale = False
-            changed = [_refreshed(source) for source in self._sources]
-            if any(changed):
-                self.rebuild()
+            try:
+                self._is_stale = False
+                changed = [_refreshed(source) for source in self._sources]
+                if any(changed) or self._was_stopped:
+                    self.rebuild()
+            except BaseException:  # Stop; a source that has told its news does not tell it again
+                self._is_stale = self._was_stopped = True
+                raise
+            self._was_stopped = False
             return any(changed)
 
     def rebuild(self) -> None:

@@ -42,6 +42,27 @@ class Listed:
         return found
 
 
+class Stopped(Listed):
+    """A source that Stop hits once: while it looks, or while it lists its tools."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
+
+    def tools(self) -> Iterable[ToolSpec]:
+        self.stop("tools")
+        return []
+
+    def refresh(self) -> bool:
+        self.stop("refresh")
+        return False
+
+    def stop(self, place: str) -> None:
+        if self.place == place:
+            self.place = ""
+            raise KeyboardInterrupt
+
+
 class Broken(Listed):
     def tools(self) -> Iterable[ToolSpec]:
         yield tool("b.one")
@@ -207,6 +228,20 @@ def test_a_miss_looks_again_and_finds_what_is_new() -> None:
     source.specs.append(tool("b.new"))
     source.is_new = True
     assert registry.pack("b") is not None
+
+
+@pytest.mark.parametrize("place", ["refresh", "tools"])
+def test_news_are_not_lost_when_stop_comes_while_looking(place: str) -> None:
+    source, stopped = Listed(tool("a.one")), Stopped("")
+    registry = Registry([source, stopped])
+    source.specs.append(tool("a.two"))
+    source.is_new, stopped.place = True, place
+
+    with pytest.raises(KeyboardInterrupt):
+        registry.refresh()
+
+    assert [spec.name for spec in registry.list()] == ["a.one", "a.two"]
+    assert not registry.refresh()
 
 
 def test_a_demand_gives_the_tool_as_written_and_a_load_as_its_code_has_it() -> None:

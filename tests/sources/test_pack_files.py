@@ -97,24 +97,27 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
             assert spec.live().run({}) == n
 
 
-class Coarse(PackFile):
-    """A pack file on a file system whose clock ticks once a second."""
-
-    def _stat(self) -> Any:
-        found = super()._stat()
-        assert found is not None
-        return (found[0] // 10**9 * 10**9, found[1] // 10**9 * 10**9, *found[2:])
-
-
-def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(project: Project) -> None:
+def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system whose clock ticks once a second."""
     path = project.write("tools/geo.py", 'def give() -> int:\n    """Give."""\n    return 100\n')
-    file = Coarse(path)
-    (spec,) = file.tools()
+    stat, seen = os.stat, set[int]()
+
+    def coarse(target: Any, **options: Any) -> os.stat_result:
+        found = stat(target, **options)
+        times = {name: getattr(found, name) // 10**9 * 10**9 for name in ("st_mtime_ns", "st_ctime_ns")}
+        seen.add(times["st_mtime_ns"])
+        return os.stat_result(tuple(found), times)
+
+    monkeypatch.setattr(os, "stat", coarse)
+    (spec,) = PackFile(path).tools()
 
     for n in range(101, 150):
         text = path.read_text()
         path.write_text(text.replace(f"return {n - 1}", f"return {n}"))
         assert spec.live().run({}) == n
+    assert 0 < len(seen) < 49, "no two edits were in the same second"
 
 
 def test_a_file_that_did_not_change_is_not_imported_again(project: Project) -> None:
