@@ -137,8 +137,6 @@ class Parts:
 
     def close(self) -> None:
         """Close what was built. Builds nothing."""
-        if self._registry is not None:
-            self._registry.close()
         if self._stores is not None:
             self._stores.log.close()
 
@@ -631,7 +629,7 @@ class Toolbox:
         self.tools_changed()
 
     def close(self) -> None:
-        """Let go of threads and sources; may be called twice. A call after it is refused."""
+        """Let go of threads and servers; may be called twice. A call after it is refused."""
         self.is_closed = True
         current.closed(self)
         if self._servers is not None:

@@ -181,7 +181,7 @@ class BundleCatalog:
         for held in snapshot.live():
             bundles.append(held.bundle)
             rows += _rows(held)
-        rows.sort(key=lambda row: by_age(row.tool.created_at.timestamp(), row.tool.tool_id))
+        rows.sort(key=by_age)
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
         return _State(snapshot, off, bundles, rows, by_place)
 
@@ -209,9 +209,9 @@ def _rows(held: StoredBundle) -> list[CatalogRow]:
     ]
 
 
-def by_age(created: float, own_id: str) -> Key:
+def by_age(row: CatalogRow) -> Key:
     """The sort key of lists; it never changes."""
-    return (created, own_id)
+    return (row.tool.created_at.timestamp(), row.tool.tool_id)
 
 
 def _newest(row: CatalogRow) -> Key:

@@ -41,7 +41,6 @@ __all__ = [
     "ToolBody",
     "ToolType",
     "WireModel",
-    "completed",
     "read",
 ]
 
@@ -231,6 +230,13 @@ class _ToolFields(WireModel):
             raise ValueError(f"a tool of type '{self.type}' has no '{other}'")
         return self
 
+    def within(self, bundle: Bundle) -> Self:
+        """The tool with the base URL and the auth of its bundle, as it is called."""
+        if self.http is None or bundle.base_url is None:
+            return self
+        http = self.http.within(bundle.base_url, bundle.auth)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
     def to_dict(self) -> dict[str, Any]:
         copied: dict[str, Any] = _own_copy(self.shared())
         return copied
@@ -317,17 +323,6 @@ class ToolBody(_ToolFields):
     """The body of PUT .../tools/{slug}/version/{version}."""
 
 
-HttpRecord = TypeVar("HttpRecord", Tool, ToolBody)
-
-
-def completed(bundle: Bundle, tool: HttpRecord) -> HttpRecord:
-    """The tool with the base URL and the auth of its bundle, as it is called."""
-    if tool.http is None or bundle.base_url is None:
-        return tool
-    http = tool.http.within(bundle.base_url, bundle.auth)
-    return tool if http is tool.http else tool.model_copy(update={"http": http})
-
-
 class Switch(WireModel):
     """The body of PATCH; it changes nothing else."""
 
@@ -336,8 +331,6 @@ class Switch(WireModel):
 
 class Page(WireModel):
     """A page of a list: iterate over it; `next_page_token` fetches the next one."""
-
-    _optional: ClassVar[frozenset[str]] = frozenset(("nextPageToken",))
 
     items: list[Any]
     next_page_token: str | None = None

@@ -82,7 +82,7 @@ class Runners:
 
     def new(self, tool: Tool | ToolBody, name: str, *, is_output_strict: bool) -> HttpRunner | FunctionRunner:
         """Make a runner that is not kept, also of a tool that is not stored."""
-        from onetool_ipy.bundles.http.runner import OutputCheck, RateLimit, compile_http
+        from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
 
         needs = self._needs
         if tool.go_tool is not None:
@@ -90,7 +90,7 @@ class Runners:
             output = OutputCheck(tool.output_schema, is_strict=is_output_strict)
             return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
         assert tool.http is not None
-        return compile_http(
+        return HttpRunner(
             tool.http,
             arg_schema=tool.arg_schema,
             output_schema=tool.output_schema,

@@ -28,11 +28,11 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
-from onetool_ipy.bundles.http.auth import Credentials, TokenRequest
-from onetool_ipy.bundles.http.definition import HttpDefinition, NoAuth, OAuth2, RequestTemplate
+from onetool_ipy.bundles.http.auth import auth_of
+from onetool_ipy.bundles.http.definition import HttpDefinition, RequestTemplate
 from onetool_ipy.bundles.http.request import PreparedRequest
-from onetool_ipy.bundles.http.runner import HttpRunner
-from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, completed, read
+from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
+from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.runners import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
 from onetool_ipy.bundles.validation import (
@@ -83,13 +83,8 @@ def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> di
     def prepared(part: dict[str, object]) -> Callable[[], object]:
         return lambda: PreparedRequest(bare.model_copy(update=part), arguments, steps)
 
-    def signed() -> object:
-        auth = request.auth
-        if isinstance(auth, OAuth2):
-            return TokenRequest(auth, arguments, steps)
-        return None if auth is None or isinstance(auth, NoAuth) else Credentials(auth, arguments, steps)
-
-    return {**{name: prepared(part) for name, part in alone.items()}, "auth": signed}
+    made = {name: prepared(part) for name, part in alone.items()}
+    return made | {"auth": lambda: auth_of(request.auth, arguments, steps)}
 
 
 MAX_BYTES = 1024 * 1024
@@ -118,7 +113,7 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
 
 def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
     """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    whole = body if bundle is None else completed(bundle, body)
+    whole = body if bundle is None else body.within(bundle)
     return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
@@ -148,7 +143,7 @@ def _size(record: dict[str, Any]) -> int:
 
 def _schema_fault(given: dict[str, Any] | bool, field: str) -> InvalidRequest | None:
     try:
-        compile_schema(given if isinstance(given, dict) else {"not": {}} if given is False else {})
+        OutputCheck(given)
     except InvalidTool as exc:
         return _at(f"/{field}", field, exc.message, exc.hint)
     return None
@@ -226,17 +221,9 @@ class _Records:
     def fresh_bundle(self, bundle_id: str, body: BundleBody, before: Bundle | None) -> Bundle:
         """Make the record that a PUT of a bundle stores."""
         now = self._needs.clock().astimezone(datetime.UTC)
-        return Bundle(
-            bundle_id=bundle_id,
-            slug=body.slug,
-            display_name=body.display_name,
-            description=body.description,
-            is_enabled=body.is_enabled,
-            base_url=body.base_url,
-            auth=body.auth,
-            created_at=now if before is None else before.created_at,
-            modified_at=now if before is None else max(now, before.created_at),
-        )
+        created = now if before is None else before.created_at
+        fields: dict[str, Any] = {name: getattr(body, name) for name in BundleBody.model_fields}
+        return Bundle(**fields, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
 
     def fresh_tool(self, bundle_id: str, pair: tuple[str, str], body: ToolBody) -> Tool:
         """Make the record that a PUT of a tool stores."""
@@ -305,12 +292,8 @@ def _refuse_off(bundle: Bundle) -> None:
 
 def _require_auth(body: BundleBody) -> None:
     """Refuse an auth with a `${name}` that is not a secret's."""
-    auth = body.auth
     try:
-        if isinstance(auth, OAuth2):
-            TokenRequest(auth, frozenset(), frozenset())
-        elif auth is not None and not isinstance(auth, NoAuth):
-            Credentials(auth, frozenset(), frozenset())
+        auth_of(body.auth, frozenset(), frozenset())
     except InvalidTool as exc:
         raise _at("/auth", "auth", exc.message, exc.hint) from None
 
@@ -543,7 +526,7 @@ class Bundles:
             *(sorted(one) if one is not None else None for one in (words, wanted)),
             bool(include_disabled),
         ]
-        items, more = page_of(rows, _tool_key, size=page_size, token=page_token, query=query, store=self._root)
+        items, more = page_of(rows, by_age, size=page_size, token=page_token, query=query, store=self._root)
         return Page(items=self._records.shown(items), next_page_token=more)
 
     def search(
@@ -608,7 +591,7 @@ class Bundles:
     def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
-        made = self._runners.of(completed(row.bundle, row.tool), row.name)
+        made = self._runners.of(row.tool.within(row.bundle), row.name)
         if not isinstance(made, HttpRunner):
             raise InvalidRequest(f"'{row.name}' is a local function; it sends nothing.")
         return made.preview(args)
@@ -625,7 +608,7 @@ class Bundles:
                 lambda: read(ToolBody, _unlabelled(record), own=(slug, version)),
             )
             raise with_others(exc, checks) from None
-        whole = body if bundle is None else completed(bundle, body)
+        whole = body if bundle is None else body.within(bundle)
         _require_callable(whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
         return pair, body
 
@@ -655,11 +638,7 @@ def _unlabelled(record: Any) -> Any:
 
 
 def _bundle_key(bundle: Bundle) -> Key:
-    return by_age(bundle.created_at.timestamp(), bundle.bundle_id)
-
-
-def _tool_key(row: CatalogRow) -> Key:
-    return by_age(row.tool.created_at.timestamp(), row.tool.tool_id)
+    return (bundle.created_at.timestamp(), bundle.bundle_id)
 
 
 def _ids(given: Iterable[str] | None) -> set[str] | None:

@@ -130,9 +130,7 @@ class StoredBundle:
         if tool.http is None or self.bundle.base_url is None:
             return tool
         if tool.tool_id not in self._completed:
-            from onetool_ipy.bundles.model import completed
-
-            self._completed[tool.tool_id] = completed(self.bundle, tool)
+            self._completed[tool.tool_id] = tool.within(self.bundle)
         return self._completed[tool.tool_id]
 
     def versions(self, slug: str) -> list[Tool]:

@@ -45,9 +45,6 @@ class SessionTools:
     def refresh(self) -> bool:
         return False
 
-    def close(self) -> None:
-        return None
-
 
 class _Index(Value):
     """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
@@ -78,6 +75,7 @@ class Registry:
         self._read_definition = read_definition
         self._building = ForkLock()
         self._is_stale = False
+        self._was_stopped = False
         self._has_changed = has_changed
         self._before_list = before_list
         self._explain = explain
@@ -201,10 +199,15 @@ class Registry:
     def refresh(self) -> bool:
         """Ask every source to look again. Rebuild the index if one found something new."""
         with self._building.mine():
-            self._is_stale = False
-            changed = [_refreshed(source) for source in self._sources]
-            if any(changed):
-                self.rebuild()
+            try:
+                self._is_stale = False
+                changed = [_refreshed(source) for source in self._sources]
+                if any(changed) or self._was_stopped:
+                    self.rebuild()
+            except BaseException:  # Stop; a source that has told its news does not tell it again
+                self._is_stale = self._was_stopped = True
+                raise
+            self._was_stopped = False
             return any(changed)
 
     def rebuild(self) -> None:
@@ -232,11 +235,6 @@ class Registry:
             self._index = _Index(ordered, packs, tuple(problems), unlisted, {**unlisted, **_lookup(ordered)})
         if self._changed is not None:
             self._changed()
-
-    def close(self) -> None:
-        """Close the sources; may be called twice."""
-        for source in self._sources:
-            source.close()
 
     def _from_definition(self, definition: Any) -> ToolSpec:
         if self._read_definition is None or not isinstance(definition, Mapping):

@@ -366,9 +366,6 @@ class Source(Protocol):
     def refresh(self) -> bool:
         """Check for changes; True if the tools may have changed since the registry last read them."""
 
-    def close(self) -> None:
-        """Let go of what is open; may be called twice."""
-
 
 def fingerprint(spec: ToolSpec) -> str:
     """Hash all that a tool is."""

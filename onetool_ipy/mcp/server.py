@@ -41,7 +41,7 @@ from onetool_ipy.stores.tokens import TokenStore
 
 if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
-    from onetool_ipy.mcp.session import Progress, ServerSession
+    from onetool_ipy.mcp.session import ServerSession
 
 __all__ = ["FailureState", "Server", "State"]
 
@@ -124,11 +124,6 @@ class _Connection:
         listed = self.loop.create_task(self._listed.wait())
         await asyncio.wait({listed, self._owner}, return_when=asyncio.FIRST_COMPLETED)
         listed.cancel()
-
-    async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
-        """Call a tool once. Raises NotSent if the call certainly did not reach the server."""
-        assert self._session is not None
-        return await self._session.call(tool, args, progress)
 
     async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
         """Run one request of the session. Raises NotSent if it certainly did not reach the server."""
@@ -484,35 +479,27 @@ class Server:
             task.add_done_callback(self._started)
         return await asyncio.shield(self._starting)
 
-    async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
-        """Call one of its tools, once."""
-        return await self._sent(lambda connection: connection.call(tool, args, progress))
-
     async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
-        """Run one request of its session: read a resource, get a prompt."""
-        return await self._sent(lambda connection: connection.request(work))
-
-    async def complete(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
-        """The same for Tab: None if the server is not connected, which starts nothing."""
-        connection = self._connection_here()
-        return None if connection is None or not connection.is_usable() else await connection.request(work)
-
-    async def _sent(self, send: Callable[[_Connection], Awaitable[Any]]) -> Any:
-        """Send over the connection; over a new one if the request certainly did not reach the server."""
+        """Run one request of its session; over a new one if the request certainly did not reach the server."""
         connection = await self.connect()
         refusals = self._auth.refusals if self._auth is not None else 0
         try:
             try:
-                return await send(connection)
+                return await connection.request(work)
             except NotSent:
                 connection = await self.connect()
-            return await send(connection)
+            return await connection.request(work)
         except NotSent:
             raise Unavailable(f"The server '{self.name}' does not take calls. {connection.reason}".rstrip()) from None
         except CallFailure:
             if self._auth is not None and self._auth.refusals > refusals:
                 raise self._sign_in_needed() from None
             raise
+
+    async def complete(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+        """The same for Tab: None if the server is not connected, which starts nothing."""
+        connection = self._connection_here()
+        return None if connection is None or not connection.is_usable() else await connection.request(work)
 
     def _sign_in_needed(self) -> Unavailable:
         """The failure of a call that the server refused until the user signs in, or grants more."""

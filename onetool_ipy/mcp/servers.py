@@ -397,15 +397,12 @@ class Servers(Mapping[str, "State"]):
         async def call(tool: str, args: dict[str, Any]) -> Any:
             here = current.scope()
             progress = None if here is None else here.progress
-            return await self._on_loop(lambda: self._call(name, tool, args, progress))
+            return await self._sender(name)(lambda session: session.call(tool, args, progress))
 
         return call
 
     def _sender(self, name: str) -> Callable[[Callable[[ServerSession], Awaitable[Any]]], Awaitable[Any]]:
         return lambda work: self._on_loop(lambda: self._here(name).request(work))
-
-    async def _call(self, name: str, tool: str, args: dict[str, Any], progress: Any) -> Any:
-        return await self._here(name).call(tool, args, progress)
 
     def _here(self, name: str) -> Server:
         server = self._servers.get(name)
@@ -516,6 +513,3 @@ class ServerTools:
 
     def refresh(self) -> bool:
         return self._seen != self._servers.changes
-
-    def close(self) -> None:
-        return None

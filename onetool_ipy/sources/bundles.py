@@ -82,9 +82,6 @@ class BundleTools:
             return False
         return self._store.look() is not self._last_listed
 
-    def close(self) -> None:
-        return None
-
     def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
         held = self._store.glance(bundle, slug).of_slug(bundle)
@@ -234,22 +231,16 @@ class Switched:
         self._switches.off()
         return self._inner.refresh() or self._last_listed != self._switches.reasons
 
-    def close(self) -> None:
-        self._inner.close()
-
     def _switched(self, spec: ToolSpec) -> ToolSpec:
         if spec.name not in self._funcs:
             return spec
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            live = partial(self._live, spec)
+            live = partial(self._switched, spec)
             known = spec.replace(disabled=reason, live=live, reread=live)
             self._specs[spec.name] = known
         return known
-
-    def _live(self, spec: ToolSpec) -> ToolSpec:
-        return self._switched(spec)
 
 
 def _name(bundle: str, slug: str, version: str) -> str:

@@ -94,9 +94,6 @@ class Declared:
     def refresh(self) -> bool:
         return False
 
-    def close(self) -> None:
-        return None
-
     def _check(self, definition: Definition, handlers: Handlers) -> bool:
         """Add the definition's tool, its problems, or both; return whether it has no problem."""
         data, where, known = definition.data, definition.where, len(self._problems)

@@ -45,6 +45,3 @@ class Functions:
 
     def refresh(self) -> bool:
         return False
-
-    def close(self) -> None:
-        return None

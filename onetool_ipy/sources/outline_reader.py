@@ -564,15 +564,6 @@ def _returned_schema(hint: Any) -> dict[str, Any] | None:
     return None if hint is type(None) or "binary" in json.dumps(schema) else schema or None
 
 
-def _has_schema(hint: Any) -> bool:
-    """Whether the schema of a type is known without pydantic."""
-    try:
-        schema_of(hint)
-    except Unknown:
-        return False
-    return True
-
-
 def _clean(text: str) -> str:
     """Escape lone surrogates, which no screen or file can hold."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -659,9 +650,10 @@ class _Signature:
             return Any, True
         try:
             hint = self._types.of(node, line=self._node.lineno, hidden=self._hidden)
+            schema_of(hint)
         except Unknown:
             return Any, False
-        return (hint, True) if _has_schema(hint) else (Any, False)
+        return hint, True
 
     def _returned(self) -> Any:
         node = self._node.returns

@@ -226,6 +226,15 @@ def _by_folder(path: str) -> list[str]:
     return path.split(os.sep)
 
 
+class _Look(NamedTuple):
+    """What a look at a pack file found. `text` is None if it was not read; a young file may change unseen."""
+
+    outline: PackOutline
+    text: bytes | None = None
+    stamp: Stamp | None = None
+    is_young: bool = False
+
+
 class _Loaded(NamedTuple):
     """The tools of an imported file. `outline` is that of the text that was run."""
 
@@ -256,11 +265,8 @@ class PackFile:
         self._stem = pack or path.stem
         self._module = module
         self._cache = cache
-        self._stamp: Stamp | None = None
-        self._text: bytes | None = None
-        self._is_young = False
-        self._outline = PackOutline(self._stem, error="The file is gone.")
-        self._last_listed = self._outline
+        self._seen = _Look(PackOutline(self._stem, error="The file is gone."))
+        self._last_listed = self._seen.outline
         self._loaded: _Loaded | None = None
         self._outlined_specs: dict[str, tuple[ToolOutline, ToolSpec]] = {}
         self._fault = ""
@@ -270,21 +276,21 @@ class PackFile:
 
     @property
     def pack(self) -> str:
-        return self._outline.pack
+        return self._seen.outline.pack
 
     def refresh(self) -> bool:
         """Outline the file again if it changed. Returns whether the outline changed since the last call."""
         self._look()
-        changed = self._last_listed is not self._outline
-        self._last_listed = self._outline
+        changed = self._last_listed is not self._seen.outline
+        self._last_listed = self._seen.outline
         return changed
 
     def tools(self) -> Iterator[ToolSpec]:
-        for tool in self._outline.tools:
+        for tool in self._seen.outline.tools:
             yield self._spec(tool)
 
     def problems(self) -> Iterator[Problem]:
-        outline = self._outline
+        outline = self._seen.outline
         if outline.error:
             yield self._problem(outline.error, "Its tools are not offered until it is fixed.")
         if self._fault:
@@ -304,7 +310,7 @@ class PackFile:
     def _spec(self, tool: ToolOutline) -> ToolSpec:
         """The tool from the imported code if it is current, else from the outline."""
         loaded = self._loaded
-        if loaded is not None and loaded.outline is self._outline and tool.name in loaded.specs:
+        if loaded is not None and loaded.outline is self._seen.outline and tool.name in loaded.specs:
             return loaded.specs[tool.name]
         known = self._outlined_specs.get(tool.name)
         if known is None or known[0] is not tool:
@@ -338,13 +344,13 @@ class PackFile:
     def _returned(self, tool: ToolOutline) -> Json | None:
         """The schema of what a tool returns: by its code if that was imported, else by its text."""
         loaded = self._loaded
-        spec = loaded.specs.get(tool.name) if loaded is not None and loaded.outline is self._outline else None
+        spec = loaded.specs.get(tool.name) if loaded is not None and loaded.outline is self._seen.outline else None
         return tool.returned if spec is None or spec.returned is None else spec.returned()
 
     def _reread(self, name: str) -> ToolSpec:
         """Return the tool as the file is written now; nothing is imported."""
         self._look()
-        found = next((tool for tool in self._outline.tools if tool.name == name), None)
+        found = next((tool for tool in self._seen.outline.tools if tool.name == name), None)
         if found is None:
             raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
         return self._spec(found)
@@ -360,10 +366,10 @@ class PackFile:
         """Return the tool as the file has it now; import the file if needed."""
         self._look()
         loaded = self._loaded
-        if loaded is None or loaded.outline is not self._outline:
+        if loaded is None or loaded.outline is not self._seen.outline:
             with self._importing.mine():
                 loaded = self._loaded
-                if loaded is None or loaded.outline is not self._outline:
+                if loaded is None or loaded.outline is not self._seen.outline:
                     loaded = self._loaded = self._load()
         spec = loaded.specs.get(name)
         if spec is not None:
@@ -380,38 +386,39 @@ class PackFile:
             stamp = stamp_of(self.path)
             if self._is_current(stamp):  # another thread has looked while this one waited
                 return
-            self._is_young = stamp is not None and is_young(stamp)
-            outline, self._text = self._outlined(stamp)
-            self._stamp = stamp
-            if outline is self._outline:
-                return
-            self._outline, self._fault = outline, ""
-        if outline.error:
-            _log.error("%s: %s", self._shown, outline.error)
+            found = self._outlined(stamp)
+            is_new = found.outline is not self._seen.outline
+            if is_new:
+                self._fault = ""
+            self._seen = found  # one store: Stop may come at any line, and a look that was cut off is done again
+        if is_new and found.outline.error:
+            _log.error("%s: %s", self._shown, found.outline.error)
 
     def _is_current(self, stamp: Stamp | None) -> bool:
         """Whether the last look saw the file with this stamp, late enough to be sure of its text."""
-        return self._stamp is not None and stamp == self._stamp and not self._is_young
+        seen = self._seen
+        return seen.stamp is not None and stamp == seen.stamp and not seen.is_young
 
-    def _outlined(self, stamp: Stamp | None) -> tuple[PackOutline, bytes | None]:
+    def _outlined(self, stamp: Stamp | None) -> _Look:
         """Return the outline of the file, and its text if it was read."""
         if stamp is None:
-            return PackOutline(self._stem, error="The file is gone."), None
+            return _Look(PackOutline(self._stem, error="The file is gone."))
+        young = is_young(stamp)
         key = f"{self.path}|{stamp}"
-        if self._cache is not None and not self._is_young and (known := self._cache.get(key)) is not None:
-            return known, None
+        if self._cache is not None and not young and (known := self._cache.get(key)) is not None:
+            return _Look(known, None, stamp, young)
         try:
             text = self._read()
         except Unreadable as exc:
-            return PackOutline(self._stem, error=f"The file {exc}"), None
-        outline = self._outline
-        if text != self._text:
+            return _Look(PackOutline(self._stem, error=f"The file {exc}"), None, stamp, young)
+        outline = self._seen.outline
+        if text != self._seen.text:
             from onetool_ipy.sources.outline_reader import read_outline
 
             outline = read_outline(text, pack=self._stem)
-        if self._cache is not None and not self._is_young:
+        if self._cache is not None and not young:
             self._cache.put(key, outline)
-        return outline, text
+        return _Look(outline, text, stamp, young)
 
     def _read(self) -> bytes:
         """Return the text of the file. Raises Unreadable if it is gone, too large, or not the user's."""
@@ -427,14 +434,15 @@ class PackFile:
     def _load(self) -> _Loaded:
         """Run the file. `require_trust` raises Untrusted if the user has not approved it."""
         self._require_trust(self.path)
-        outline = self._outline
+        seen = self._seen
+        outline = seen.outline
         if outline.error:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
         token = current.enter(inside.while_importing())
         try:
-            module = self._import_installed() if self._module else self._run_file(outline)
+            module = self._import_installed() if self._module else self._run_file(seen)
         except (Exception, SystemExit) as exc:
             self._fault = f"fails when it is imported: {type(exc).__name__}: {exc}"
             _log.error("%s fails when it is imported: %s", self._shown, type(exc).__name__)
@@ -446,11 +454,11 @@ class PackFile:
         self._fault = ""
         return self._described(module, outline)
 
-    def _run_file(self, outline: PackOutline) -> types.ModuleType:
+    def _run_file(self, seen: _Look) -> types.ModuleType:
         """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
-        text = self._text if self._text is not None else self._read()
+        text = seen.text if seen.text is not None else self._read()
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
-        module = types.ModuleType(f"onetool_pack_{outline.pack}_{key}")
+        module = types.ModuleType(f"onetool_pack_{seen.outline.pack}_{key}")
         module.__file__ = str(self.path)
         before = sys.modules.get(module.__name__)
         sys.modules[module.__name__] = module
@@ -565,9 +573,6 @@ class PackFiles:
             self._cache.save()
         return changed
 
-    def close(self) -> None:
-        return None
-
     def _found(self) -> list[Path]:
         """Return the files that count; the others become problems."""
         search = PackFileSearch(self._root)
@@ -672,8 +677,7 @@ class _Offer(NamedTuple):
 class EntryPoints:
     """The packs of installed distributions."""
 
-    def __init__(self, *, cache: OutlineCache | None = None) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
         self._files: list[PackFile] = []
         self._problems: list[Problem] = []
         self._places: tuple[tuple[str, int], ...] | None = None
@@ -705,7 +709,7 @@ class EntryPoints:
             return self._refresh_files()
         self._offers = offers
         self._files = [
-            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module, cache=self._cache)
+            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module)
             for offer in offers
             if offer.file is not None
         ]
@@ -714,12 +718,7 @@ class EntryPoints:
             for offer in offers
             if offer.file is None
         ]
-        if self._cache is not None:
-            self._cache.save()
         return True
-
-    def close(self) -> None:
-        return None
 
     def _refresh_files(self) -> bool:
         changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed

@@ -30,7 +30,6 @@ class Listed:
     def __init__(self, *specs: ToolSpec) -> None:
         self.specs = list(specs)
         self.is_new = False
-        self.closed = 0
 
     def tools(self) -> Iterable[ToolSpec]:
         return list(self.specs)
@@ -42,8 +41,26 @@ class Listed:
         found, self.is_new = self.is_new, False
         return found
 
-    def close(self) -> None:
-        self.closed += 1
+
+class Stopped(Listed):
+    """A source that Stop hits once: while it looks, or while it lists its tools."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
+
+    def tools(self) -> Iterable[ToolSpec]:
+        self.stop("tools")
+        return []
+
+    def refresh(self) -> bool:
+        self.stop("refresh")
+        return False
+
+    def stop(self, place: str) -> None:
+        if self.place == place:
+            self.place = ""
+            raise KeyboardInterrupt
 
 
 class Broken(Listed):
@@ -213,6 +230,20 @@ def test_a_miss_looks_again_and_finds_what_is_new() -> None:
     assert registry.pack("b") is not None
 
 
+@pytest.mark.parametrize("place", ["refresh", "tools"])
+def test_news_are_not_lost_when_stop_comes_while_looking(place: str) -> None:
+    source, stopped = Listed(tool("a.one")), Stopped("")
+    registry = Registry([source, stopped])
+    source.specs.append(tool("a.two"))
+    source.is_new, stopped.place = True, place
+
+    with pytest.raises(KeyboardInterrupt):
+        registry.refresh()
+
+    assert [spec.name for spec in registry.list()] == ["a.one", "a.two"]
+    assert not registry.refresh()
+
+
 def test_a_demand_gives_the_tool_as_written_and_a_load_as_its_code_has_it() -> None:
     written, exact = tool("a.search"), tool("a.search")
     registry = Registry([Listed(tool("a.search", live=lambda: exact, reread=lambda: written), tool("a.plain"))])
@@ -237,14 +268,11 @@ def test_a_broken_source_stops_no_other() -> None:
 
 def test_the_session_outlives_its_registry() -> None:
     session = SessionTools()
-    first = Registry([source := Listed(tool("a.a"))], session=session)
+    first = Registry([Listed(tool("a.a"))], session=session)
     first.register(tool("nb.x", "cell"))
-    first.close()
-    first.close()
 
     second = Registry([Listed(tool("a.a"), tool("nb.y"))], session=session)
 
-    assert source.closed == 2
     assert [s.name for s in second.list()] == ["a.a", "nb.y", "nb.x"]
 
 
@@ -322,9 +350,6 @@ def test_what_another_thread_has_just_found_is_found() -> None:
                 self.known = [tool("late.tool")]
                 registry.rebuild()
             return False
-
-        def close(self) -> None:
-            return None
 
     registry = Registry([Late()])
 

@@ -326,13 +326,16 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
-    for words in COMMANDS:
-        line = [sys.executable, "-m", "onetool_ipy", *(word.format(out=tmp_path) for word in words)]
-        env = {**os.environ, **clone.env()}
-        done = subprocess.run(line, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
-        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
-        watch.check(" ".join(words), done.stdout + done.stderr)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path, words: tuple[str, ...]) -> None:
+    line = [sys.executable, "-m", "onetool_ipy", *(word.format(out=tmp_path) for word in words)]
+    env = {**os.environ, **clone.env()}
+    done = subprocess.run(line, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    watch.check(" ".join(words), done.stdout + done.stderr)
+
+
+def test_every_command_of_the_command_line_is_tried() -> None:
     shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
     assert set(re.findall(r"^    (\w+) ", shown.stdout, re.MULTILINE)) == {words[0] for words in COMMANDS}
 

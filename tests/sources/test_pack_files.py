@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -95,24 +97,27 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
             assert spec.live().run({}) == n
 
 
-class Coarse(PackFile):
-    """A pack file on a file system whose clock ticks once a second."""
-
-    def _stat(self) -> Any:
-        found = super()._stat()
-        assert found is not None
-        return (found[0] // 10**9 * 10**9, found[1] // 10**9 * 10**9, *found[2:])
-
-
-def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(project: Project) -> None:
+def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system whose clock ticks once a second."""
     path = project.write("tools/geo.py", 'def give() -> int:\n    """Give."""\n    return 100\n')
-    file = Coarse(path)
-    (spec,) = file.tools()
+    stat, seen = os.stat, set[int]()
+
+    def coarse(target: Any, **options: Any) -> os.stat_result:
+        found = stat(target, **options)
+        times = {name: getattr(found, name) // 10**9 * 10**9 for name in ("st_mtime_ns", "st_ctime_ns")}
+        seen.add(times["st_mtime_ns"])
+        return os.stat_result(tuple(found), times)
+
+    monkeypatch.setattr(os, "stat", coarse)
+    (spec,) = PackFile(path).tools()
 
     for n in range(101, 150):
         text = path.read_text()
         path.write_text(text.replace(f"return {n - 1}", f"return {n}"))
         assert spec.live().run({}) == n
+    assert 0 < len(seen) < 49, "no two edits were in the same second"
 
 
 def test_a_file_that_did_not_change_is_not_imported_again(project: Project) -> None:
@@ -253,6 +258,56 @@ def test_stop_during_an_import_passes_through_and_leaves_nothing(project: Projec
     assert _modules() == before
     project.write("tools/geo.py", GOOD)
     assert box.call("geo.locate", {"place": "a"}).ok
+
+
+@pytest.mark.parametrize("ahead_s", [0, 60], ids=["just changed", "changed long ago"])
+def test_a_look_that_was_stopped_is_done_again(project: Project, monkeypatch: pytest.MonkeyPatch, ahead_s: int) -> None:
+    """Stop may come at any line of a look: what is called next is what the file says."""
+    now_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + ahead_s * 10**9)
+
+    def write(number: int) -> Path:
+        path = project.write("tools/geo.py", f'def give() -> int:\n    """Give."""\n    return {number}\n')
+        os.utime(path, (number * 10, number * 10))
+        return path
+
+    (spec,) = PackFile(write(0)).tools()
+    assert spec.live is not None
+    assert spec.reread is not None
+    assert spec.live().run({}) == 0
+
+    line, is_stopped = 0, True
+    while is_stopped:
+        line += 1
+        write(line)
+        is_stopped = _stopped_at(line, spec.reread)
+        assert spec.live().run({}) == line, f"stopped at line {line}"
+
+    assert line > 20, "no look was stopped inside"
+
+
+def _stopped_at(line: int, look: Callable[[], object]) -> bool:
+    """Stop a look where it comes to its n-th line in the module of pack files; return whether it has so many."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != PackFile.refresh.__code__.co_filename:
+            return None
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        look()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 def test_a_slow_import_does_not_slow_listing(project: Project) -> None:

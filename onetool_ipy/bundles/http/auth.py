@@ -14,13 +14,13 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
-from onetool_ipy.bundles.http.definition import ApiKey, Basic, Bearer, OAuth2
+from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Auth, Basic, Bearer, NoAuth, OAuth2
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
 from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "bearer"]
+__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "auth_of", "bearer"]
 
 Clock = Callable[[], datetime.datetime]
 
@@ -126,6 +126,15 @@ class TokenRequest:
         yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
 
 
+def auth_of(auth: Auth | None, arguments: Set[str], steps: Set[str]) -> Credentials | TokenRequest | None:
+    """The auth of a request, prepared; None if it has none. Raises InvalidTool for a `${name}` without a meaning."""
+    if auth is None or isinstance(auth, NoAuth):
+        return None
+    if isinstance(auth, OAuth2):
+        return TokenRequest(auth, arguments, steps)
+    return Credentials(auth, arguments, steps)
+
+
 class Tokens:
     """Valid tokens, by their grant."""
 
@@ -183,17 +192,9 @@ def basic(user: str, password: str) -> AuthParts:
 
 
 def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> AuthParts:
-    if not value.isprintable() or not _is_latin(value):
+    if not value.isprintable() or BAD_IN_HEADER.search(value):
         raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
     return AuthParts({name: value.strip(" ")}, [], secrets)
-
-
-def _is_latin(value: str) -> bool:
-    try:
-        value.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _place(url: str) -> str:

@@ -28,6 +28,7 @@ from onetool_ipy.base import values
 from onetool_ipy.bundles.http.template import compile_selector, placeholders, placeholders_in
 
 __all__ = [
+    "BAD_IN_HEADER",
     "HEADER_NAME",
     "OWN_HEADERS",
     "ApiKey",
@@ -68,7 +69,9 @@ _HOST = re.compile(r"[^\s\x00-\x20\x7f$@{}|\\^`<>\"%]+")
 _BAD_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _INSIDE = re.compile(r"\$\{[^{}]*\}")
 _PLACE = re.compile(r"(?P<name>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]*))?")
-_BAD_IN_HEADER = re.compile(r"[^\x20-\x7e\xa0-\xff]")
+BAD_IN_HEADER = re.compile(r"[^\x20-\x7e\xa0-\xff]")
+"""Characters that no header may have: controls, and those outside Latin-1."""
+
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _CODES = re.compile(r"[1-5]xx")
@@ -430,5 +433,5 @@ def _header_name(name: str) -> None:
 
 
 def _header_value(name: str, value: str) -> None:
-    if found := _BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+    if found := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
         raise ValueError(f"the header '{name}' holds {found[0]!r}, which cannot be sent")

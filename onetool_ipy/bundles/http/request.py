@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
 from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, TooLarge
-from onetool_ipy.bundles.http.definition import BodyType, RequestTemplate
+from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, BodyType, RequestTemplate
 from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, ValueSource, bind, pieces
 
 __all__ = [
@@ -96,7 +96,6 @@ def _quoted(text: str) -> str:
 
 Piece = str | Ref
 
-_IN_HEADER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DOTS = (".", "..")
 
 
@@ -112,7 +111,7 @@ def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
 def path(parts: Sequence[Piece], scope: ValueSource) -> str:
     """Fill a path with percent-encoded values. No value can add, remove or climb a level."""
     out: list[str] = []
-    for segment in _segments(parts):
+    for segment in _split(parts, "/"):
         if not any(isinstance(part, Ref) for part in segment):
             out.append("".join(map(str, segment)))
             continue
@@ -158,13 +157,7 @@ def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
     found = _joined(parts, scope)
     if found is None:
         return None
-    bad = _IN_HEADER.search(found) is not None
-    if not bad:
-        try:
-            found.encode("latin-1")
-        except UnicodeEncodeError:
-            bad = True
-    if not bad:
+    if not BAD_IN_HEADER.search(found):
         return found.strip(" ")
     words = f"The header '{name}' would contain a control character or a character outside Latin-1"
     given = [part for part in parts if isinstance(part, Ref) and part.kind == "argument"]
@@ -250,13 +243,14 @@ def _quote(value: str) -> str:
     return quote(value.encode("utf-8", "surrogatepass"), safe="")
 
 
-def _segments(parts: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _split(parts: Iterable[Piece], sign: str) -> Iterator[list[Piece]]:
+    """Split the text in pieces at a sign."""
     current: list[Piece] = []
     for part in parts:
         if isinstance(part, Ref):
             current.append(part)
             continue
-        first, *rest = part.split("/")
+        first, *rest = part.split(sign)
         current.append(first)
         for literal in rest:
             yield current
@@ -368,17 +362,13 @@ class PreparedRequest:
             return multipart(_fields(json_value(self._body, scope)))
         if self._kind == "json":
             value = json_value(self._body, scope)
-            return (None if value is MISSING else _json(value)), ""
+            return (None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")), ""
         value = scope.value(self._body[0]) if len(self._body) == 1 and isinstance(self._body[0], Ref) else ""
         if value is MISSING:
             return None, ""
         if self._kind == "binary" and (file := as_file("body", value)) is not None:
             return file.content, file.mime
         return text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -485,15 +475,7 @@ def _cut(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 def _own_pairs(parts: list[Piece]) -> Iterator[tuple[str, list[Piece]]]:
     """The pairs of a query that is part of the URL. Its literal text is already percent-encoded."""
-    entries: list[list[Piece]] = [[]]
-    for part in parts:
-        if isinstance(part, Ref):
-            entries[-1].append(part)
-            continue
-        first, *rest = part.split("&")
-        entries[-1].append(first)
-        entries += [[literal] for literal in rest]
-    for entry in entries:
+    for entry in _split(parts, "&"):
         if not any(entry):
             continue
         head = entry[0]

@@ -1,4 +1,4 @@
-"""Calls an HTTP tool, sync or async: checks, sends its steps, reads the responses. Made by `compile_http`.
+"""Calls an HTTP tool, sync or async: checks, sends its steps, reads the responses.
 
 A call is one generator that yields requests and receives responses; the sync and async methods differ only in how they
 wait. One deadline covers steps, tokens, retries and redirects. Before anything is sent the arguments are checked, every
@@ -22,15 +22,8 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
-from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, bearer
-from onetool_ipy.bundles.http.definition import (
-    HttpDefinition,
-    HttpStep,
-    NoAuth,
-    OAuth2,
-    ResponseOptions,
-    ToolLimits,
-)
+from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, auth_of, bearer
+from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
     HIDDEN,
@@ -56,7 +49,6 @@ __all__ = [
     "ResponseReader",
     "Trace",
     "body_text",
-    "compile_http",
     "decoded",
     "phrase_of",
     "shown_request",
@@ -145,8 +137,9 @@ class ResponseReader:
 class OutputCheck:
     """Checks a tool's value against its outputSchema, if it has one."""
 
-    def __init__(self, schema: dict[str, Any] | bool | None, *, is_strict: bool = True) -> None:
-        self._schema = {} if schema is None or schema is True else _as_object(schema)
+    def __init__(self, schema: Mapping[str, Any] | bool | None, *, is_strict: bool = True) -> None:
+        known = schema if isinstance(schema, Mapping) else {}
+        self._schema: dict[str, Any] = {"not": {}} if schema is False else dict(known)
         self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
 
@@ -256,10 +249,6 @@ def phrase_of(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
-
-
-def _as_object(schema: dict[str, Any] | bool) -> dict[str, Any]:
-    return {"not": {}} if schema is False else dict(schema)  # type: ignore[arg-type]  # True was dealt with
 
 
 _MAX_BODY = 64 * 1024
@@ -384,50 +373,6 @@ class _Send(NamedTuple):
 _Course = Generator[_Send, HttpResponse, Any]
 
 
-def compile_http(
-    definition: HttpDefinition,
-    *,
-    arg_schema: Mapping[str, Any] | None,
-    output_schema: Mapping[str, Any] | bool | None = None,
-    is_output_strict: bool = True,
-    limits: ToolLimits | None = None,
-    name: str,
-    client: HttpClient,
-    rules: Rules,
-    secret: SecretLookup,
-    mask: Mask = str,
-    hide: Callable[[str], object] = str,
-    clock: Callable[[], datetime.datetime],
-) -> HttpRunner:
-    """Make a definition callable; raises InvalidTool for an invalid schema or a `${name}` without a meaning."""
-    parameters = dict(arg_schema or {"type": "object"})
-    known = params(parameters)
-    arguments = {param.name for param in known}
-    plan = definition.plan()
-    clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
-    if clashes:
-        raise InvalidTool(f"'{min(clashes)}' is both an argument and a step.", hint="Name the step differently.")
-    steps: list[_Ready] = []
-    for step, part in plan:
-        steps.append(_Ready(step, part, arguments, {ready.name for ready in steps}))
-    return HttpRunner(
-        name=name,
-        steps=steps,
-        checker=Checker(parameters),
-        defaults={param.name: param.schema["default"] for param in known if param.has_default},
-        output=OutputCheck(
-            dict(output_schema) if isinstance(output_schema, Mapping) else output_schema, is_strict=is_output_strict
-        ),
-        limits=limits or ToolLimits(),
-        client=client,
-        rules=rules,
-        secret=secret,
-        mask=mask,
-        hide=hide,
-        clock=clock,
-    )
-
-
 class _Ready:
     """One step, prepared."""
 
@@ -435,25 +380,20 @@ class _Ready:
         self.name = name
         self.request = PreparedRequest(step.request, arguments, steps)
         self.reader = ResponseReader(step.response)
-        auth = step.request.auth
-        self.tokens = TokenRequest(auth, arguments, steps) if isinstance(auth, OAuth2) else None
-        self.credentials = None
-        if auth is not None and not isinstance(auth, OAuth2 | NoAuth):
-            self.credentials = Credentials(auth, arguments, steps)
+        self.auth = auth_of(step.request.auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
 
     def refs(self) -> set[Ref]:
-        parts = (self.request, self.credentials, self.tokens)
-        return {ref for part in parts if part is not None for ref in part.refs()}
+        return {*self.request.refs(), *(self.auth.refs() if self.auth is not None else ())}
 
     def sign(self, values: CallValues) -> AuthParts:
         """What the auth of the request adds to it, OAuth2 apart."""
-        return NO_AUTH if self.credentials is None else self.credentials.sign(values)
+        return self.auth.sign(values) if isinstance(self.auth, Credentials) else NO_AUTH
 
     def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
         """The request with `***` for each secret."""
-        sign = NO_AUTH if self.credentials is None else self.credentials.shown()
-        if self.tokens is not None:
+        sign = self.auth.shown() if isinstance(self.auth, Credentials) else NO_AUTH
+        if isinstance(self.auth, TokenRequest):
             sign = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
         return shown_request(self.request.fill(scope, headers=sign.headers, query=sign.query, room=room))
 
@@ -461,31 +401,43 @@ class _Ready:
 class HttpRunner:
     """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as CallFailures.
 
-    `note` receives `{status, attempts, headers}` of each response, for the `meta` of the result.
+    Making one raises InvalidTool for an invalid schema or a `${name}` without a meaning. `note` receives
+    `{status, attempts, headers}` of each response, for the `meta` of the result.
     """
 
     def __init__(
         self,
+        definition: HttpDefinition,
         *,
         name: str,
-        steps: list[_Ready],
-        checker: Checker,
-        defaults: Mapping[str, Any],
-        output: OutputCheck,
-        limits: ToolLimits,
+        arg_schema: Mapping[str, Any] | None,
+        output_schema: Mapping[str, Any] | bool | None = None,
+        is_output_strict: bool = True,
+        limits: ToolLimits | None = None,
         client: HttpClient,
         rules: Rules,
         secret: SecretLookup,
-        mask: Mask,
-        hide: Callable[[str], object],
+        mask: Mask = str,
+        hide: Callable[[str], object] = str,
         clock: Callable[[], datetime.datetime],
     ) -> None:
+        parameters = dict(arg_schema or {"type": "object"})
+        known = params(parameters)
+        arguments = {param.name for param in known}
+        plan = definition.plan()
+        clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
+        if clashes:
+            raise InvalidTool(f"'{min(clashes)}' is both an argument and a step.", hint="Name the step differently.")
+        steps: list[_Ready] = []
+        for step, part in plan:
+            steps.append(_Ready(step, part, arguments, {ready.name for ready in steps}))
+        limits = limits or ToolLimits()
         self.name = name
-        self.secrets = tuple(sorted({ref.name for step in steps for ref in step.refs() if ref.kind == "secret"}))
+        self.secrets = tuple(sorted({ref.name for ready in steps for ref in ready.refs() if ref.kind == "secret"}))
         self._steps = steps
-        self._checker = checker
-        self._defaults = defaults
-        self._output = output
+        self._checker = Checker(parameters)
+        self._defaults = {param.name: param.schema["default"] for param in known if param.has_default}
+        self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
         self._rules = rules.replace(max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
         self._room = limits.max_request_bytes or MAX_REQUEST_BYTES
@@ -494,7 +446,7 @@ class HttpRunner:
         self._hide = hide
         self._rate = RateLimit(limits.max_calls_per_minute, clock)
         self._tokens = Tokens(clock)
-        self._limit_s = max(step.timeout_s or rules.timeout_s for step in steps)
+        self._limit_s = max(ready.timeout_s or rules.timeout_s for ready in steps)
 
     def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
         """Check the arguments, send, and wait for the value."""
@@ -594,7 +546,7 @@ class HttpRunner:
         value, is_there, counted = None, True, False
         for step in self._steps:
             sign = step.sign(scope)
-            grant = step.tokens.grant(scope) if step.tokens is not None else None
+            grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
             out = step.request.fill(scope, headers=sign.headers, query=sign.query, room=self._room)
             if not counted:
                 self._rate.take(self.name)
@@ -629,8 +581,8 @@ class HttpRunner:
         lines = [exc.hint, values.cut(f"It sent {sent['method']} {sent['url'].partition('?')[0]}", _MAX_SAID)]
         if reply.status in (_UNAUTHORIZED, _FORBIDDEN):
             named = ", ".join(f"'{name}'" for name in self.secrets)
-            has_auth = step.credentials is not None or step.tokens is not None
-            lines.append(f"Check the secret {named}." if named else "" if has_auth else "This tool sends no auth.")
+            unnamed = "This tool sends no auth." if step.auth is None else ""
+            lines.append(f"Check the secret {named}." if named else unnamed)
         exc.hint = "\n".join(line for line in lines if line)
         return exc
 

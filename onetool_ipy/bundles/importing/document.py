@@ -11,6 +11,7 @@ from typing import Any
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
+from onetool_ipy.config import yaml_text
 from onetool_ipy.schema.read import at_ref
 
 __all__ = ["MAX_BYTES", "ImportNotes", "OpenApiDocument", "as_dict", "as_list", "as_text", "parse_document"]
@@ -122,8 +123,6 @@ def _json(data: bytes) -> Any:
 
 
 def _yaml(data: bytes, notes: ImportNotes) -> Any:
-    from onetool_ipy.config import yaml_text  # late: it loads a YAML parser
-
     try:
         found = yaml_text.parse(data)
     except yaml_text.NotYaml as exc:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -822,7 +823,7 @@ class SchemaTranslator:
         self._notes: ImportNotes = api.notes
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._unique = UniqueNames(mark="_", longest=sys.maxsize)
         self._made: dict[tuple[str, Direction], _Made] = {}
         self._seen: dict[tuple[int, Direction], _Made] = {}
         self._sizes: dict[tuple[str, Direction], int] = {}
@@ -874,11 +875,7 @@ class SchemaTranslator:
     def _name(self, ref: str) -> str:
         if ref not in self._names:
             plain = re.sub(r"[^A-Za-z0-9_.-]", "_", ref.rpartition("/")[2]) or "part"
-            name, count = plain, 2
-            while name in self._taken:
-                name, count = f"{plain}_{count}", count + 1
-            self._names[ref] = name
-            self._taken.add(name)
+            self._names[ref] = self._unique.take(plain)
         return self._names[ref]
 
     def _translate(self, node: Any, direction: Direction, refs: set[str], depth: int) -> Any:

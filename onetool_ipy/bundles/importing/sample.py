@@ -184,13 +184,8 @@ class ArgumentNames:
 
     def secret(self, name: str, value: str) -> str:
         """Add a secret. A variable keeps its name and has no value here."""
-        whole = MARKED.fullmatch(value)
-        if whole is not None:
-            return self.mentioned(whole[1])
-        if found := marks(value):
-            parts = MARKED.split(value)
-            written = (self.mentioned(part) if i % 2 else part.replace("${", "$${") for i, part in enumerate(parts))
-            return "".join(written) if found else value
+        if marks(value):
+            return unmarked(labels.literal(value), self.mentioned)
         taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
         if value:
             self.secrets[taken] = value
@@ -291,8 +286,8 @@ class _Maker:
         for extra in self._command.query:
             self._take_query(extra)
         for name in self._command.optional:
-            if _literal(name) not in self._query:
-                self._query[_literal(name)] = self._names.optional(name)
+            if labels.literal(name) not in self._query:
+                self._query[labels.literal(name)] = self._names.optional(name)
         self._take_body()
         method = self._method()
         place = printable_line(f"{self._host}{_spoken(self._url.path)}")
@@ -443,7 +438,7 @@ class _Maker:
             self._basic(user)
         else:
             kept, secret = (f"{word} ", rest.strip()) if blank else ("", value)
-            made = _literal(kept) + self._names.secret("TOKEN", secret)
+            made = labels.literal(kept) + self._names.secret("TOKEN", secret)
             self._auth = {"type": "apiKey", "in": "header", "name": name, "value": made}
 
     def _take_query(self, text: str) -> None:
@@ -499,7 +494,7 @@ class _Maker:
             is_list = len(found) > 1 and not is_secret(name) and not any(marks(value) for value in found)
             made = [found] if is_list else found
             fields = [self._field(name, value, typed=False) for value in made]
-            out[_literal(name)] = fields[0] if len(fields) == 1 else fields
+            out[labels.literal(name)] = fields[0] if len(fields) == 1 else fields
         return out
 
     def _json_or_text(self, text: str, said: str) -> None:
@@ -507,7 +502,7 @@ class _Maker:
         value = None if _is_deep(value) or MARKED.fullmatch(text) else value
         if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
             self._body_type = "json"
-            self._body = {_literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
+            self._body = {labels.literal(name): self._field(name, inner, typed=True) for name, inner in value.items()}
         elif value is not None:
             self._body_type, self._body = "json", self._names.argument("body", self._default(value), typed=True)
         elif (whole := MARKED.fullmatch(text)) is not None and whole[1] in self._command.variables:
@@ -524,7 +519,7 @@ class _Maker:
         An object or a list that holds one of them inside is written out.
         """
         if isinstance(value, dict) and self._has_more(value):
-            return {_literal(key): self._field(key, inner, typed=typed) for key, inner in value.items()}
+            return {labels.literal(key): self._field(key, inner, typed=typed) for key, inner in value.items()}
         if isinstance(value, list) and typed and self._has_more(value):
             return [self._field(name, inner, typed=typed) for inner in value]
         if isinstance(value, str):
@@ -556,13 +551,12 @@ class _Maker:
 
     def _text(self, value: str, *, in_header: bool) -> str:
         """A text with its variables as placeholders."""
-        parts = MARKED.split(value)
 
         def write(name: str) -> str:
             is_argument = not in_header or name in self._command.variables
             return self._variable(name) if is_argument else self._names.mentioned(name)
 
-        return "".join(write(part) if index % 2 else _literal(part) for index, part in enumerate(parts))
+        return unmarked(labels.literal(value), write)
 
     def _variable(self, name: str) -> str:
         if name in self._command.variables:
@@ -581,10 +575,6 @@ def _prefix(host: str) -> str:
 
 def _spoken(path: str) -> str:
     return unmarked(path, str.lower)
-
-
-def _literal(text: str) -> str:
-    return text.replace("${", "$${")
 
 
 def _decoded(text: str) -> str | None:

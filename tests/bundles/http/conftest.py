@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.bundles.http.definition import HttpDefinition, ToolLimits
-from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
+from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
 from tests.net.conftest import client, make_client, server
@@ -57,7 +57,7 @@ def make(client: HttpClient, clock: Clock) -> Make:
     ) -> HttpRunner:
         named = {"type": "object", "properties": args or {}, "required": required or [], "additionalProperties": False}
         kept = Secrets(secrets or {}, {})
-        return compile_http(
+        return HttpRunner(
             HttpDefinition.model_validate(definition),
             arg_schema=schema or named,
             output_schema=output,

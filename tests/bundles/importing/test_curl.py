@@ -15,7 +15,7 @@ import pytest
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition
-from onetool_ipy.bundles.http.runner import compile_http
+from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.bundles.importing.curl import import_curl
 from onetool_ipy.bundles.importing.sample import is_secret
 from onetool_ipy.bundles.model import ToolBody, read
@@ -46,7 +46,7 @@ def call(stub: Stub, client: HttpClient, command: str, args: dict[str, Any] | No
     draft = import_curl(command)
     tool = read(ToolBody, draft.tool, own=(draft.tool["slug"], draft.tool["version"]))
     assert tool.http is not None
-    runner = compile_http(
+    runner = HttpRunner(
         HttpDefinition.model_validate(tool.http.wire()),
         arg_schema=draft.tool["argSchema"],
         name="api.tool",

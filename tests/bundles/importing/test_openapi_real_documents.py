@@ -17,7 +17,7 @@ import yaml
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallFailure, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import HttpDefinition
-from onetool_ipy.bundles.http.runner import HttpRunner, compile_http
+from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.bundles.importing.draft import BundleDraft
 from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.model import ToolBody, read
@@ -119,7 +119,7 @@ class Desk:
         self._value = _sample(output) if output is not None else {}
         if output is not None and not jsonschema_rs.is_valid(output, self._value):
             output = None  # a sample that does not fit; what is checked here is the request
-        return compile_http(
+        return HttpRunner(
             HttpDefinition.model_validate(written),
             arg_schema=tool["argSchema"],
             output_schema=output,

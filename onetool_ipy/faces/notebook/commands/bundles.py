@@ -320,8 +320,6 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _told(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool) -> list[str]:
-    from onetool_ipy.bundles.model import completed
-
     assert tool.http is not None
     request = tool.http.wire()["request"]
     lines = [f"{bundle.slug}.{tool.slug}@{tool.version}: {'stored' if is_new else 'there already, as it is'}."]
@@ -329,7 +327,7 @@ def _told(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool) -> li
     lines += [f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request]
     if "auth" in request:
         lines.append(f"  auth: {request['auth']['type']}")
-    elif (shared := completed(bundle, tool).http) and (signed := shared.plan()[0][1].request.auth):
+    elif (shared := tool.within(bundle).http) and (signed := shared.plan()[0][1].request.auth):
         lines.append(f"  auth: {signed.type}, of the bundle {bundle.slug}: all its tools at {bundle.base_url} send it")
     for param in params(tool.arg_schema):
         need = "required" if param.required else f"default {param.schema.get('default')!r}"
