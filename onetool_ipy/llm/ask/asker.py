@@ -43,7 +43,7 @@ from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, Pending, needs_approval
-from onetool_ipy.llm.ask.context import AskLimits, AskListener, Meter, OverLimit, Repeated
+from onetool_ipy.llm.ask.context import AskListener, Meter, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import Offering
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
@@ -324,13 +324,7 @@ class Asker:
         given = settings.tool_allow if tool_allow is None else tool_allow
         allow: Sequence[str] | None = tools.allow_list(given, box.shortcuts)
         is_on = settings.with_tools if with_tools is None else with_tools
-        limits = AskLimits(
-            max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
-            max_calls=settings.max_calls,
-            max_tokens=settings.max_tokens,
-            max_seconds=settings.max_seconds,
-            context_tokens=settings.context_tokens,
-        )
+        limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         talking = self.session(session)
         client = box.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow

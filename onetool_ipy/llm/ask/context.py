@@ -1,4 +1,4 @@
-"""What one ask works with: the listener of its progress, its limits, and the meter that counts against them.
+"""What one ask works with: the listener of its progress, and the meter of its limits.
 
 `Meter` counts requests, calls, tokens and seconds. It leaves out the time a person takes to approve calls, and
 estimates tokens from characters if the provider does not count them.
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import ExecutionFailed
-from onetool_ipy.base.records import Value
+from onetool_ipy.config.settings import AskSettings
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import TokenUsage, Turn
@@ -21,7 +21,7 @@ from onetool_ipy.llm.messages import TokenUsage, Turn
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 
-__all__ = ["AskLimits", "AskListener", "Meter", "OverLimit", "Repeated"]
+__all__ = ["AskListener", "Meter", "OverLimit", "Repeated"]
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
@@ -67,20 +67,10 @@ class Repeated(ExecutionFailed):
     status = 429
 
 
-class AskLimits(Value):
-    """The limits of one ask, and how much of a session is sent along."""
-
-    max_steps: int = 5
-    max_calls: int = 50
-    max_tokens: int = 200_000
-    max_seconds: float = 300
-    context_tokens: int = 100_000
-
-
 class Meter:
     """Counts for one ask."""
 
-    def __init__(self, limits: AskLimits, chars_per_token: float) -> None:
+    def __init__(self, limits: AskSettings, chars_per_token: float) -> None:
         self.limits = limits
         self.calls = 0
         self.usage = TokenUsage()
