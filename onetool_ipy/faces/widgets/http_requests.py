@@ -51,11 +51,9 @@ class HttpToolRequests:
 
     def start(self, payload: Json) -> Json:
         """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
-        every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
-        listed = creation.all_pages(lambda token: self._box.bundles.list_bundles(**every, page_token=token))
         bundles = [
             {"slug": one.slug, "baseUrl": one.base_url, "auth": creation.wire_auth(one)}
-            for one in listed
+            for one in self._box.bundles.all_bundles()
             if not one.is_built_in
         ]
         found: Json = {"bundles": bundles, "secrets": self._secrets(), "tool": None}
