@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import inspect
     import os
 
-    from onetool_ipy.host import Screens
+    from onetool_ipy.faces.widgets.widget import NotebookScreens
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
@@ -290,7 +290,7 @@ class OtProxy(PackProxy):
         """Open the usage view: calls over time, latency, failures, what was saved."""
         return self._screens().usage(period, tool)
 
-    def _screens(self) -> Screens:
+    def _screens(self) -> NotebookScreens:
         screens = self._box.host.screens()
         if screens is None:
             from onetool_ipy import _host_here
