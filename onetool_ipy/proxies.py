@@ -176,7 +176,7 @@ class ToolProxy:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
-        return _doc(self._spec)
+        return printable(self._spec.doc)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -338,14 +338,3 @@ def _caller() -> CallSource:
 
 def _misused(spec: ToolSpec, what: str) -> UsageProblem:
     return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")
-
-
-def _doc(spec: ToolSpec) -> str:
-    parts = [spec.description]
-    if spec.args:
-        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
-    if spec.returns:
-        parts.append(f"Returns:\n    {spec.returns}")
-    if spec.example:
-        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
-    return printable("\n\n".join(parts))
