@@ -6,7 +6,7 @@ snippet runs in the namespace of its caller, and a person can be asked where the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import UsageProblem
 
@@ -17,20 +17,9 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
+    from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["Host", "Screens", "run_source", "snippet_file"]
-
-
-class Screens(Protocol):
-    """What a host with a screen adds to `ot`."""
-
-    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any: ...
-
-    def result(self, shown: Any) -> Any: ...
-
-    def usage(self, period: str = "week", tool: str = "") -> Any: ...
-
-    def http_tool(self) -> Any: ...
+__all__ = ["Host", "run_source", "snippet_file"]
 
 
 class Host:
@@ -89,7 +78,7 @@ class Host:
         """Run the Python code of a snippet; `namespace` is that of the caller."""
         return run_source(code, name, namespace)
 
-    def screens(self) -> Screens | None:
+    def screens(self) -> NotebookScreens | None:
         """Return the screens of this host, if it has any."""
         return None
 

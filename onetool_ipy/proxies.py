@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import inspect
     import os
 
-    from onetool_ipy.host import Screens
+    from onetool_ipy.faces.widgets.widget import NotebookScreens
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
@@ -176,7 +176,7 @@ class ToolProxy:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
-        return _doc(self._spec)
+        return printable(self._spec.doc)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -290,7 +290,7 @@ class OtProxy(PackProxy):
         """Open the usage view: calls over time, latency, failures, what was saved."""
         return self._screens().usage(period, tool)
 
-    def _screens(self) -> Screens:
+    def _screens(self) -> NotebookScreens:
         screens = self._box.host.screens()
         if screens is None:
             from onetool_ipy import _host_here
@@ -338,14 +338,3 @@ def _caller() -> CallSource:
 
 def _misused(spec: ToolSpec, what: str) -> UsageProblem:
     return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")
-
-
-def _doc(spec: ToolSpec) -> str:
-    parts = [spec.description]
-    if spec.args:
-        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
-    if spec.returns:
-        parts.append(f"Returns:\n    {spec.returns}")
-    if spec.example:
-        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
-    return printable("\n\n".join(parts))

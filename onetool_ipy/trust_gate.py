@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.paths import FOLDER
@@ -81,23 +82,16 @@ class Inventory(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain JSON, for a form."""
-        return {
-            "folder": printable_line(self.folder),
-            "packFiles": [printable_line(file) for file in self.pack_files],
-            "servers": [
-                {
-                    "name": printable_line(server.name),
-                    "runs": printable_line(server.runs),
-                    "variables": [printable_line(name) for name in server.variables],
-                    "secrets": list(server.secrets),
-                    "changes": [printable_line(line) for line in server.changes],
-                }
-                for server in self.servers
-            ],
+        found = {
+            "folder": self.folder,
+            "packFiles": self.pack_files,
+            "servers": self.servers,
             "httpTools": self.http_tools,
-            "hosts": [printable_line(host) for host in self.hosts],
-            "snippets": [printable_line(name) for name in self.snippets],
+            "hosts": self.hosts,
+            "snippets": self.snippets,
         }
+        plain: dict[str, Any] = values.map_text(values.to_json(found), printable_line)
+        return plain
 
 
 def server_entries(

@@ -406,6 +406,10 @@ class Bundles:
         """The bundle of that slug, or None."""
         return next((bundle for bundle in self._records.catalog.bundles() if bundle.slug == slug), None)
 
+    def all_bundles(self) -> list[Bundle]:
+        """Every bundle, also disabled ones: built-in ones first, then the oldest first."""
+        return sorted(self._records.catalog.bundles(), key=_bundle_key)
+
     def list_bundles(
         self,
         *,
@@ -418,10 +422,9 @@ class Bundles:
         wanted = _ids(ids)
         rows = [
             bundle
-            for bundle in self._records.catalog.bundles()
+            for bundle in self.all_bundles()
             if (wanted is None or bundle.bundle_id in wanted) and (bundle.is_enabled or include_disabled)
         ]
-        rows.sort(key=_bundle_key)
         query = ["bundles", sorted(wanted) if wanted is not None else None, bool(include_disabled)]
         items, more = page_of(rows, _bundle_key, size=page_size, token=page_token, query=query, store=self._root)
         return Page(items=items, next_page_token=more)
@@ -502,6 +505,12 @@ class Bundles:
                 raise _no_tool(pair)
             self._store.remove_tool(tool)
         self._needs.refresh()
+
+    def all_tools(self, bundle_id: str | None = None) -> list[Tool]:
+        """Every tool of all bundles or of one, also disabled ones, the oldest first."""
+        own = None if bundle_id is None else require_id(bundle_id)
+        rows = self._records.catalog.rows()
+        return self._records.shown(row for row in rows if own is None or row.bundle.bundle_id == own)
 
     def list_tools(
         self,

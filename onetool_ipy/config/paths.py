@@ -160,18 +160,7 @@ def expand_home(path: Path, home: Path) -> Path:
 
 def is_ours(folder: str) -> bool:
     """Whether this is a directory that this user or root owns (link and target), and that not everyone may write."""
-    try:
-        link, target = os.lstat(folder), os.stat(folder)
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISDIR(target.st_mode) and _fault(folder, link, target) is None
-
-
-def _fault(folder: str, link: os.stat_result, target: os.stat_result) -> OwnerFault | None:
-    owners = Owners()
-    if not stat.S_ISLNK(link.st_mode):
-        return owners.fault(target, folder)
-    return owners.owner_fault(link, folder) or owners.fault(target, folder)
+    return _usable(folder, [])
 
 
 def state_base(env: Mapping[str, str], home: Path) -> Path:
@@ -228,14 +217,15 @@ def _is_above(folder: str, home: str) -> bool:
 
 
 def _usable(folder: str, problems: list[Problem]) -> bool:
-    """Whether this `.onetool` is a directory that counts. A directory of another user adds a problem."""
+    """`is_ours`, where a directory that does not count adds a problem."""
     try:
         link, target = os.lstat(folder), os.stat(folder)
     except (OSError, ValueError):
         return False
     if not stat.S_ISDIR(target.st_mode):
         return False
-    fault = _fault(folder, link, target)
+    owners = Owners()
+    fault = owners.owner_fault(link, folder) or owners.fault(target, folder)
     if fault is None:
         return True
     problems.append(_problem(folder, fault.message, f"{fault.hint} Or name it in ${CONFIG_ENV}."))

@@ -273,6 +273,18 @@ class ToolSpec(Frozen):
     def args(self) -> tuple[str, ...]:
         return tuple(argument_lines(self.parameters))
 
+    @property
+    def doc(self) -> str:
+        """The description, the arguments, what it returns and the example, as a docstring has them."""
+        parts = [self.description]
+        if self.args:
+            parts.append("Args:\n" + "\n".join(f"    {line}" for line in self.args))
+        if self.returns:
+            parts.append(f"Returns:\n    {self.returns}")
+        if self.example:
+            parts.append("Example:\n" + "\n".join(f"    {line}" for line in self.example.splitlines()))
+        return "\n\n".join(parts)
+
     @once
     def checker(self) -> Checker:
         """Return the compiled check of the arguments. Raises InvalidTool if the schema is not valid."""

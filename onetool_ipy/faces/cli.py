@@ -33,7 +33,6 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
-from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
@@ -516,9 +515,7 @@ def _ask(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         with _aside():
             allow, approve = _names_of(options.tool_allow), _names_of(options.approve)
-            typed = box.ask.typed(
-                options.prompt, source="cli", tool_allow=allow, approve=approve or (), listener=AskListener()
-            )
+            typed = box.ask.typed(options.prompt, source="cli", tool_allow=allow, approve=approve or ())
             answer = typed or box.ask(
                 options.prompt,
                 model=options.model,

@@ -6,7 +6,7 @@ request; a host that the user confirmed may be reached for this one document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -31,7 +31,6 @@ __all__ = [
     "Imported",
     "add_auth",
     "afetch",
-    "all_pages",
     "choice",
     "common_origin",
     "examples",
@@ -208,18 +207,6 @@ def examples(made: Imported) -> list[str]:
     """What to type next."""
     first = made.tools[0]
     return [f"See them with: %tool {made.bundle.slug}    one of them: %tool info {made.bundle.slug}.{first.slug}"]
-
-
-def all_pages(ask: Callable[[str | None], Any]) -> list[Any]:
-    """Collect the rows of all pages of a list."""
-    found: list[Any] = []
-    token: str | None = None
-    while True:
-        page = ask(token)
-        found += page
-        token = page.next_page_token
-        if token is None:
-            return found
 
 
 def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple[bytes, str | None]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
-from onetool_ipy.faces.creation import all_pages, wire_auth
+from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "shared_request", "unconfirmed"]
@@ -152,9 +152,8 @@ def _place(url: Any) -> str:
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
     found: dict[str, set[str]] = {}
-    every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
-    bundles = {one.bundle_id: one for one in all_pages(lambda t: box.bundles.list_bundles(**every, page_token=t))}
-    for tool in all_pages(lambda token: box.bundles.list_tools(**every, page_token=token)):
+    bundles = {one.bundle_id: one for one in box.bundles.all_bundles()}
+    for tool in box.bundles.all_tools():
         if tool.http is not None:
             base_url = bundles[tool.bundle_id].base_url if tool.bundle_id in bundles else None
             for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, base_url):

@@ -1,7 +1,7 @@
 """Language models: provider formats, a client for every wire format, the `ask` loop, a scripted model for tests.
 
-`messages` holds a conversation independent of any provider; `formats` and `wire` translate it. Nothing here knows
-the Toolbox: callers pass in what is needed.
+`messages` holds a conversation independent of any provider; `formats` and `wire` translate it. Only `ask` knows the
+Toolbox; to all else callers pass in what is needed.
 """
 
 from __future__ import annotations

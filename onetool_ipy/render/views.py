@@ -1,7 +1,7 @@
 """Listing, Record, Text: plain values that print well.
 
 They are a list, a dict and a str for every other purpose. `str()` and `repr()` are YAML flow text, which programs can
-read; a notebook shows a table or text of the same rows, and a terminal aligned columns (`listing_text`, `record_text`).
+read; a notebook shows a table or text of the same rows, and a terminal aligned columns (`to_text`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ __all__ = [
     "Text",
     "counted",
     "duration",
-    "listing_text",
     "local_time",
     "people_rows",
-    "record_text",
     "span_labels",
 ]
 
@@ -101,6 +99,13 @@ class Listing(list[Any]):
 
     __str__ = __repr__
 
+    def to_text(self, width: int) -> str:
+        """The listing for a terminal of this width: rows as a table, anything else as YAML flow text."""
+        if not _is_table(self):
+            return flow(list(self))
+        more = f"... and {len(self) - _MAX_ROWS:,} more rows: .df" if len(self) > _MAX_ROWS else ""
+        return "\n".join([*_aligned_table(self[:_MAX_ROWS], width), *([more] if more else [])])
+
     def _repr_html_(self) -> str:
         if not self:
             return html.note("nothing")
@@ -129,8 +134,17 @@ class Record(dict[str, Any]):
     __str__ = __repr__
 
     def to_text(self, width: int) -> str:
-        """The record for a terminal of this width."""
-        return record_text(self, width)
+        """The record for a terminal of this width: its keys, and a table for each list of rows."""
+        lines: list[str] = []
+        for key, value in self.items():
+            text = flow({key: value})
+            if _is_table(value):
+                lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
+            elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):
+                lines += [f"{key}:", *(f"  {printable(each)}" for each in value)]
+            else:
+                lines.append(text[1:-1] if text.startswith("{") else text)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
@@ -171,28 +185,6 @@ class ErrorText(Text):
     """An error text that `ot` returns instead of raising."""
 
     __slots__ = ()
-
-
-def listing_text(rows: Sequence[Any], width: int) -> str:
-    """A Listing for a terminal of this width: rows as a table, anything else as YAML flow text."""
-    if not _is_table(rows):
-        return flow(list(rows))
-    more = f"... and {len(rows) - _MAX_ROWS:,} more rows: .df" if len(rows) > _MAX_ROWS else ""
-    return "\n".join([*_aligned_table(rows[:_MAX_ROWS], width), *([more] if more else [])])
-
-
-def record_text(record: Mapping[str, Any], width: int) -> str:
-    """A Record for a terminal of this width: its keys, and a table for each list of rows."""
-    lines: list[str] = []
-    for key, value in record.items():
-        text = flow({key: value})
-        if _is_table(value):
-            lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
-        elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):
-            lines += [f"{key}:", *(f"  {printable(each)}" for each in value)]
-        else:
-            lines.append(text[1:-1] if text.startswith("{") else text)
-    return "\n".join(lines)
 
 
 def _aligned_table(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:

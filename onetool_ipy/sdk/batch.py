@@ -28,7 +28,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from importlib import import_module
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Abandoned, throw_into
@@ -220,20 +220,7 @@ def _message(exc: BaseException) -> str:
 # --- executors and clusters -----------------------------------------------------------------------
 
 
-class _Workers(Protocol):
-    """Workers that take items one by one and return futures."""
-
-    def submit(self, item: Any) -> Any:
-        """Begin an item and return its future. Raises if the item cannot be sent."""
-
-    def next(self) -> tuple[Any, Outcome]:
-        """Wait for a future that has finished."""
-
-    def cancel(self, running: Iterable[Any], grace_s: float) -> None:
-        """Cancel what has not begun, and give the rest some time to finish."""
-
-
-def _in_window(items: Sequence[Any], width: int, workers: _Workers, grace_s: float) -> Outcomes:
+def _in_window(items: Sequence[Any], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float) -> Outcomes:
     """Keep `width` items running until all are done."""
     todo, count = 0, len(items)
     running: dict[Any, int] = {}
@@ -265,6 +252,7 @@ class _ExecutorWorkers:
         self._packed = b"" if self._context is not None else _pack_function(func)
 
     def submit(self, item: Any) -> Future[Any]:
+        """Begin an item and return its future. Raises if the item cannot be sent."""
         try:
             if self._context is not None:
                 future = self._executor.submit(_outcome, self._context.copy(), self._func, item)
@@ -278,6 +266,7 @@ class _ExecutorWorkers:
         return future
 
     def next(self) -> tuple[Future[Any], Outcome]:
+        """Wait for a future that has finished."""
         future = _get(self._done)
         try:
             found = future.result(0)
@@ -288,6 +277,7 @@ class _ExecutorWorkers:
         return future, found if self._context is not None else _unpack_outcome(found)
 
     def cancel(self, running: Iterable[Future[Any]], grace_s: float) -> None:
+        """Cancel what has not begun, and give the rest some time to finish."""
         begun = [future for future in running if not future.cancel()]
         if begun and grace_s:
             wait(begun, grace_s)
@@ -305,7 +295,7 @@ def _in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | 
 
 
 class _DaskWorkers:
-    """The workers of a Dask client."""
+    """The workers of a Dask client, with the methods of `_ExecutorWorkers`."""
 
     def __init__(self, distributed: Any, client: Any, packed: bytes) -> None:
         self._distributed = distributed

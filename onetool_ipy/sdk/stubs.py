@@ -73,14 +73,7 @@ def _typed(listed: str) -> str:
 
 
 def _docstring(spec: ToolSpec) -> Iterator[str]:
-    parts = [spec.description]
-    if spec.args:
-        parts.append("Args:\n" + "\n".join(f"    {line}" for line in spec.args))
-    if spec.returns:
-        parts.append(f"Returns:\n    {spec.returns}")
-    if spec.example:
-        parts.append("Example:\n" + "\n".join(f"    {line}" for line in spec.example.splitlines()))
-    first, *rest = _quotable("\n\n".join(parts)).split("\n")
+    first, *rest = _quotable(spec.doc).split("\n")
     yield f'        """{first}' + ("" if rest else '"""')
     yield from (f"        {line}".rstrip() for line in rest)
     if rest:

@@ -1,4 +1,4 @@
-"""A value -> its lines, piece by piece, without holding all of them at once. Pure.
+"""A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows. Pure.
 
 `base.values` converts what stands inside a line.
 
@@ -28,7 +28,7 @@ import orjson
 
 from onetool_ipy.base.values import safe_repr, to_json
 
-__all__ = ["lines_of", "pieces"]
+__all__ = ["lines_of", "pieces", "rows_of"]
 
 Piece = str | bytes
 
@@ -55,6 +55,15 @@ def pieces(value: Any) -> Iterator[Piece]:
 def lines_of(items: Iterable[Any]) -> Iterator[Piece]:
     """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
     return _joined(_text_line(item) if isinstance(item, str) else _json(item) + b"\n" for item in items)
+
+
+def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the rows of a table that lines hold as JSON; empty if one of them does not."""
+    try:
+        rows = [json.loads(line) for line in lines]
+    except ValueError:
+        return []
+    return rows if all(isinstance(row, dict) for row in rows) else []
 
 
 def _pieces(value: Any) -> Iterator[Piece]:

@@ -289,6 +289,21 @@ def test_list_takes_tags_bundles_and_disabled(project_bundles: ProjectBundles) -
         slugs(tags=[1])
 
 
+def test_all_rows_are_those_of_every_page_also_disabled_ones(project_bundles: ProjectBundles) -> None:
+    one, two = project_bundles.bundle("one"), project_bundles.bundle("two")
+    for bundle, slug in ((one, "a"), (two, "b"), (one, "c")):
+        project_bundles.tool(bundle, slug)
+    bundles = project_bundles.bundles
+    bundles.patch_tool(one.bundle_id, "a", "1", enabled=False)
+    bundles.patch_bundle(two.bundle_id, enabled=False)
+    every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
+
+    assert [row.to_dict() for row in bundles.all_bundles()] == bundles.list_bundles(**every).to_dict()["items"]
+    assert [row.to_dict() for row in bundles.all_tools()] == bundles.list_tools(**every).to_dict()["items"]
+    assert [tool.slug for tool in bundles.all_tools()][-3:] == ["a", "b", "c"]
+    assert [tool.slug for tool in bundles.all_tools(one.bundle_id)] == ["a", "c"]
+
+
 @pytest.mark.spec("002/API Tools/GET global search with its filters")
 @pytest.mark.spec("002/Behaviour/Search ranks prefix word fuzzy recency")
 def test_search_ranks_prefix_word_fuzzy_then_recency(project_bundles: ProjectBundles) -> None:

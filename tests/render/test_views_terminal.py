@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from onetool_ipy.render.views import Listing, listing_text, record_text
+from onetool_ipy.render.views import Listing, Record
 from tests.harness.patience import HANG_S
 
 
 def test_rows_stand_in_columns_and_in_one_line_of_the_screen() -> None:
     rows = Listing([{"tool": "a.b", "ms": 5, "args": "x" * 50}, {"tool": "c.dd", "ms": 100, "args": None}])
-    assert listing_text(rows, 24).splitlines() == [
+    assert rows.to_text(24).splitlines() == [
         "tool   ms  args",
         "a.b     5  xxxxxxxxxxxx…",
         "c.dd  100",
@@ -22,12 +22,12 @@ def test_rows_stand_in_columns_and_in_one_line_of_the_screen() -> None:
 
 def test_names_and_nothing_stay_as_they_print() -> None:
     for plain in (Listing(["a", "b"]), Listing()):
-        assert listing_text(plain, 80) == str(plain)
+        assert plain.to_text(80) == str(plain)
 
 
 def test_a_record_shows_its_keys_its_tables_and_its_long_lists_line_by_line() -> None:
-    record = {"status": {"ok": True, "of": {}}, "rows": [{"a": 1}, {"a": 22}], "lines": ["x" * 30, "y" * 30]}
-    assert record_text(record, 40).splitlines() == [
+    found = {"status": {"ok": True, "of": {}}, "rows": [{"a": 1}, {"a": 22}], "lines": ["x" * 30, "y" * 30]}
+    assert Record(found).to_text(40).splitlines() == [
         "status: {ok: true, of: {}}",
         *("rows:", "   a", "   1", "  22"),
         *("lines:", f"  {'x' * 30}", f"  {'y' * 30}"),

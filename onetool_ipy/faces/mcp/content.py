@@ -25,6 +25,7 @@ from onetool_ipy.base.errors import InvalidTool, OneToolError, TooLarge
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
+from onetool_ipy.schema.read import resolve
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["MAX_MEDIA", "DeclaredOutput", "call_result", "content_blocks", "declared_output", "medium_of", "result_uri"]
@@ -61,7 +62,6 @@ _OTHER: Json = {
 _ERROR: Json = {"type": "object", "properties": {"error": {"type": "object"}}, "required": ["error"]}
 """The structured content of a failed call: some clients check that, too."""
 _LOCAL = "#/$defs/"
-_MAX_REFERENCES = 20
 Block = types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
 
 
@@ -129,23 +129,13 @@ def declared_output(schema: Json | None) -> Json | None:
         return None
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
     forms: list[Json] = [{"type": "object", "properties": {"result": inner}, "required": ["result"]}]
-    kind = _kind(schema)
+    kind = resolve(schema, schema).get("type")
     if kind == "object":
         forms = [inner]
     elif not isinstance(kind, str):  # some of its values are objects, maybe
         forms.append({"type": "object", "allOf": [inner]})
     defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {"type": "object", "anyOf": [*forms, _HANDLE, _OTHER, _ERROR], **defs}
-
-
-def _kind(schema: Json) -> Any:
-    """The JSON type of a schema's values, through its references; None if that is not one type."""
-    for _ in range(_MAX_REFERENCES):
-        if "$ref" not in schema:
-            return schema.get("type")
-        found = schema.get("$defs", {}).get(schema["$ref"].removeprefix(_LOCAL))
-        schema = {**found, "$defs": schema["$defs"]} if isinstance(found, dict) else {}
-    return None
 
 
 def result_uri(handle: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import sys
 from contextlib import suppress
 from functools import partial
@@ -22,6 +21,7 @@ from onetool_ipy.render.media import Image
 from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import DisplayLimits, RenderedValue, note_line, show
 from onetool_ipy.render.views import counted
+from onetool_ipy.stores.result_lines import rows_of
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
@@ -119,7 +119,7 @@ def page_bundle(page: LinePage) -> dict[str, str]:
     """Lines of a result as rows of a table, if they are rows; else with their numbers. The lines are masked already."""
     first = page["offset"]
     numbers = page.get("line_numbers") or range(first, first + page["returned"])
-    rows = _rows_of(page["lines"])
+    rows = rows_of(page["lines"])
     noun = "row" if rows or (not page["lines"] and page.is_of_rows) else "line"
     note = f"{page.get('matched', page['returned']):,} of {counted(page['total_lines'], noun)}"
     if page["has_more"]:
@@ -133,15 +133,6 @@ def page_bundle(page: LinePage) -> dict[str, str]:
     text = "\n".join(f"{number:>6,}  {line}" for number, line in zip(numbers, page["lines"], strict=False))
     numbered = html.numbered(zip(numbers, page["lines"], strict=False))
     return {"text/plain": printable(f"{text}\n... {note}"), "text/html": numbered + html.note(note)}
-
-
-def _rows_of(lines: list[str]) -> list[dict[str, Any]]:
-    """The rows that lines hold as JSON; empty if one of them does not."""
-    try:
-        rows = [json.loads(line) for line in lines]
-    except ValueError:
-        return []
-    return rows if all(isinstance(row, dict) for row in rows) else []
 
 
 def store_result(box: Toolbox, result: ToolResult) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
+from onetool_ipy.config.paths import find_config
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
 from onetool_ipy.faces.notebook.inspection import Inspector
@@ -179,17 +180,12 @@ class Extension:
     def _show_tables(self) -> None:
         """Show listings and records as text tables in a terminal, which has no HTML."""
 
-        def listing(rows: Any, printer: Any, _cycle: bool) -> None:
-            from onetool_ipy.render.views import listing_text
-
-            printer.text(listing_text(rows, get_terminal_size().columns))
-
-        def record(found: Any, printer: Any, _cycle: bool) -> None:
+        def table(found: Any, printer: Any, _cycle: bool) -> None:
             printer.text(found.to_text(get_terminal_size().columns))
 
         plain = self.shell.display_formatter.formatters["text/plain"]
-        plain.for_type_by_name(*_LISTING, listing)
-        plain.for_type_by_name(*_RECORD, record)
+        plain.for_type_by_name(*_LISTING, table)
+        plain.for_type_by_name(*_RECORD, table)
 
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()
@@ -260,8 +256,6 @@ def _spare_packs(shell: Any) -> None:
 
 def _has_project() -> bool:
     """Whether there is a configuration, found as `load_config` finds it."""
-    from onetool_ipy.config.paths import find_config
-
     found = find_config(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
     return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 

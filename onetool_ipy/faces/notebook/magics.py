@@ -52,11 +52,11 @@ class OneTool(Magics):
             said = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
             print(said)  # noqa: T201 - shown once, if the name is taken
         self.names.append(name)
-        self._register(name, "line_cell", self._tool())
-        self._register("snippet", "line_cell", self._snippet())
-        if self._register("ask", "line_cell", self._ask()):
+        self._register(name, "line_cell", self.tool)
+        self._register("snippet", "line_cell", self.snippet)
+        if self._register("ask", "line_cell", self.ask):
             self.prompts.append("ask")
-        self._register(RUNNER, "line", self._shortcut())
+        self._register(RUNNER, "line", self.shortcut)
 
     def remove(self) -> None:
         """Undo `install`."""
@@ -90,56 +90,44 @@ class OneTool(Magics):
         self._registered.append(name)
         return True
 
-    def _tool(self) -> Callable[..., Any]:
-        @no_var_expand
-        @needs_local_scope
-        def tool(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-            """Find and call tools.
+    @no_var_expand
+    @needs_local_scope
+    def tool(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """Find and call tools.
 
-            %tool                       what there is
-            %tool list [TEXT]           all tools, or those with TEXT in their name
-            %tool search WORDS          find by words; typos are forgiven
-            %tool info NAME             what a tool does and takes (also: %tool NAME?)
-            %tool NAME key=value ...    call it; {expression} passes an object of yours
-            x = %tool NAME ...          keep the result: x.data, x.df, x[0]
-            %%tool NAME                 the cell's body is the text argument
-            %tool help                  everything else
-            """
-            return self.runner.tool(line, cell, local_ns or {})
+        %tool                       what there is
+        %tool list [TEXT]           all tools, or those with TEXT in their name
+        %tool search WORDS          find by words; typos are forgiven
+        %tool info NAME             what a tool does and takes (also: %tool NAME?)
+        %tool NAME key=value ...    call it; {expression} passes an object of yours
+        x = %tool NAME ...          keep the result: x.data, x.df, x[0]
+        %%tool NAME                 the cell's body is the text argument
+        %tool help                  everything else
+        """
+        return self.runner.tool(line, cell, local_ns or {})
 
-        return tool
+    @no_var_expand
+    @needs_local_scope
+    def snippet(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """Make a snippet of a cell, and run it.
 
-    def _snippet(self) -> Callable[..., Any]:
-        @no_var_expand
-        @needs_local_scope
-        def snippet(line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-            """Make a snippet of a cell, and run it.
+        %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
+        %snippet NAME param=value       run it, as $NAME param=value does
+        %snippet NAME --show            what it expands to
+        %snippet                        the snippets there are
+        """
+        return self.runner.snippet(line, cell, local_ns or {})
 
-            %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
-            %snippet NAME param=value       run it, as $NAME param=value does
-            %snippet NAME --show            what it expands to
-            %snippet                        the snippets there are
-            """
-            return self.runner.snippet(line, cell, local_ns or {})
+    @no_var_expand
+    def ask(self, line: str, cell: str | None = None) -> Any:
+        """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
+        return self._asking.run(line, cell)
 
-        return snippet
-
-    def _ask(self) -> Callable[..., Any]:
-        @no_var_expand
-        def ask(line: str, cell: str | None = None) -> Any:
-            """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
-            return self._asking.run(line, cell)
-
-        return ask
-
-    def _shortcut(self) -> Callable[..., Any]:
-        @no_var_expand
-        @needs_local_scope
-        def shortcut(line: str, local_ns: dict[str, Any] | None = None) -> Any:
-            """`$name k=v`, as `cell_input` rewrites it."""
-            return self.runner.shortcut(line, local_ns or {})
-
-        return shortcut
+    @no_var_expand
+    @needs_local_scope
+    def shortcut(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+        """`$name k=v`, as `cell_input` rewrites it."""
+        return self.runner.shortcut(line, local_ns or {})
 
 
 def _is_taken(manager: Any, name: str) -> bool:

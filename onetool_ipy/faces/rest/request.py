@@ -8,9 +8,9 @@ of its class. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidRequest, OneToolError, RequestRefused
@@ -36,6 +36,9 @@ MAX_BODY = 1024 * 1024
 MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
 
+Work = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Run a blocking function in a worker thread and wait for it."""
+
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _CODES = {
     400: "invalid_request",
@@ -59,12 +62,6 @@ class QueryParam(NamedTuple):
     kind: Literal["text", "list", "switch", "number"]
     about: str
     is_required: bool = False
-
-
-class Work(Protocol):
-    """Run a blocking function in a worker thread and wait for it."""
-
-    async def __call__(self, do: Callable[[], Any], /) -> Any: ...
 
 
 class RestRequest(NamedTuple):

@@ -24,50 +24,34 @@ TARGET = "onetool_ipy.panel"
 
 
 class PanelComms:
-    """The comm of all panels with one shell."""
-
-    def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
-        self._shell = shell
-        self._host = host
-        self._comm: _PanelComm | None = None
-
-    def install(self) -> None:
-        """List the comm, so that panels find it."""
-        kernel = getattr(self._shell, "kernel", None)
-        if getattr(kernel, "comm_manager", None) is not None:
-            self._comm = _PanelComm(kernel, self._shell, self._host)
-            self._comm.list()
-
-    def send(self, message: Json) -> None:
-        """Send an event to every panel, if this kernel can have one."""
-        if self._comm is not None:
-            self._comm.send(message)
-
-    def remove(self) -> None:
-        """Remove the comm and tell the panels; may be called twice."""
-        comm, self._comm = self._comm, None
-        if comm is not None:
-            comm.close()
-
-
-class _PanelComm:
-    """A comm as ipykernel expects it: an id, a target, and `handle_msg`."""
+    """The comm of all panels with one shell, as ipykernel expects it: an id, a target, and `handle_msg`."""
 
     target_name = TARGET
 
-    def __init__(self, kernel: Any, shell: Any, host: Callable[[], NotebookHost]) -> None:
+    def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
         self.comm_id = os.urandom(16).hex()
-        self._kernel = kernel
         self._shell = shell
+        self._kernel: Any = getattr(shell, "kernel", None)
         self._host = host
+        self._is_installed = False
         self._requests: dict[str, ScreenRequests] = {}
 
-    def list(self) -> None:
-        """Add the comm to the kernel's list."""
-        self._kernel.comm_manager.register_comm(self)
+    def install(self) -> None:
+        """List the comm, so that panels find it, if this kernel can have one."""
+        if getattr(self._kernel, "comm_manager", None) is not None:
+            self._is_installed = True
+            self._list()
 
-    def close(self) -> None:
-        """Remove the comm from the list, and tell the panels."""
+    def send(self, message: Json) -> None:
+        """Send an event to every panel, if there can be one."""
+        if self._is_installed:
+            self._reply(message)
+
+    def remove(self) -> None:
+        """Remove the comm and tell the panels; may be called twice."""
+        if not self._is_installed:
+            return
+        self._is_installed = False
         self._kernel.comm_manager.comms.pop(self.comm_id, None)
         for requests in self._requests.values():
             requests.close()
@@ -79,7 +63,11 @@ class _PanelComm:
 
     def handle_close(self, _message: Any) -> None:
         """One panel closed its end, as other front ends may do; the comm stays for the others."""
-        self.list()
+        self._list()
+
+    def _list(self) -> None:
+        """Add the comm to the kernel's list."""
+        self._kernel.comm_manager.register_comm(self)
 
     def _screen_requests(self) -> ScreenRequests:
         """Made by the first request; if two arrive at once, one of them makes it."""
@@ -89,14 +77,14 @@ class _PanelComm:
             shell = self._shell
             host = self._host()
             made = ScreenRequests(
-                host.box, send=self.send, namespace=lambda: shell.user_ns, questions=host.open_questions()
+                host.box, send=self._reply, namespace=lambda: shell.user_ns, questions=host.open_questions()
             )
             if self._requests.setdefault(self.comm_id, made) is not made:
                 made.close()
         return self._requests[self.comm_id]
 
-    def send(self, message: Json) -> None:
-        """Send a reply or an event to every panel."""
+    def _reply(self, message: Json) -> None:
+        """Send the reply or event of a request to every panel; it may still come after `remove`."""
         self._publish("comm_msg", message)
 
     def _publish(self, kind: str, data: Json) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -51,11 +52,9 @@ class HttpToolRequests:
 
     def start(self, payload: Json) -> Json:
         """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
-        every: dict[str, Any] = {"include_disabled": True, "page_size": 256}
-        listed = creation.all_pages(lambda token: self._box.bundles.list_bundles(**every, page_token=token))
         bundles = [
             {"slug": one.slug, "baseUrl": one.base_url, "auth": creation.wire_auth(one)}
-            for one in listed
+            for one in self._box.bundles.all_bundles()
             if not one.is_built_in
         ]
         found: Json = {"bundles": bundles, "secrets": self._secrets(), "tool": None}
@@ -138,7 +137,7 @@ class HttpToolRequests:
         try:
             shared = self._shared(bundle, record, payload)
             questions = self._sendings(record, bundle, payload)
-            questions += self._ask_sendings([shared_request(shared.get("base_url"), shared.get("auth"))], None, payload)
+            questions += self._sendings(shared_request(shared.get("base_url"), shared.get("auth")), None, payload)
             if questions:
                 return {"questions": list({one["key"]: one for one in questions}.values())}
             return self._stored(bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced")))
@@ -162,7 +161,8 @@ class HttpToolRequests:
         try:
             if is_replaced:
                 bundles.draft(record, bundle=bundle)
-                self._drop(*place)
+                with suppress(NotFound):
+                    bundles.delete_tool(*place)
             tool = bundles.put_tool(*place, record)
         except Conflict as exc:
             if names["version"]:
@@ -177,12 +177,6 @@ class HttpToolRequests:
         wanted = [f"{name}=" for name in (tool.arg_schema.get("required") or [])]
         line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *wanted])
         return {"said": f"Saved. Call it: {line}", "name": f"{bundle.slug}.{tool.slug}", "version": tool.version}
-
-    def _drop(self, bundle_id: str, slug: str, version: str) -> None:
-        try:
-            self._box.bundles.delete_tool(bundle_id, slug, version)
-        except NotFound:
-            return
 
     def _shared(self, bundle: Bundle | None, record: Json, payload: Json) -> Json:
         """The base URL and auth that the bundle gets by this save; empty if it stays as it is."""
@@ -222,11 +216,8 @@ class HttpToolRequests:
         return [{"key": "write", "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}."}]
 
     def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
-        return self._ask_sendings([record], bundle, payload)
-
-    def _ask_sendings(self, records: list[Json], bundle: Bundle | None, payload: Json) -> list[Json]:
         base_url = None if bundle is None else bundle.base_url
-        found = unconfirmed(new_sendings(self._box, records, base_url=base_url), _agreed(payload))
+        found = unconfirmed(new_sendings(self._box, [record], base_url=base_url), _agreed(payload))
         return [{"key": one.word, "text": one.said} for one in found]
 
     def _hosts(self, url: str, payload: Json) -> list[Json]:

@@ -29,6 +29,7 @@ from onetool_ipy.faces.widgets.requests import ScreenRequests, usage_shown
 from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
+from onetool_ipy.stores.result_lines import rows_of
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
@@ -115,19 +116,10 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
     tool = str(result.meta.get("tool", "")) if result is not None else ""
     title = f"Result{f' of {tool}' if tool else ''}: {page['total_lines']:,} lines."
     shown = [values.cut(line, 300) for line in page["lines"]]
-    if rows := _rows(page["lines"]):
+    if rows := rows_of(page["lines"]):
         title = title.replace(" lines.", " rows.")
         return _made(box, title, box.mask(html.table(rows)), _HINT, [title, *shown])
     return _made(box, title, html.pre(box.mask("\n".join(shown))), _HINT, [title, *shown])
-
-
-def _rows(lines: list[str]) -> list[dict[str, Any]]:
-    """The rows of a table whose lines are JSON; empty for any other text."""
-    try:
-        found = [json.loads(line) for line in lines]
-    except ValueError:
-        return []
-    return found if all(isinstance(row, dict) for row in found) else []
 
 
 def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:

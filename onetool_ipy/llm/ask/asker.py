@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -43,12 +43,15 @@ from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, Pending, needs_approval
-from onetool_ipy.llm.ask.context import AskContext, AskLimits, AskListener, Meter, OverLimit, Repeated
+from onetool_ipy.llm.ask.context import AskListener, Meter, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import Offering
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.cassettes import Cassette
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Asker", "BadJson", "as_call"]
 
@@ -126,7 +129,7 @@ class AskRun:
 
     def __init__(
         self,
-        context: AskContext,
+        box: Toolbox,
         model: ModelClient,
         session: Session,
         offering: Offering,
@@ -136,7 +139,7 @@ class AskRun:
         listener: AskListener,
         streamed: bool = True,
     ) -> None:
-        self._context = context
+        self._box = box
         self._model = model
         self._session = session
         self._offering = offering
@@ -210,13 +213,13 @@ class AskRun:
     def _request(self, *, is_last: bool = False) -> Turn:
         specs = [] if is_last else self._offering.specs()
         tools = self._offering.offers(specs)
-        system = System(_instructions(specs, self._context.config.prompts, is_last=is_last))
-        budget = self._meter.limits.context_tokens * self._context.config.settings.stats.chars_per_token
+        system = System(_instructions(specs, self._box.config.prompts, is_last=is_last))
+        budget = self._meter.limits.context_tokens * self._box.config.settings.stats.chars_per_token
         messages = [system, *trimmed([*self._session.messages, *self._messages], budget)]
         self._partial = ""
         turn: Any = self._complete(messages, tools)
         if not isinstance(turn, Turn) or not isinstance(turn.text, str):
-            shown = self._context.mask(values.safe_repr(turn, 80))
+            shown = self._box.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
         if turn.text and not self._partial:
             self._partial = self._held_back = turn.text
@@ -231,7 +234,7 @@ class AskRun:
     def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool]) -> Turn:
         on_text = self._on_text if self._streamed else None
         left_s = max(self._meter.left_s, 0.1)
-        cassette = self._context.replays.active
+        cassette = self._box.replays.active
         try:
             if cassette is None:
                 return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
@@ -240,22 +243,22 @@ class AskRun:
         except OneToolError:
             raise
         except Exception as exc:  # a user's own client may raise anything
-            said = self._context.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
+            said = self._box.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
             raise ExecutionFailed(said) from exc
 
     def _on_text(self, piece: str) -> None:
         """Pass streamed text on, masked. Text that may begin a secret waits for the next piece."""
         self._partial += piece
         said = self._held_back + piece
-        end = self._context.config.secrets.settled(said)
+        end = self._box.config.secrets.settled(said)
         self._held_back = said[end:]
         if end:
-            self._listener.text(self._context.mask(said[:end]))
+            self._listener.text(self._box.mask(said[:end]))
 
     def _flush_text(self) -> None:
         rest, self._held_back = self._held_back, ""
         if rest:
-            self._listener.text(self._context.mask(rest))
+            self._listener.text(self._box.mask(rest))
 
     def _failed(self, exc: CallFailure, stop: StopReason) -> StopReason:
         details: Any = exc.details
@@ -292,10 +295,10 @@ class AskRun:
 class Asker:
     """Asks models on behalf of one toolbox."""
 
-    def __init__(self, context: AskContext) -> None:
+    def __init__(self, box: Toolbox) -> None:
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
-        self._context = context
+        self._box = box
         self._always: dict[str, str] = {}
 
     def __call__(
@@ -316,32 +319,26 @@ class Asker:
         `attach` goes with the prompt, as data: results of calls, images, or any other values.
         """
         _require_prompt(prompt)
-        context, settings = self._context, self._context.config.settings.ask
+        box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()
         given = settings.tool_allow if tool_allow is None else tool_allow
-        allow: Sequence[str] | None = tools.allow_list(given, context.shortcuts)
+        allow: Sequence[str] | None = tools.allow_list(given, box.shortcuts)
         is_on = settings.with_tools if with_tools is None else with_tools
-        limits = AskLimits(
-            max_steps=_steps(settings.max_steps if max_steps is None else max_steps),
-            max_calls=settings.max_calls,
-            max_tokens=settings.max_tokens,
-            max_seconds=settings.max_seconds,
-            context_tokens=settings.context_tokens,
-        )
+        limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         talking = self.session(session)
-        client = context.model(model)
+        client = box.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow
-        offering = tools.Offering(context.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
-        meter = Meter(limits, context.config.settings.stats.chars_per_token)
+        offering = tools.Offering(box.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
+        meter = Meter(limits, box.config.settings.stats.chars_per_token)
         runner = CallRunner(
-            context,
+            box,
             talking,
             offering,
             meter,
             approvals=self._approvals(approve),
             listener=listener,
         )
-        run = AskRun(context, client, talking, offering, runner, meter, listener=listener, streamed=settings.stream)
+        run = AskRun(box, client, talking, offering, runner, meter, listener=listener, streamed=settings.stream)
         message = self._with_attachments(prompt, attach, talking)
         self.last = run.run(prompt, is_kept=session is not None, message=message)
         return self.last
@@ -363,8 +360,8 @@ class Asker:
         asked = _DIRECT.fullmatch(prompt)
         if asked is None:
             return None
-        given = self._context.config.settings.ask.tool_allow if tool_allow is None else tool_allow
-        allow = tools.allow_list(given, self._context.shortcuts)
+        given = self._box.config.settings.ask.tool_allow if tool_allow is None else tool_allow
+        allow = tools.allow_list(given, self._box.shortcuts)
         approvals = None if approve is None else self._approvals(approve)
         self.last = self._direct(asked, allow, approvals, listener or AskListener(), source)
         return self.last
@@ -389,7 +386,7 @@ class Asker:
             if mime in _SENT_IMAGES and isinstance(getattr(data, "data", None), bytes) and len(data.data) <= _MAX_IMAGE:
                 images.append((mime, base64.b64encode(data.data).decode("ascii")))
                 continue
-            sent = values.map_text(self._context.outgoing(result), self._context.mask)
+            sent = values.map_text(self._box.outgoing(result), self._box.mask)
             if result.handle is not None:
                 session.handles[result.handle] = None
             source = str(result.meta.get("attached") or "the person")
@@ -398,7 +395,7 @@ class Asker:
 
     def _narrowed(self, prompt: str, allow: Sequence[str] | None) -> Sequence[str] | None:
         """Return the allow-list, limited to the tools that the prompt names with `+`."""
-        named = tools.mentioned(prompt, self._context.registry, self._context.shortcuts)
+        named = tools.mentioned(prompt, self._box.registry, self._box.shortcuts)
         if named is None:
             return allow
         for name in named:
@@ -410,11 +407,11 @@ class Asker:
         return tuple(named)
 
     def _approvals(self, approve: Sequence[str] | str | None) -> Approvals:
-        context = self._context
-        place = context.config.user_state / "approvals.json"
-        by_settings = cache(partial(_standing, context.config.home))
-        given = tools.allow_list(approve, context.shortcuts)
-        known = [*context.registry.list(), *context.registry.unlisted()] if given else []
+        box = self._box
+        place = box.config.user_state / "approvals.json"
+        by_settings = cache(partial(_standing, box.config.home))
+        given = tools.allow_list(approve, box.shortcuts)
+        known = [*box.registry.list(), *box.registry.unlisted()] if given else []
         return Approvals(self._always, by_settings, place, [s for s in known if names.allowed(s.name, given)])
 
     def _direct(
@@ -426,9 +423,9 @@ class Asker:
         source: CallSource,
     ) -> Answer:
         """Run one tool by name."""
-        context, name = self._context, asked["name"]
-        (name,) = tools.allow_list([name], context.shortcuts) or (name,)
-        call_id = context.new_id()
+        box, name = self._box, asked["name"]
+        (name,) = tools.allow_list([name], box.shortcuts) or (name,)
+        call_id = box.new_id()
         args, why = _arguments(asked["args"] or asked["glued"] or "{}", name)
         if why is None and approvals is not None:
             why = self._unapproved(name, args, approvals)
@@ -437,9 +434,9 @@ class Asker:
             meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
             result = ToolResult(False, error=Failure.of(why, name), meta=meta)
         else:
-            result = context.executor.call(ToolCall(call_id, name, args, source), allow=allow)
+            result = box.executor.call(ToolCall(call_id, name, args, source), allow=allow)
         name = str(result.meta.get("tool", name))
-        sent = values.map_text(context.outgoing(result), context.mask) if result.ok else None
+        sent = values.map_text(box.outgoing(result), box.mask) if result.ok else None
         made = AnswerCall(call_id, name, args, result, sent)
         listener.called(1, made)
         said = values.to_text(sent) if result.error is None else result.error.message
@@ -450,11 +447,11 @@ class Asker:
     def _unapproved(self, name: str, args: Any, approvals: Approvals) -> CallFailure | None:
         """Return why a tool must not run without approval. The executor reports one that does not exist."""
         try:
-            spec = self._context.registry.require(name)
+            spec = self._box.registry.require(name)
         except CallFailure:
             return None
         if (
-            not needs_approval(spec, args, self._context.config)
+            not needs_approval(spec, args, self._box.config)
             or approvals.state(spec.name, spec.fingerprint) == "allowed"
         ):
             return None
@@ -534,7 +531,7 @@ class CallRunner:
 
     def __init__(
         self,
-        context: AskContext,
+        box: Toolbox,
         session: Session,
         offering: Offering,
         meter: Meter,
@@ -545,7 +542,7 @@ class CallRunner:
         self.made: list[AnswerCall] = []
         self._outcomes: list[Outcome] = []
         self._ids: set[str] = set()
-        self._context = context
+        self._box = box
         self._session = session
         self._offering = offering
         self._meter = meter
@@ -591,11 +588,11 @@ class CallRunner:
         if known is not None:
             return known
         try:
-            target = self._context.shortcuts.find(call.wire_name) if isinstance(call.wire_name, str) else None
+            target = self._box.shortcuts.find(call.wire_name) if isinstance(call.wire_name, str) else None
         except OneToolError:  # a circular alias
             target = None
         name = target if isinstance(target, str) else str(call.wire_name)
-        spec = self._context.registry.find(name)
+        spec = self._box.registry.find(name)
         return values.cut(name, _MAX_SHOWN) if spec is None else spec.name
 
     def _checked(self, call: Call, name: str) -> _Plan:
@@ -620,25 +617,25 @@ class CallRunner:
 
     def _as_written(self, name: str) -> ToolSpec | None:
         """Return the tool as its file or record has it now. Imports nothing: nobody has approved it yet."""
-        spec = self._context.registry.find(name)
+        spec = self._box.registry.find(name)
         return None if spec is None else spec.as_written()
 
     def _live(self, spec: ToolSpec) -> ToolSpec:
         """Return the tool as its code has it now. That may run foreign code, so it has a time limit."""
         if spec.live is None:
             return spec
-        found: ToolSpec = self._context.executor.workers.run(spec.live, self._context.config.settings.timeouts.local_s)
+        found: ToolSpec = self._box.executor.workers.run(spec.live, self._box.config.settings.timeouts.local_s)
         return found
 
     def _by_executor(self, name: str, args: dict[str, Any]) -> ToolResult:
         """Let the executor refuse a call, which logs it as failed. Its allow-list is empty, so nothing can run."""
-        return self._context.executor.call(ToolCall(self._context.new_id(), name, args, "model"), allow=())
+        return self._box.executor.call(ToolCall(self._box.new_id(), name, args, "model"), allow=())
 
     def _approved(self, plans: list[_Plan]) -> list[_Plan]:
         """Ask one question for all calls of the turn that need approval, and refuse those that do not get it."""
         waiting: dict[int, Pending] = {}
         for number, plan in enumerate(plans):
-            if plan.spec is not None and approval.needs_approval(plan.spec, plan.call.arguments, self._context.config):
+            if plan.spec is not None and approval.needs_approval(plan.spec, plan.call.arguments, self._box.config):
                 state = self._approvals.state(plan.name, plan.fingerprint)
                 if state == "allowed":
                     continue
@@ -662,17 +659,17 @@ class CallRunner:
 
     def _asked(self, pending: Sequence[Pending]) -> Reply | None:
         """Ask the person about these calls. Returns None if nobody can be asked."""
-        asked = approval.question(pending).masked(self._context.mask)
+        asked = approval.question(pending).masked(self._box.mask)
         with self._meter.waiting():
             try:
-                return self._listener.question(asked, self._context.put_question)
+                return self._listener.question(asked, self._box.put_question)
             except NobodyToAsk:
                 return None
 
     def _argument_error(self, spec: ToolSpec, args: Any) -> CallFailure | None:
         """Return why these arguments do not fit the schema. Runs no converter, which is code of the tool."""
         try:
-            spec.replace(converters={}).checker.check(args, spec.name, self._context.mask)
+            spec.replace(converters={}).checker.check(args, spec.name, self._box.mask)
         except CallFailure as exc:
             return exc
         except OneToolError as exc:
@@ -701,8 +698,8 @@ class CallRunner:
         if found is not None and (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = cache_key(spec, args)
-        call = ToolCall(self._context.new_id(), plan.name, args, "model")
-        result = self._context.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
+        call = ToolCall(self._box.new_id(), plan.name, args, "model")
+        result = self._box.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
         self._session.keep(spec, args, key, result)
         return result
 
@@ -712,7 +709,7 @@ class CallRunner:
 
     def _timeout(self, spec: ToolSpec) -> float | None:
         """Return the time left for the ask, if that is less than the tool's own limit."""
-        usual = spec.timeout_s if spec.timeout_s is not None else self._context.config.settings.timeouts.local_s
+        usual = spec.timeout_s if spec.timeout_s is not None else self._box.config.settings.timeouts.local_s
         return max(self._meter.left_s, 0.05) if self._meter.left_s < usual else None
 
     def _searched(self, name: str, args: dict[str, Any]) -> ToolResult:
@@ -722,12 +719,12 @@ class CallRunner:
         return ToolResult(True, self._offering.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        sent = values.map_text(self._context.outgoing(result), self._context.mask) if result.ok else None
+        sent = values.map_text(self._box.outgoing(result), self._box.mask) if result.ok else None
         if result.ok and result.handle is not None:
             self._session.handles[result.handle] = None
         if result.ok:
             self._session.used[name] = None
-        content = values.map_text(_content_of(name, result, sent), self._context.mask)
+        content = values.map_text(_content_of(name, result, sent), self._box.mask)
         outcome = Outcome(call, content, is_error=not result.ok)
         tokens = self._meter.tokens(size(Outcomes((outcome,))))
         is_tool = not self._offering.is_search(name)
@@ -756,7 +753,7 @@ class CallRunner:
         return ToolResult(False, error=Failure.of(why, name), meta=self._meta(name))
 
     def _meta(self, name: str) -> dict[str, Any]:
-        return {"tool": name, "call_id": self._context.new_id(), "source": "model", "duration_ms": 0.0}
+        return {"tool": name, "call_id": self._box.new_id(), "source": "model", "duration_ms": 0.0}
 
 
 def _not_approved(one: Pending, pending: Sequence[Pending], reply: Reply | None) -> NotApproved:

@@ -1,4 +1,4 @@
-"""What one ask works with: the toolbox as a protocol, the listener of its progress, and the meter of its limits.
+"""What one ask works with: the listener of its progress, and the meter of its limits.
 
 `Meter` counts requests, calls, tokens and seconds. It leaves out the time a person takes to approve calls, and
 estimates tokens from characters if the provider does not count them.
@@ -10,68 +10,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import ExecutionFailed
-from onetool_ipy.base.records import Value
-from onetool_ipy.config.load import Config
-from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.config.settings import AskSettings
 from onetool_ipy.core.question import Question, Reply
-from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import TokenUsage, Turn
-from onetool_ipy.snippets.definition import Shortcuts
-from onetool_ipy.stores.replays import Replays
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.ask.answer import Answer, AnswerCall
-    from onetool_ipy.llm.messages import ModelClient
 
-__all__ = ["AskContext", "AskLimits", "AskListener", "Meter", "OverLimit", "Repeated"]
+__all__ = ["AskListener", "Meter", "OverLimit", "Repeated"]
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
-
-
-class AskContext(Protocol):
-    """The part of the toolbox that `ask` uses."""
-
-    @property
-    def config(self) -> Config:
-        """The current configuration."""
-
-    @property
-    def registry(self) -> Registry:
-        """All tools."""
-
-    @property
-    def executor(self) -> Executor:
-        """Runs calls."""
-
-    @property
-    def shortcuts(self) -> Shortcuts:
-        """Aliases and snippets."""
-
-    @property
-    def new_id(self) -> CallIds:
-        """Ids for calls."""
-
-    @property
-    def replays(self) -> Replays:
-        """The active cassette, if there is one."""
-
-    def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """Return the client of a model."""
-
-    def outgoing(self, result: ToolResult) -> Any:
-        """Return the data of a result as it is sent: whole, or {handle, total_lines, preview}."""
-
-    def mask(self, text: str) -> str:
-        """Return the text without secrets."""
-
-    def put_question(self, question: Question) -> Reply:
-        """Put a question to the person and wait for the reply. Raises NobodyToAsk."""
 
 
 class AskListener:
@@ -114,20 +67,10 @@ class Repeated(ExecutionFailed):
     status = 429
 
 
-class AskLimits(Value):
-    """The limits of one ask, and how much of a session is sent along."""
-
-    max_steps: int = 5
-    max_calls: int = 50
-    max_tokens: int = 200_000
-    max_seconds: float = 300
-    context_tokens: int = 100_000
-
-
 class Meter:
     """Counts for one ask."""
 
-    def __init__(self, limits: AskLimits, chars_per_token: float) -> None:
+    def __init__(self, limits: AskSettings, chars_per_token: float) -> None:
         self.limits = limits
         self.calls = 0
         self.usage = TokenUsage()

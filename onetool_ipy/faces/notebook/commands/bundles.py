@@ -403,7 +403,7 @@ class BundleCommands(CommandGroup):
 
     def _listed(self) -> Listing:
         counts: dict[str, int] = {}
-        for tool in self._tools(None):
+        for tool in self.box.bundles.all_tools():
             counts[tool.bundle_id] = counts.get(tool.bundle_id, 0) + 1
         rows = [
             {
@@ -413,14 +413,14 @@ class BundleCommands(CommandGroup):
                 "description": self.box.mask(bundle.description or bundle.display_name),
                 "built_in": bundle.is_built_in,
             }
-            for bundle in self._bundles()
+            for bundle in self.box.bundles.all_bundles()
         ]
         return Listing(rows)
 
     def _shown(self, bundle: Bundle, tools: list[Tool] | None) -> Page:
         if tools is not None and len(tools) == 1:
             return self.page(json.dumps(tools[0].to_dict(), ensure_ascii=False, indent=2))
-        found = self._tools(bundle.bundle_id) if tools is None else tools
+        found = self.box.bundles.all_tools(bundle.bundle_id) if tools is None else tools
         lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
         if bundle.base_url:
             signed = f", auth: {bundle.auth.type}" if bundle.auth is not None else ""
@@ -441,7 +441,9 @@ class BundleCommands(CommandGroup):
                 "%tool bundle set needs --base-url or --auth.",
                 hint=f"For example: %tool bundle set {bundle.slug} --auth bearer:API_TOKEN",
             )
-        base_url = given.get("--base-url", bundle.base_url) or creation.common_origin(self._tools(bundle.bundle_id))
+        base_url = given.get("--base-url", bundle.base_url) or creation.common_origin(
+            self.box.bundles.all_tools(bundle.bundle_id)
+        )
         auth, name = creation.wire_auth(bundle), ""
         if "--auth" in given:
             auth, name = (None, "") if given["--auth"] == "none" else creation.read_auth(given["--auth"])
@@ -478,7 +480,7 @@ class BundleCommands(CommandGroup):
                 raise UsageProblem(f"'{tools[0].slug}' has {len(tools)} versions.", hint=f"Name one of: {listed}")
             bundles.delete_tool(bundle.bundle_id, tools[0].slug, tools[0].version)
             return self.page(f"{bundle.slug}.{tools[0].slug}@{tools[0].version} is deleted.")
-        held = self._tools(bundle.bundle_id)
+        held = self.box.bundles.all_tools(bundle.bundle_id)
         if held and not with_tools and not bundle.is_built_in:
             raise UsageProblem(
                 f"The bundle '{bundle.slug}' holds {counted(len(held), 'tool')}.",
@@ -527,12 +529,12 @@ class BundleCommands(CommandGroup):
         slug, dot, rest = name.partition(".")
         bundle = self.box.bundles.named(slug)
         if bundle is None:
-            near = did_you_mean(slug, [each.slug for each in self._bundles()])
+            near = did_you_mean(slug, [each.slug for each in self.box.bundles.all_bundles()])
             raise UsageProblem(f"No bundle '{slug}'. {near}".strip(), hint="See them with: %tool bundle list")
         if not dot:
             return bundle, None
         wanted, _, version = rest.partition("@")
-        tools = self._tools(bundle.bundle_id)
+        tools = self.box.bundles.all_tools(bundle.bundle_id)
         found = [tool for tool in tools if tool.slug == wanted and version in ("", tool.version)]
         if not found:
             near = did_you_mean(wanted, [tool.slug for tool in tools])
@@ -540,14 +542,3 @@ class BundleCommands(CommandGroup):
                 f"The bundle '{slug}' has no tool '{rest}'. {near}".strip(), hint=f"See: %tool bundle show {slug}"
             )
         return bundle, found
-
-    def _bundles(self) -> list[Bundle]:
-        return creation.all_pages(lambda token: self.box.bundles.list_bundles(**_everything(token)))
-
-    def _tools(self, bundle_id: str | None) -> list[Tool]:
-        ids = None if bundle_id is None else [bundle_id]
-        return creation.all_pages(lambda token: self.box.bundles.list_tools(bundle_ids=ids, **_everything(token)))
-
-
-def _everything(token: str | None) -> dict[str, Any]:
-    return {"include_disabled": True, "page_size": 256, "page_token": token}
