@@ -195,6 +195,10 @@ def timed_out(limit_s: float | None) -> Overtime:
     return Overtime(f"It did not finish within {round(limit_s or 0, 3):g} s.", hint="Raise the limit.")
 
 
+_RELEASED_TWICE = ("cannot release un-acquired lock", "release unlocked lock")
+"""What Python says of an RLock and of a Lock."""
+
+
 def interrupt_in(exc: BaseException) -> BaseException | None:
     """Return the interrupt in `exc`, or None.
 
@@ -205,7 +209,7 @@ def interrupt_in(exc: BaseException) -> BaseException | None:
         return exc
     if isinstance(exc, BaseExceptionGroup):
         return next(filter(None, map(interrupt_in, exc.exceptions)), None)
-    stop = exc.__context__ if isinstance(exc, RuntimeError) and "un-acquired lock" in str(exc) else None
+    stop = exc.__context__ if isinstance(exc, RuntimeError) and str(exc).endswith(_RELEASED_TWICE) else None
     return stop if isinstance(stop, (KeyboardInterrupt, Abandoned)) else None
 
 

@@ -392,7 +392,9 @@ def test_stop_gives_control_back_at_once_and_gives_the_call_up(bench: MakeBench,
     assert until(lambda: table.workers.abandoned() == 0)
 
 
-@pytest.mark.parametrize(("name", "options"), [("block", {"timeout_s": HANG_S}), ("sleeper", {}), ("own_wait", {})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("block", {"timeout_s": HANG_S}), ("sleeper", {}), ("own_wait", {}), ("new_thread", {})]
+)
 def test_stop_in_the_moment_a_lock_is_let_go_is_a_stop(
     bench: MakeBench, gate: threading.Event, name: str, options: dict[str, Any]
 ) -> None:
@@ -402,12 +404,17 @@ def test_stop_in_the_moment_a_lock_is_let_go_is_a_stop(
         """Wait for a future of its own."""
         Future[None]().result(HANG_S)
 
-    def at_letting_go(_frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_return" and called.__name__ == "_release_save":
+    def new_thread() -> None:
+        """Wait for a thread to begin, which Python does by an event: its lock is of another kind."""
+        threading.Event().wait(HANG_S)
+
+    def at_letting_go(frame: FrameType, event: str, called: Any) -> None:
+        name = called.__name__ if event == "c_return" else frame.f_code.co_name if event == "return" else ""
+        if name == "_release_save":
             sys.setprofile(None)
             raise KeyboardInterrupt
 
-    table = bench(*_stuck_tools(gate).values(), own_wait)
+    table = bench(*_stuck_tools(gate).values(), own_wait, new_thread)
     sys.setprofile(at_letting_go)
     try:
         with pytest.raises(KeyboardInterrupt):

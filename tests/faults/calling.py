@@ -220,7 +220,7 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
     rows = box.log.history(limit=100_000)
     if len({row.call_id for row in rows}) != len(rows):
         found.append("a call twice in the log")
-    odd = {(row.tool, row.code, row.reason) for row in rows if not row.ok and row.reason != "cancelled"}
+    odd = {(row.tool, row.code, row.reason, row.message) for row in rows if not row.ok and row.reason != "cancelled"}
     if odd:
         found.append(f"odd ends: {odd}")
     if not until(lambda: not box.abandoned()):
