@@ -24,7 +24,8 @@ from onetool_ipy.sources.pack_files import PackFiles
 from onetool_ipy.toolbox import Parts, Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.mcp import ServerDefinition, Servers
+    from onetool_ipy.mcp.definition import ServerDefinition
+    from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
 
@@ -111,7 +112,7 @@ def _http_client(transport: Any, box: Toolbox) -> HttpClient:
 
 def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
     """The MCP servers of a toolbox; they outlive a reload. Nothing is started."""
-    from onetool_ipy.mcp import Servers
+    from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.stores.tasks import TaskStore
     from onetool_ipy.stores.tokens import TokenStore
 
@@ -139,7 +140,7 @@ def _adopt_servers(config: Config, servers: Servers) -> None:
 
 
 def _server_definitions(config: Config) -> list[ServerDefinition]:
-    from onetool_ipy.mcp import read_server
+    from onetool_ipy.mcp.definition import read_server
 
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
     found = []

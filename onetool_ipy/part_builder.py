@@ -21,8 +21,9 @@ from onetool_ipy.config.paths import FOLDER, state_bases
 from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import Source, ToolSpec
-from onetool_ipy.mcp import ServerTools
-from onetool_ipy.packs import fs, ot, system
+from onetool_ipy.mcp.servers import ServerTools
+from onetool_ipy.packs import fs, system
+from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
@@ -112,7 +113,7 @@ class PartBuilder:
 
     def stores(self) -> Stores:
         """What the toolbox keeps on disk."""
-        from onetool_ipy.stores.calls import CallLog
+        from onetool_ipy.stores.calls.log import CallLog
         from onetool_ipy.stores.results import Results
         from onetool_ipy.stores.topics import Topics
 

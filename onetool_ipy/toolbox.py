@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
-    from onetool_ipy.mcp import Servers
     from onetool_ipy.mcp.listing import ServerListing
+    from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
-    from onetool_ipy.stores.calls import CallLog
+    from onetool_ipy.stores.calls.log import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
     from onetool_ipy.trust_gate import Inventory

@@ -10,7 +10,9 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
+from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -44,6 +46,43 @@ def test_imports_go_down_only() -> None:
     done = _run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
 
     assert done.returncode == 0, done.stdout
+
+
+def test_no_two_modules_wait_for_each_other() -> None:
+    """Threads may import at the same time, so no imports go in a circle: Python would raise in one of the threads.
+
+    A module waits for its packages, and a package for what its `__init__` imports: leave that empty, or make it late.
+    """
+    waits: dict[str, set[str]] = {}
+    for module in source.read_package(ROOT / "onetool_ipy"):
+        named = {one.module for one in module.imports if not (one.is_late or one.is_for_types)}
+        parts = [name.split(".") for name in (module.name, *named)]
+        whole = {".".join(part[:count]) for part in parts for count in range(2, len(part) + 1)}
+        waits[module.name] = whole - {module.name}
+
+    TopologicalSorter(waits).prepare()  # raises CycleError, which names them
+
+
+def test_threads_import_at_the_same_time() -> None:
+    """As the panel's first request does beside the first cell."""
+    names = ("packs.ot.health", "packs.ot.usage", "packs.ot.pack", "faces.notebook.run", "faces.widgets.requests")
+    program = f"""
+        import sys, threading
+        from importlib import import_module
+        import onetool_ipy
+        sys.setswitchinterval(1e-6)
+        together = threading.Barrier({len(names)})
+        def load(name):
+            together.wait()
+            import_module("onetool_ipy." + name)
+        threads = [threading.Thread(target=load, args=(name,)) for name in {names}]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        """
+
+    done = _run(sys.executable, "-c", textwrap.dedent(program))
+
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_no_function_of_the_package_is_longer_than_it_should_be() -> None:

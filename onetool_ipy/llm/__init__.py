@@ -6,8 +6,11 @@ Toolbox; to all else callers pass in what is needed.
 
 from __future__ import annotations
 
-from onetool_ipy.llm.messages import Call, Message, ModelClient, Outcome, Outcomes, System, TokenUsage, Turn, User
-from onetool_ipy.llm.scripted import ScriptedModel
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onetool_ipy.llm.messages import Call, Message, ModelClient, Outcome, Outcomes, System, TokenUsage, Turn, User
+    from onetool_ipy.llm.scripted import ScriptedModel
 
 __all__ = [
     "Call",
@@ -21,3 +24,15 @@ __all__ = [
     "Turn",
     "User",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from onetool_ipy.llm import messages, scripted
+
+    return getattr(scripted if name == "ScriptedModel" else messages, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,10 +5,3 @@
 ToolSpecs and caches them; `content` turns results into values. The SDK is imported on the background loop's thread when
 the first server starts.
 """
-
-from __future__ import annotations
-
-from onetool_ipy.mcp.definition import ServerDefinition, read_server
-from onetool_ipy.mcp.servers import Servers, ServerTools
-
-__all__ = ["ServerDefinition", "ServerTools", "Servers", "read_server"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.search import Index
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.results import Results
 from tests.benchmarks import corpus, projects
 from tests.benchmarks.page import exponent

@@ -28,7 +28,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.base.background import Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from tests.benchmarks.timing import Contender, Met, Rounds, line, note, once, race, say, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
 from tests.harness.surroundings import ROOT

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.topics import Topics
 from tests.harness.surroundings import ROOT
 

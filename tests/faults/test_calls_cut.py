@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 
 CALLS, NEWEST = 6000, 2500
 PAGE = 4096
@@ -243,7 +243,7 @@ def test_append_files_are_on_the_disk_before_the_database_relies_on_them(tmp_pat
         """
         import os, sqlite3, sys
         from pathlib import Path
-        from onetool_ipy.stores.calls import CallLog
+        from onetool_ipy.stores.calls.log import CallLog
 
         def fsync(fd, sync=os.fsync):
             sync(fd)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.journal import FIELDS
+from onetool_ipy.stores.calls.log import CallLog
 
 GOOD = '[1772619630123456,"c%d","a.b","python","{}",true,true,"","",1.5,7,""]\n'
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
 from tests.harness.surroundings import ROOT
@@ -142,7 +142,7 @@ def test_a_landed_log_on_a_read_only_disk_is_read_from_a_copy_in_memory(tmp_path
 CHILD = """
 import datetime, json, os, sys
 from pathlib import Path
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 folder, out, action = sys.argv[1:]
 log = CallLog(Path(folder), clock=lambda: datetime.datetime.now(datetime.UTC))
 if action == "record":

@@ -16,8 +16,8 @@ from onetool_ipy.base.errors import CallTimeout
 from onetool_ipy.core import current
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.host import Host
-from onetool_ipy.mcp import read_server
 from onetool_ipy.mcp.callbacks import ServerCallbacks
+from onetool_ipy.mcp.definition import read_server
 from tests.harness.models import ModelDouble
 from tests.harness.servers import hostile, real, write_project
 

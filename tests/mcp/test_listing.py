@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.mcp import read_server
+from onetool_ipy.mcp.definition import read_server
 from onetool_ipy.mcp.listing import ListingCache, ServerListing, read_icon, read_tools, to_specs
 from tests.harness.patience import until
 from tests.harness.servers import write_project

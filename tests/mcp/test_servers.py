@@ -14,7 +14,7 @@ import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.mcp import read_server
+from onetool_ipy.mcp.definition import read_server
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import hostile, wait_until_gone, write_project
 

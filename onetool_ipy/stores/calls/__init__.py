@@ -5,7 +5,3 @@ journal    append files, one line per call                 database  rows and ro
 snapshot   one moment of the log, and questions to it      query     usage, series, history, DataFrames
 rollup     sums and percentiles                            repair    damaged files; landed: the earlier format
 """
-
-from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
-
-__all__ = ["CallLog", "StatsDisabled"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 
 START = datetime.datetime(2026, 3, 4, 10, 20, 30, 123456, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onetool_ipy.base.background import Task, Workers
-from onetool_ipy.stores.calls import CallLog
 from onetool_ipy.stores.calls.database import Keep
+from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.calls.snapshot import try_fold
 from tests.stores.calls.aids import DAY, START, Clock, calls, clock, note, settle
 
@@ -178,7 +178,7 @@ def test_a_forked_child_writes_a_file_of_its_own(tmp_path: Path) -> None:
     code = """
 import datetime, os, sys
 from pathlib import Path
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 log = CallLog(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
 log.record("parent", "a.b", "python", {}, ok=True, ms=0.0)
 pid = os.fork()
@@ -221,7 +221,7 @@ def test_recording_loads_neither_sqlite_nor_pandas(tmp_path: Path) -> None:
     code = """
 import datetime, sys
 from pathlib import Path
-import onetool_ipy.stores.calls as calls, onetool_ipy.stores.topics
+import onetool_ipy.stores.calls.log as calls, onetool_ipy.stores.topics
 early = [name for name in ("orjson", "sqlite3", "pandas", "yaml") if name in sys.modules]
 log = calls.CallLog(Path(sys.argv[1]), clock=lambda: datetime.datetime.now(datetime.UTC))
 log.record("id", "a.b", "python", {}, ok=True, ms=0.0)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.records import Value
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.calls.query import PERIODS
 from tests.harness.surroundings import ROOT
 
@@ -128,7 +128,7 @@ def test_processes_that_start_at_once_convert_it_once(folder: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 log = CallLog(Path(sys.argv[1]))
 log.record("new", "a.b", "python", {}, ok=True, ms=1.0)
 sys.stdin.readline()

@@ -15,7 +15,7 @@ from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BoundCall, ToolCall
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 
 KEY = "s3cr3t-of-the-house"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.config.settings import StatsSettings
-from onetool_ipy.stores.calls import CallLog, StatsDisabled
+from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
 from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, Savings
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.values import plain_copy
-from onetool_ipy.stores.calls import CallLog
+from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 SECRET = "hunter2-correct-horse"
