@@ -328,13 +328,14 @@ def _create_file(path: Path) -> None:
 # --- the fold -------------------------------------------------------------------------------------
 
 
-def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE) -> bool:
+def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE, sizes: Mapping[str, int] | None = None) -> bool:
     """Add what the journals hold, at most so many bytes; True if there is more. Raises LogUnusable.
 
-    A journal is flushed to the disk before the transaction ends. One that was cut or changed since is read again; calls
-    that the database has do not count twice. A journal that was read to its end and whose process is gone is deleted.
+    `sizes` says which journals are read, and how far each at least. A journal is flushed to the disk before the
+    transaction ends. One that was cut or changed since is read again; calls that the database has do not count twice. A
+    journal that was read to its end and whose process is gone is deleted.
     """
-    journals = open_journals(folder)
+    journals = [one for one in open_journals(folder) if sizes is None or one.name in sizes]
     if not journals:
         return False
     reached: dict[str, int] = {}
@@ -344,7 +345,8 @@ def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE) -> bool:
         writer = CallWriter(connection)
         for journal in journals:
             end = known.get(journal.name, JournalEnd())
-            reached[journal.name] = _fold_journal(writer, journal, end, left)
+            due = left if sizes is None else min(left, sizes[journal.name] - end.offset)
+            reached[journal.name] = _fold_journal(writer, journal, end, due)
             left -= max(0, reached[journal.name] - end.offset)
             if left <= 0:
                 break

@@ -129,14 +129,18 @@ def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep 
 def try_fold(
     folder: Path, *, keep: Keep = KEEP, at_most: int | None = None, go_on: Callable[[], bool] = lambda: True
 ) -> OneToolError | None:
-    """Fold at most so many bytes, or everything while it may go on; give what went wrong: no caller depends on it."""
+    """Fold at most so many bytes, or all that is there now, while it may go on; give what went wrong, for a report.
+
+    Calls that are recorded meanwhile are left to the next fold: they may come faster than they can be folded.
+    """
     for _ in range(2):
         seen = identity(database_path(folder))
         try:
             if at_most is not None:
                 fold(folder, keep=keep, at_most=at_most)
                 return None
-            while fold(folder, keep=keep) and go_on():
+            sizes = {journal.name: journal.size() for journal in open_journals(folder)}
+            while fold(folder, keep=keep, sizes=sizes) and go_on():
                 pass
             return None
         except OSError as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import sqlite3
 import subprocess
@@ -96,6 +97,25 @@ def test_a_fold_leaves_off_when_the_callers_go_on(tmp_path: Path, clock: Clock) 
 
     assert 0 < stored_calls(log.folder) < 1000
     assert log.usage().total_calls == 1000
+    log.close()
+
+
+def test_a_fold_ends_though_calls_come_faster_than_it_folds(tmp_path: Path, clock: Clock) -> None:
+    log = CallLog(tmp_path / "calls", clock=clock)
+
+    def call_on() -> bool:
+        for _ in range(1000):  # 3 MB, more than one step folds
+            log.record(f"id{next(numbers)}", "a.b", "python", {"text": "x" * 3000}, ok=True, ms=1.0)
+        assert next(rounds) < 10, "it goes on for ever"
+        return True
+
+    numbers, rounds = itertools.count(), itertools.count()
+    call_on()
+
+    assert try_fold(log.folder, go_on=call_on) is None
+
+    assert 1000 <= stored_calls(log.folder) < next(numbers)
+    assert log.usage().total_calls == len(log.history(limit=None)) == next(numbers) - 1
     log.close()
 
 
