@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "KEEP",
+    "WAIT_S",
     "CallWriter",
     "Keep",
     "LogUnusable",
@@ -129,6 +130,7 @@ _NAMES = "SELECT tool FROM rollups WHERE span = 'all' AND tool <> ''"
 _OTHER = "(other)"
 _MAX_NAMES, _MAX_WRONG_NAMES = 60_000, 990
 _AT_ONCE = 1 << 20
+WAIT_S = 0.05
 _FORGET_FILE_S = 24 * 3600
 
 Fault = Literal["absent", "damaged", "landed", "newer", "foreign", "busy", "disk"]
@@ -196,7 +198,7 @@ def reading(path: Path, *, timeout_s: float = 2.0) -> Iterator[sqlite3.Connectio
 
 
 @contextmanager
-def writing(path: Path, *, timeout_s: float = 0.05) -> Iterator[sqlite3.Connection]:
+def writing(path: Path, *, timeout_s: float = WAIT_S) -> Iterator[sqlite3.Connection]:
     """Run one transaction; the database is created if it is missing. An exception rolls everything back."""
     _create_file(path)
     seen = identity(path)
@@ -328,19 +330,26 @@ def _create_file(path: Path) -> None:
 # --- the fold -------------------------------------------------------------------------------------
 
 
-def fold(folder: Path, *, keep: Keep = KEEP, at_most: int = _AT_ONCE, sizes: Mapping[str, int] | None = None) -> bool:
+def fold(
+    folder: Path,
+    *,
+    keep: Keep = KEEP,
+    at_most: int = _AT_ONCE,
+    sizes: Mapping[str, int] | None = None,
+    wait_s: float = WAIT_S,
+) -> bool:
     """Add what the journals hold, at most so many bytes; True if there is more. Raises LogUnusable.
 
-    `sizes` says which journals are read, and how far each at least. A journal is flushed to the disk before the
-    transaction ends. One that was cut or changed since is read again; calls that the database has do not count twice. A
-    journal that was read to its end and whose process is gone is deleted.
+    It waits so long for other processes. `sizes` says which journals are read, and how far each at least. A journal is
+    flushed to the disk before the transaction ends. One that was cut or changed since is read again; calls that the
+    database has do not count twice. A journal that was read to its end and whose process is gone is deleted.
     """
     journals = [one for one in open_journals(folder) if sizes is None or one.name in sizes]
     if not journals:
         return False
     reached: dict[str, int] = {}
     left = at_most
-    with writing(database_path(folder)) as connection:
+    with writing(database_path(folder), timeout_s=wait_s) as connection:
         known = ends(connection)
         writer = CallWriter(connection)
         for journal in journals:

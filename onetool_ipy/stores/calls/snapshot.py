@@ -19,6 +19,7 @@ from onetool_ipy.base.records import once
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.database import (
     KEEP,
+    WAIT_S,
     Keep,
     LogUnusable,
     creating,
@@ -48,6 +49,9 @@ __all__ = ["Answer", "CallSnapshot", "ask", "problems", "try_fold"]
 
 _UNFOLDED_BYTES = 2 * FOLD_BYTES
 """How much may be unfolded before a reader folds it. To read it costs half as much, and its process folds it soon."""
+
+_WAIT_S = 2.0
+"""How long a reader waits for others who fold or read: less than reading what is unfolded would take all of them."""
 
 Answer = TypeVar("Answer")
 
@@ -110,7 +114,7 @@ def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep 
             with _snapshot(folder) as found:
                 if is_folded or (found.unfolded_bytes <= _UNFOLDED_BYTES and not found.is_changed):
                     return question(found)
-            try_fold(folder, keep=keep)
+            try_fold(folder, keep=keep, wait_s=_WAIT_S)
             is_folded = True
         except LogUnusable as exc:
             if exc.fault not in ("damaged", "landed"):
@@ -127,7 +131,12 @@ def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep 
 
 
 def try_fold(
-    folder: Path, *, keep: Keep = KEEP, at_most: int | None = None, go_on: Callable[[], bool] = lambda: True
+    folder: Path,
+    *,
+    keep: Keep = KEEP,
+    at_most: int | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    wait_s: float = WAIT_S,
 ) -> OneToolError | None:
     """Fold at most so many bytes, or all that is there now, while it may go on; give what went wrong, for a report.
 
@@ -140,7 +149,7 @@ def try_fold(
                 fold(folder, keep=keep, at_most=at_most)
                 return None
             sizes = {journal.name: journal.size() for journal in open_journals(folder)}
-            while fold(folder, keep=keep, sizes=sizes) and go_on():
+            while fold(folder, keep=keep, sizes=sizes, wait_s=wait_s) and go_on():
                 pass
             return None
         except OSError as exc:
