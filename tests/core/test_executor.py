@@ -172,7 +172,7 @@ async def test_what_a_tool_leaves_unfinished_is_finished(bench: MakeBench, how: 
         if how == "async":
             result = await table.acall(f"t.{name}", {"n": 3})
         else:
-            result = table.call(f"t.{name}", {"n": 3}, timeout_s=5 if how == "limited" else None)
+            result = table.call(f"t.{name}", {"n": 3}, timeout_s=HANG_S if how == "limited" else None)
         assert result.unwrap() == [0, 1, 2], name
 
 
@@ -222,7 +222,7 @@ def test_the_tools_own_object_is_what_the_caller_gets(bench: MakeBench) -> None:
     assert bench(give).call("t.give").data is thing
 
 
-@pytest.mark.parametrize("limit", [None, 10.0])
+@pytest.mark.parametrize("limit", [None, HANG_S])
 def test_a_tool_that_calls_itself_for_ever_is_stopped(bench: MakeBench, limit: float | None) -> None:
     depths: list[int] = []
 
@@ -329,9 +329,9 @@ async def test_context_variables_reach_the_tool_and_do_not_leak_out(bench: MakeB
     if how == "async":
         found = (await table.acall("t.look")).data
     elif how.startswith("async tool"):
-        found = (await table.acall("t.look_later", timeout_s=5 if "limited" in how else None)).data
+        found = (await table.acall("t.look_later", timeout_s=HANG_S if "limited" in how else None)).data
     else:
-        found = table.call("t.look", timeout_s=5 if how == "limited" else None).data
+        found = table.call("t.look", timeout_s=HANG_S if how == "limited" else None).data
 
     assert found == "red"
     assert COLOUR.get() == ("changed" if how == "sync" else "red")

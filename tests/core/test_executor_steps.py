@@ -151,7 +151,7 @@ def test_a_step_that_breaks_after_the_call_does_not_cost_its_result(
     assert judged.meta["call_id"] == "id-1"
 
 
-@pytest.mark.parametrize("limit", [None, 5.0])
+@pytest.mark.parametrize("limit", [None, HANG_S])
 def test_stop_passes_through_after_the_steps_have_seen_it(
     bench: MakeBench, limit: float | None, caplog: pytest.LogCaptureFixture
 ) -> None:
