@@ -130,8 +130,10 @@ _NAMES = "SELECT tool FROM rollups WHERE span = 'all' AND tool <> ''"
 _OTHER = "(other)"
 _MAX_NAMES, _MAX_WRONG_NAMES = 60_000, 990
 _AT_ONCE = 1 << 20
-WAIT_S = 0.05
 _FORGET_FILE_S = 24 * 3600
+
+WAIT_S = 0.05
+"""How long a fold waits for another process; one that found no time is made up for by the next."""
 
 Fault = Literal["absent", "damaged", "landed", "newer", "foreign", "busy", "disk"]
 

@@ -50,8 +50,8 @@ __all__ = ["Answer", "CallSnapshot", "ask", "problems", "try_fold"]
 _UNFOLDED_BYTES = 2 * FOLD_BYTES
 """How much may be unfolded before a reader folds it. To read it costs half as much, and its process folds it soon."""
 
-_WAIT_S = 2.0
-"""How long a reader waits for others who fold or read: less than reading what is unfolded would take all of them."""
+_READER_WAIT_S = 2.0
+"""How long a reader who must fold waits for others: else nobody folds, and each of them reads all that is unfolded."""
 
 Answer = TypeVar("Answer")
 
@@ -114,7 +114,7 @@ def ask(folder: Path, question: Callable[[CallSnapshot], Answer], *, keep: Keep 
             with _snapshot(folder) as found:
                 if is_folded or (found.unfolded_bytes <= _UNFOLDED_BYTES and not found.is_changed):
                     return question(found)
-            try_fold(folder, keep=keep, wait_s=_WAIT_S)
+            try_fold(folder, keep=keep, wait_s=_READER_WAIT_S)
             is_folded = True
         except LogUnusable as exc:
             if exc.fault not in ("damaged", "landed"):
@@ -146,7 +146,7 @@ def try_fold(
         seen = identity(database_path(folder))
         try:
             if at_most is not None:
-                fold(folder, keep=keep, at_most=at_most)
+                fold(folder, keep=keep, at_most=at_most, wait_s=wait_s)
                 return None
             sizes = {journal.name: journal.size() for journal in open_journals(folder)}
             while fold(folder, keep=keep, sizes=sizes, wait_s=wait_s) and go_on():
