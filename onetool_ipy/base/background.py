@@ -170,6 +170,9 @@ SIGNAL_CHECK_S = 0.2
 """How long the main thread waits at a time. Python handles a signal that comes just before a wait at its end only."""
 
 _ANSWER_S = 0.15
+_ANSWERS = 20
+"""How often a loop is asked for an answer, each time for `_ANSWER_S`, while no single step of a task holds it."""
+
 _CLOSE_S = 0.5
 
 
@@ -336,13 +339,22 @@ class Background:
     def revive(self) -> None:
         """Free the loop from a tool that blocks it: end the tool, or leave the loop to it and use a new one."""
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or _answers(loop):
+        if loop is None or thread is None:
             return
-        throw_into(thread)
-        if _answers(loop) or self._loop is not loop:
-            return
-        self._loop = self._thread = None
-        _retire(loop)
+        from asyncio import current_task
+
+        for _ in range(_ANSWERS):
+            task = current_task(loop)
+            if _answers(loop):
+                return
+            if task is not None and current_task(loop) is task:  # else it is slow: the exception would hit another
+                throw_into(thread)
+                if _answers(loop):
+                    return
+                break
+        if self._loop is loop:
+            self._loop = self._thread = None
+            _retire(loop)
 
     def close(self) -> None:
         """Stop the loop and cancel what runs on it. May be called twice; a later call starts a new loop."""

@@ -129,6 +129,27 @@ async def test_control_is_back_after_the_limit_while_the_tool_is_still_stuck(
     assert until(lambda: table.workers.abandoned() == 0)
 
 
+def test_a_loop_that_is_slow_and_not_blocked_is_left_alone(bench: MakeBench, gate: threading.Event) -> None:
+    """Its next answer is a second away, but no step of a task takes that long: nobody's step is ended."""
+    steps: list[int] = []
+
+    async def step(number: int) -> None:
+        gate.wait(0.02)
+        steps.append(number)
+
+    async def crowd() -> None:
+        """Let many tasks take turns, and wait."""
+        tasks = [asyncio.create_task(step(number)) for number in range(60)]
+        await asyncio.Event().wait()
+        await asyncio.gather(*tasks)
+
+    table = bench(crowd)
+
+    assert table.call("t.crowd", timeout_s=LIMIT_S).error.reason == "timeout"
+
+    assert until(lambda: steps == list(range(60)))
+
+
 @pytest.mark.parametrize("name", ["block", "stubborn", "swallow"])
 def test_the_ninth_stuck_call_is_refused(bench: MakeBench, gate: threading.Event, name: str) -> None:
     table = bench(*_stuck_tools(gate).values())
