@@ -13,11 +13,12 @@ import { KernelMessage } from '@jupyterlab/services';
 import type { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { createQuestion, type IAnswer, type IProblem, type IQuestion, type ITrust, Transport } from './ui/index.js';
+import { createQuestion, debounce, type IAnswer, type IProblem, type IQuestion, type ITrust, Transport } from './ui/index.js';
 
 const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
 const INFO_TIMEOUT_MS = 1500;
+const CHANGED_MS = 300;
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
 export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
@@ -215,6 +216,7 @@ export class KernelConnection {
     });
     this._comm = comm;
     this._transport = transport;
+    transport.on('changed', debounce(CHANGED_MS, () => void this.refresh()));
     transport.on('question', ({ question }) => this._setQuestions([...this._questions.values(), question]));
     transport.on('questionClosed', ({ question }) => this._setQuestions([...this._questions.values()].filter(each => each.id !== question)));
     try {

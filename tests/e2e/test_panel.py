@@ -98,6 +98,25 @@ def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, inst
     assert notebook.page_errors == []
 
 
+def test_click_is_not_lost_when_the_kernel_reports_a_change(lab: Lab) -> None:
+    """The list is loaded again while the mouse button is down on a row, and the status bar counts the new tool."""
+    notebook = lab.open_notebook([""])
+    panel = load(notebook)
+    notebook.execute(NEW_TOOL)
+    row = panel.locator(".otx-tool").filter(has_text="twice")
+    expect(row).to_be_visible()
+    count = int(panel.locator(".otx-total").inner_text().split()[0])
+
+    row.hover()
+    notebook.page.mouse.down()
+    notebook.execute(NEW_TOOL.replace("twice", "zweimal"))
+    expect(panel.locator(".otx-total")).to_have_text(f"{count + 1} tools")
+    notebook.page.mouse.up()
+
+    expect(panel.locator(".otx-tool-page")).to_contain_text("Double a number.")
+    expect(notebook.page.locator(".onetool-Status")).to_have_text(f"{count + 1} tools")
+
+
 def test_call_is_inserted_run_and_dragged(lab: Lab) -> None:
     """Into the empty current cell, else one new cell below; run in the panel; run in a cell; dropped on a cell."""
     notebook = lab.open_notebook([""])

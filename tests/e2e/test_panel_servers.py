@@ -20,6 +20,8 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     (tmp_path / "adder.py").write_text(SERVER, encoding="utf-8")
     notebook = lab.open_notebook(["", ""])
     panel = load(notebook)
+    counted = notebook.page.locator(".onetool-Status")
+    count = int(counted.inner_text().split()[0])
     tab(panel, "Servers")
     screen = panel.locator(".otx-servers-screen")
     expect(screen).to_contain_text("No MCP servers yet.")
@@ -35,6 +37,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     row.get_by_role("button", name="Start adder").click()
     expect(row).to_contain_text("connected")
     expect(row).to_contain_text("1 tool")
+    expect(counted).to_have_text(f"{count + 1} tools")
     assert row.get_by_role("presentation").evaluate("image => image.decode().then(() => image.naturalWidth > 0)")
     outputs = notebook.execute("adder.add(a=2, b=3)")
     assert outputs[0]["data"]["text/plain"] == "5"

@@ -5,6 +5,7 @@ type Child = Node | string | number | null | undefined | false | Child[];
 export function h(tag: string, props?: Record<string, unknown> | null, ...children: Child[]): any;
 export function fill(element: Element, ...children: Child[]): any;
 export function reconcile(list: Element, elements: Element[]): void;
+export function debounce(wait: number, fn: () => void): () => void;
 export function show(element: HTMLElement, isShown: boolean): any;
 export function addTabKeys(tabs: HTMLElement): any;
 export function selectTab(tabs: HTMLElement, isSelected: (tab: HTMLElement) => boolean): void;

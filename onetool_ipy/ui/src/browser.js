@@ -450,14 +450,16 @@ class ToolList {
   /** Show the tools that match, and return how many there are. With a query the first tool is chosen. */
   async show(query, filters) {
     const turn = (this.searches += 1);
+    const asked = JSON.stringify([query, filters]);
     const chosenName = this.items[this.chosen]?.name;
     const found = this.index ? this.matches(query, filters) : await this.search(query, filters);
-    const items = query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean));
+    const items = kept(this.items, query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean)));
     if (turn !== this.searches) return countOf(this.items);
-    Object.assign(this, { query, items });
+    const isAgain = asked === this.asked;
+    Object.assign(this, { query, items, asked });
     this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
-    this.list.reset(items.length, items);
-    if (this.chosen > 0) this.list.scrollTo(this.chosen, true);
+    this.list.reset(items.length, items, isAgain);
+    if (this.chosen > 0 && !isAgain) this.list.scrollTo(this.chosen, true);
     return countOf(items);
   }
 
@@ -533,4 +535,14 @@ class ToolList {
 /** Entries with their icons in place of the icons' numbers. */
 function withIcons({ items, icons }) {
   return items.map(item => ({ ...item, icon: icons[item.icon] }));
+}
+
+/** The items of a list, where one that did not change is the object of the list before: its row is not drawn again. */
+function kept(before, items) {
+  const known = new Map(before.map(item => [item.name, item]));
+  const textOf = item => JSON.stringify({ ...item, icon: null }); // many tools may share one large icon
+  return items.map(item => {
+    const old = known.get(item.name);
+    return old && old.icon === item.icon && textOf(old) === textOf(item) ? old : item;
+  });
 }

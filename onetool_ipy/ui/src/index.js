@@ -1,6 +1,6 @@
 // The entry of the module. anywidget calls `render`; the side panel imports the parts.
 import { createBrowser } from './browser.js';
-import { addTabKeys, fill, h, keepFocus, reconcile, selectTab, show } from './dom.js';
+import { addTabKeys, debounce, fill, h, keepFocus, reconcile, selectTab, show } from './dom.js';
 import { createForm } from './form.js';
 import { createHealth } from './health.js';
 import { createHttpEditor } from './httpEditor.js';
@@ -11,7 +11,7 @@ import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, createHealth, createHttpEditor, createQuestion, createServers, createUsage, createViewer, fill, h, needsTrust, reconcile, selectTab, show };
+export { Transport, addTabKeys, createBrowser, createForm, createHealth, createHttpEditor, createQuestion, createServers, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, selectTab, show };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 

@@ -1,5 +1,5 @@
 // A list of any length that keeps only its visible rows in the page. It fetches rows by the page and caches some pages.
-import { h } from './dom.js';
+import { h, reconcile } from './dom.js';
 
 const PAGE_SIZE = 200;
 const MAX_PAGES = 20;
@@ -16,6 +16,7 @@ export class VirtualList {
     this.height = 0;
     this.pages = new Map();
     this.generation = 0;
+    this.drawn = new Map();
     this.body = h('div.otx-virtual-list-body');
     this.spacer = h('div.otx-spacer', null, this.body);
     const redraw = () => this.update().catch(() => {}); // rows that cannot be loaded stay '…'
@@ -25,8 +26,11 @@ export class VirtualList {
     this.resizes?.observe(this.element);
   }
 
-  /** Show another list of `total` rows; `first` holds the rows from the start that are already loaded. */
-  reset(total, first = []) {
+  /**
+   * Show another list of `total` rows; `first` holds the rows from the start that are already loaded. It begins at the
+   * top, unless `isAgain`: it is the same list, loaded again, and the user may be amid it.
+   */
+  reset(total, first = [], isAgain = false) {
     this.total = total;
     this.generation += 1;
     this.pages.clear();
@@ -35,9 +39,11 @@ export class VirtualList {
       if (rows.length === PAGE_SIZE || (at * PAGE_SIZE) + rows.length === total) this.pages.set(at, rows);
     }
     this.height = Math.min(total * this.rowHeight, MAX_HEIGHT);
-    this.scrolledTo = undefined;
     this.spacer.style.height = `${this.height}px`;
-    this.element.scrollTop = 0;
+    if (!isAgain) {
+      this.scrolledTo = undefined;
+      this.element.scrollTop = 0;
+    }
     return this.update();
   }
 
@@ -92,17 +98,20 @@ export class VirtualList {
     }
   }
 
+  /** Draw the visible rows. A row that is as it was stays in the page: the mouse button may be down on it. */
   drawRows(from, to) {
-    const rows = [];
+    const drawn = new Map();
     for (let row = from; row < to; row += 1) {
       const data = this.pages.get(Math.floor(row / PAGE_SIZE))?.[row % PAGE_SIZE];
       const element = data === undefined ? h('div.otx-loading-row', null, '…') : this.draw(data, row);
       element.style.height = `${this.rowHeight}px`;
-      rows.push(element);
+      const before = this.drawn.get(row);
+      drawn.set(row, before && before.data === data && before.element.isEqualNode(element) ? before : { data, element });
     }
+    this.drawn = drawn;
     const isScaled = this.total * this.rowHeight > MAX_HEIGHT;
     this.body.style.transform = `translateY(${isScaled ? this.element.scrollTop : from * this.rowHeight}px)`;
-    this.body.replaceChildren(...rows);
+    reconcile(this.body, [...drawn.values()].map(({ element }) => element));
   }
 
   onKey(event) {

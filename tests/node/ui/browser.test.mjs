@@ -57,6 +57,24 @@ test('recently used tools come first; a typo finds its tool; an empty list says 
   browser.close();
 });
 
+test('a change in the kernel leaves the rows that stay, and where the user is in the list', async () => {
+  const tools = Array.from({ length: 60 }, (_, at) => ({ ...TOOLS[1], name: `fs.tool${String(at).padStart(2, '0')}`, icon: 0 }));
+  const { browser, transport } = await open({ entries: () => JSON.parse(JSON.stringify({ items: tools, icons: ['data:image/png;base64,aaaa'], isPartial: false })) });
+  const { list } = browser.tools;
+  Object.defineProperty(list.element, 'clientHeight', { value: 200 });
+  await list.scrollTo(20);
+  const row = list.body.children[0];
+  assert.match(row.textContent, /fs\.tool20/);
+  tools.push({ ...tools[0], name: 'fs.tool60' });
+  transport.receive({ event: 'changed' });
+  await until(() => names(browser).length === 61);
+  assert.equal(list.top, 20);
+  assert.equal(list.body.children[0], row, 'a mouse button that is down on it is not lost');
+  row.click();
+  await until(() => browser.page.tool?.name === 'fs.tool20');
+  browser.close();
+});
+
 test('filters and the search combine', async () => {
   const { browser, search } = await open();
   [...browser.element.querySelectorAll('.otx-pack')].find(each => each.textContent.startsWith('fs')).click();

@@ -25,3 +25,23 @@ test('a row that cannot be loaded stays a placeholder, and scrolling raises noth
   assert.ok(list.body.children.length > 0);
   list.close();
 });
+
+test('a row that is as it was stays in the page when the list is drawn again', async () => {
+  const rows = [{ name: 'a' }, { name: 'b' }, { name: 'c' }];
+  const marked = new Set();
+  const draw = row => { const element = document.createElement('div'); element.textContent = marked.has(row) ? `${row.name}!` : row.name; return element; };
+  const list = new VirtualList({ rowHeight: 20, label: 'x', fetch: async () => rows, draw });
+  document.body.replaceChildren(list.element);
+  Object.defineProperty(list.element, 'clientHeight', { value: 200 });
+  await list.reset(3, rows);
+  const before = [...list.body.children];
+  marked.add(rows[1]);
+  await list.update();
+  assert.deepEqual([...list.body.children].map((row, at) => row === before[at]), [true, false, true]);
+  await list.reset(4, [...rows, { name: 'd' }]);
+  assert.equal(list.body.children[0], before[0]);
+  await list.reset(3, [{ name: 'a' }, ...rows.slice(1)]);
+  assert.notEqual(list.body.children[0], before[0], 'it looks the same, but what a click on it does may be other');
+  assert.equal(list.body.textContent, 'ab!c');
+  list.close();
+});
