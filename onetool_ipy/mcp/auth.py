@@ -252,9 +252,19 @@ class ServerAuth(StoredAuth):
             await self.load()  # another kernel may have renewed them meanwhile
             if not self._is_stale(rejected):
                 return
+            tokens = self.context.current_tokens
             request = _safe(await self._refresh_token(), self.context.server_url)
             async with http_client(self._definition) as http:
-                await self._renewed(await http.send(request))
+                response = await http.send(request)
+            if not await self._is_replaced(tokens):
+                await self._renewed(response)
+            await self.load()
+
+    async def _is_replaced(self, tokens: OAuthToken | None) -> bool:
+        """Whether the grant has other tokens by now: a sign-in takes no lock."""
+        grant = await asyncio.to_thread(self._store.read, self._path) or {}
+        kept = grant.get("tokens")
+        return isinstance(kept, dict) and tokens is not None and kept.get("refresh_token") != tokens.refresh_token
 
     async def _renewed(self, response: httpx2.Response) -> None:
         """Take the renewed tokens. Those that the authorization server no longer knows are forgotten."""

@@ -46,6 +46,8 @@ class OAuthServer:
         self.access: dict[str, AccessToken] = {}
         self.refresh: dict[str, RefreshToken] = {}
         self.refreshes = 0
+        self.tokens_asked: list[str] = []
+        """What became of each request for renewed tokens: `renewed`, `refused`, `lost` (its client was gone)."""
         self.may_answer = threading.Event()
         """Cleared, a refresh token is taken, and the answer waits."""
         self.may_answer.set()
@@ -155,14 +157,19 @@ class OAuthServer:
         return self._grant(client, authorization_code.scopes, authorization_code.resource)
 
     async def load_refresh_token(self, _client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        return self.refresh.get(refresh_token)
+        found = self.refresh.get(refresh_token)
+        if found is None:
+            self.tokens_asked.append("refused")
+        return found
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
         self.refreshes += 1
         del self.refresh[refresh_token.token]
+        self.tokens_asked.append("lost")
         await asyncio.to_thread(self.may_answer.wait, HANG_S)
+        self.tokens_asked[self.tokens_asked.index("lost")] = "renewed"
         return self._grant(client, scopes, refresh_token.resource)
 
     async def load_access_token(self, token: str) -> AccessToken | None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+import httpx2
 import pytest
 from mcp.shared.auth import OAuthToken
 
@@ -117,8 +119,8 @@ def test_two_kernels_do_not_spend_one_refresh_token_twice(
         for _ in range(2)
     ]
 
-    assert [kernel.communicate(timeout=HANG_S)[0].strip() for kernel in kernels] == ["you", "you"]
-    assert server.refreshes == 1
+    said = [kernel.communicate(timeout=HANG_S)[0].strip() for kernel in kernels]
+    assert (said, server.refreshes, server.tokens_asked) == (["you", "you"], 1, ["renewed"])
 
 
 class SlowStore(TokenStore):
@@ -151,6 +153,37 @@ async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path
 
     assert auth.context.current_tokens is not None
     assert auth.context.current_tokens.refresh_token == "new"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(400, {"error": "invalid_grant"}), (200, {"access_token": "less", "refresh_token": "r", "token_type": "Bearer"})],
+    ids=["refused", "renewed"],
+)
+async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int, said: dict[str, str]) -> None:
+    """The user signs in elsewhere while this kernel tries to renew the tokens from before."""
+
+    def grant(name: str, expires_at: float) -> Grant:
+        tokens = {"access_token": name, "refresh_token": f"{name}-refresh", "token_type": "Bearer"}
+        client = {"client_id": "x", "redirect_uris": ["http://127.0.0.1/callback"]}
+        return {"client": client, "tokens": tokens, "expires_at": expires_at}
+
+    def answer(asked: Asked) -> tuple[int, Any]:
+        if asked.path == "/mcp":
+            return 200 if asked.headers.get("authorization") == "Bearer new" else 401, None
+        store.write(path, grant("new", time.time() + 3600))
+        return status, said
+
+    store = TokenStore(tmp_path, lambda _: None)
+    with Stub(answer) as stub:
+        definition = ServerDefinition("crm", "here", "http", url=stub.url("/mcp"))
+        path = store.path(definition.url, "")
+        store.write(path, grant("old", 1.0))
+        async with httpx2.AsyncClient(auth=ServerAuth(definition, store)) as client:
+            response = await client.post(definition.url)
+
+    assert response.status_code == 200
+    assert (store.read(path) or {})["tokens"]["access_token"] == "new"
 
 
 def test_a_cancelled_call_does_not_lose_the_renewed_tokens(box: Toolbox, server: OAuthServer) -> None:
