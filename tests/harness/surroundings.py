@@ -3,7 +3,8 @@
 Owns the list of variables that decide where IPython, Jupyter and we read and write. `enter` moves
 this process (and so each child) there; what was before is kept in `OUTSIDE` for the few children
 that need the developer's own settings, such as npm. Every project of a test is trusted; the tests of
-trust take `ONETOOL_TRUST` away.
+trust take `ONETOOL_TRUST` away. No test meets a keyring: not the developer's, and not the ones that another
+test defines, which the library would choose from by their addresses in memory.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def private(home: Path) -> dict[str, str]:
     }
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
-    return {**{name: str(place) for name, place in places.items()}, "ONETOOL_TRUST": os.path.abspath(os.sep)}
+    return {
+        **{name: str(place) for name, place in places.items()},
+        "ONETOOL_TRUST": os.path.abspath(os.sep),
+        "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+    }
 
 
 def enter(home: Path) -> None:

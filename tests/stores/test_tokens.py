@@ -58,6 +58,7 @@ class Forgetful(Memory):
 @pytest.fixture(autouse=True)
 def _own_keyring() -> Iterator[None]:
     before = keyring.get_keyring()
+    assert isinstance(before, fail.Keyring)  # the surroundings' one, else the classes here would serve other tests
     yield
     keyring.set_keyring(before)
 
