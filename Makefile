@@ -10,7 +10,7 @@
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #   make lock       write constraints.txt anew: the newest versions that fit pyproject.toml
-#   make map        figures of the source tree: modules, lines, modules per call, class names defined twice, ...
+#   make map        figures of the source tree: lines, code proper, modules per call, helpers with one use, circles, ...
 #
 # Options: ARGS="..." goes to pytest, jupyter lab or map (ARGS=-v names what it counts), PYTHON=... chooses the
 # interpreter. `make soak PART=full` does one part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see
