@@ -18,6 +18,7 @@ from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolC
 from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
+from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.result import ToolResult
@@ -51,7 +52,6 @@ __all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
-_KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
 class Stores(NamedTuple):
@@ -511,7 +511,7 @@ class Toolbox:
         count_question()
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
-        elif here is not None and here.asked_by in ("rest", "mcp"):
+        elif here is not None and here.asked_by in REMOTE:
             raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
             with clock_stopped():
@@ -674,7 +674,7 @@ class Toolbox:
 
 
 def _unchecked(call_id: str, tool: str, args: Any, source: CallSource, loaded: ToolSpec | None = None) -> UncheckedCall:
-    if source not in _KNOWS_BETTER:
+    if source not in TYPED:
         raise UsageProblem(
             f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
         )

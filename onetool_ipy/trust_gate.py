@@ -22,6 +22,7 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.config.trust import Trust, difference, pin_of, referenced_names
+from onetool_ipy.core.callers import TYPED
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Inventory", "ServerEntry", "TrustGate", "removal_lines", "server_entries", "trust_lines", "trust_state"]
 
 _MOST_SHOWN = 20
-_BY_A_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
 class ServerEntry(NamedTuple):
@@ -245,7 +245,7 @@ class TrustGate:
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Let the host ask for the trust that is missing, where a person made the call."""
         self.refresh()
-        if source not in _BY_A_PERSON:
+        if source not in TYPED:
             return
         try:
             admit()

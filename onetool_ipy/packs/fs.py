@@ -20,7 +20,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
 from onetool_ipy.base.records import Value
-from onetool_ipy.core import current
+from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
@@ -28,8 +28,7 @@ __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
 _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
 _MAX_FROM_OUTSIDE = 10 * 1024 * 1024
-"""What one call reads at most if no person made it."""
-_PERSON = frozenset(("python", "magic", "shortcut", "widget", "cli"))
+"""What one call reads at most for a model, a REST client or an MCP client."""
 _FOLDER = ".onetool"
 _SECRETS = "secrets.yaml"
 _OF_A_PROJECT = re.compile(r".*-[0-9a-f]{12}|trust.*", re.DOTALL)
@@ -87,7 +86,7 @@ def packs(
 
         Args:
             path: The file, absolute or relative to the working directory.
-            maxBytes: A larger file is an error. Models, REST, MCP and other tools read at most 10 MB a call.
+            maxBytes: A larger file is an error. Models, REST and MCP clients read at most 10 MB a call.
 
         Returns:
             The text.
@@ -97,7 +96,7 @@ def packs(
         """
         if maxBytes < 0:
             raise ExecutionFailed(f"maxBytes must not be negative, got {maxBytes}.")
-        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if _is_from_outside() else None)
+        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if is_from_outside() else None)
 
     return [("fs", [list_dir, read_file])]
 
@@ -245,12 +244,6 @@ class Confined:
                 has_root = any(_below(os.path.realpath(root), folder) is not None for root in self._roots)
                 if not has_root or ours.fullmatch(inside):
                     raise OutsideRoots(f"'{path}' is in a state directory of onetool-ipy, which fs never reads.")
-
-
-def _is_from_outside() -> bool:
-    """Whether the running call was not made by a person."""
-    scope = current.scope()
-    return scope is not None and scope.call is not None and scope.call.source not in _PERSON
 
 
 def _below(real: str, folder: Path) -> str | None:

@@ -362,7 +362,7 @@ def test_a_project_inside_the_state_directory_is_read_but_for_what_is_kept_there
     assert box.call("fs.read_file", {"path": str(kept / "x.json")}).error.reason == "not_allowed"
 
 
-@pytest.mark.parametrize("source", ["model", "rest", "mcp", "tool"])
+@pytest.mark.parametrize("source", ["model", "rest", "mcp"])
 def test_ten_megabytes_are_the_most_that_is_read_for_others(desk: Desk, source: Any) -> None:
     big, fits = desk.root / "big.txt", desk.root / "fits.txt"
     for path, size in ((big, 10 * 1024 * 1024 + 1), (fits, 10 * 1024 * 1024)):
@@ -377,6 +377,22 @@ def test_ten_megabytes_are_the_most_that_is_read_for_others(desk: Desk, source: 
     assert str(10 * 1024 * 1024) in error.message
     assert len(read(fits, source).unwrap()) == 10 * 1024 * 1024
     assert len(read(big, "python").unwrap()) == 10 * 1024 * 1024 + 1
+
+
+@pytest.mark.parametrize(("source", "is_read"), [("model", False), ("python", True)])
+def test_limit_for_others_holds_through_a_tool_and_for_no_tool_of_a_person(
+    desk: Desk, source: Any, is_read: bool
+) -> None:
+    with (desk.root / "big.txt").open("wb") as file:
+        file.truncate(10 * 1024 * 1024 + 1)
+
+    def reader() -> int:
+        """Read the file by another tool."""
+        args = {"path": str(desk.root / "big.txt"), "maxBytes": 10**18}
+        return len(desk.box.call("fs.read_file", args, source="tool").unwrap())
+
+    desk.box.adopt(reader)
+    assert desk.box.call("nb.reader", source=source).ok is is_read
 
 
 def test_a_huge_max_bytes_takes_no_memory(desk: Desk) -> None:
