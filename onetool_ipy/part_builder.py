@@ -197,7 +197,7 @@ class PartBuilder:
         paths = self._config.paths
         users = self._home / FOLDER / "secrets.yaml"
         secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
-        return fs.Private(secrets, state_bases(self._env, self._home), paths.state)
+        return fs.Private(secrets, (*state_bases(self._env, self._home), paths.state))
 
     def _before_list(self) -> None:
         """Start the servers whose tools are not known yet, as far as the user trusts them now."""

@@ -349,17 +349,30 @@ def test_nothing_in_a_state_directory_is_read_or_listed(project: Project, place:
     assert "x.json" not in str(rows)
 
 
-def test_a_project_inside_the_state_directory_is_read_but_for_what_is_kept_there(project: Project) -> None:
-    project.env["ONETOOL_STATE"] = str(project.root)
-    (project.root / "a.txt").write_text("a")
-    box = project.open()
-    kept = box.config.paths.state
-    kept.mkdir(exist_ok=True)
-    (kept / "x.json").write_text("hunter22")
+@pytest.mark.parametrize("place", ["tokens/server.json", "other-0123456789ab/approvals.json", "a.txt"])
+@pytest.mark.parametrize("way", ["the root is the state directory", "it holds the project", "a hard link"])
+def test_state_is_not_read_where_a_root_is_a_state_directory(project: Project, place: str, way: str) -> None:
+    state = project.root if way == "it holds the project" else project.root.parent / "state"
+    project.env["ONETOOL_STATE"] = str(state)
+    file = state / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("t0ken-of-the-user")
+    if way == "a hard link":
+        (project.root / "linked.txt").hardlink_to(file)
+        file = project.root / "linked.txt"
+    box = project.open(f"fs: {{roots: ['.', '{state}']}}")
 
-    assert kept.parent == project.root
-    assert box.call("fs.read_file", {"path": str(project.root / "a.txt")}).unwrap() == "a"
-    assert box.call("fs.read_file", {"path": str(kept / "x.json")}).error.reason == "not_allowed"
+    error = box.call("fs.read_file", {"path": str(file)}).error
+
+    assert error.reason == "not_allowed"
+    assert "state directory" in error.message
+
+
+def test_file_with_two_names_outside_the_state_is_read(project: Project) -> None:
+    (project.root / "a.txt").write_text("a")
+    (project.root / "b.txt").hardlink_to(project.root / "a.txt")
+
+    assert project.open().call("fs.read_file", {"path": str(project.root / "b.txt")}).unwrap() == "a"
 
 
 @pytest.mark.parametrize("source", ["model", "rest", "mcp"])
