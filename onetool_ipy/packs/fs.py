@@ -204,7 +204,7 @@ class Confined:
         shown = ", ".join(f"'{root}'" for root in self._roots) or "none"
         named = real if path.startswith("~") else path
         raise OutsideRoots(
-            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots to allow it."
+            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots, then run: %tool trust"
         )
 
     def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:

@@ -127,19 +127,19 @@ class ToolBrowser {
     show(fill(this.notice, message), true);
   }
 
-  /** Ask the user to trust the project, or its new servers. The form is redrawn only if the question changes. */
+  /** Ask the user to trust the project, or its new and changed parts. The form is redrawn only if the question changes. */
   drawTrust(trust) {
     const key = needsTrust(trust) ? JSON.stringify(trust) : '';
     if (key === this.trustKey) return;
     this.trustKey = key;
-    const servers = key && trust.isTrusted ? trust.wouldRun.servers.map(server => server.name) : key ? [''] : [];
-    const forms = servers.map(server => trustForm(trust.wouldRun, { server, onYes: () => this.grantTrust(server), onNo: () => show(this.trust, false) }).element);
+    const parts = key && trust.isTrusted ? trust.wouldRun.parts.map(part => part.key) : key ? [''] : [];
+    const forms = parts.map(part => trustForm(trust.wouldRun, { part, onYes: () => this.grantTrust(part), onNo: () => show(this.trust, false) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
 
-  async grantTrust(server) {
+  async grantTrust(part) {
     try {
-      this.drawTrust(await this.transport.request('trust', { isTrusted: true, server }));
+      this.drawTrust(await this.transport.request('trust', { isTrusted: true, part }));
       await this.load();
       this.search.focus();
       this.onTrust();
