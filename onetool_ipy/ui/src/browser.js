@@ -19,6 +19,8 @@ const KEYS = [
 ];
 const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']];
 const SLOW_MS = 2500;
+/** How many new parts of a trusted project get a form each; more are one form. */
+const MAX_FORMS = 3;
 const NO_FILTERS = { pack: '', source: '', tag: '', isFavourite: false };
 const ROW_HEIGHT = 44;
 const MAX_MATCHES = 500;
@@ -132,8 +134,10 @@ class ToolBrowser {
     const key = needsTrust(trust) ? JSON.stringify(trust) : '';
     if (key === this.trustKey) return;
     this.trustKey = key;
-    const parts = key && trust.isTrusted ? trust.wouldRun.parts.map(part => part.key) : key ? [''] : [];
-    const forms = parts.map(part => trustForm(trust.wouldRun, { part, onYes: () => this.grantTrust(part), onNo: () => show(this.trust, false) }).element);
+    const isTrusted = trust?.isTrusted ?? false;
+    const isEach = isTrusted && trust.wouldRun.parts.length <= MAX_FORMS;
+    const parts = !key ? [] : isEach ? trust.wouldRun.parts.map(part => part.key) : [''];
+    const forms = parts.map(part => trustForm(trust.wouldRun, { part, isTrusted, onYes: () => this.grantTrust(part), onNo: () => show(this.trust, false) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
 

@@ -10,13 +10,17 @@ export function needsTrust(trust) {
   return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.parts ?? []).length > 0);
 }
 
-/** Returns `{element}`. `inventory` is what a yes covers; with `part` (`server github`) the form is about that part alone. */
-export function trustForm(inventory, { part = '', onYes, onNo }) {
+/**
+ * Returns `{element}`. `inventory` is what a yes covers; with `part` (`server github`) the form is about that part alone.
+ * `isTrusted` says that the project is trusted already, and this is about what is new or has changed.
+ */
+export function trustForm(inventory, { part = '', isTrusted = false, onYes, onNo }) {
   const parts = inventory.parts.filter(each => !part || each.key === part);
-  const yes = h('button.otx-run', { type: 'button', onclick: onYes }, part ? `Trust this ${parts[0]?.kind ?? 'part'}` : 'Trust this project');
+  const label = part ? `Trust this ${parts[0]?.kind ?? 'part'}` : isTrusted ? 'Trust these changes' : 'Trust this project';
+  const yes = h('button.otx-run', { type: 'button', onclick: onYes }, label);
   const no = h('button.otx-small', { type: 'button', onclick: onNo }, 'Not now');
-  const isChanged = parts.some(each => each.changes.length);
-  const title = !part ? 'This project is not trusted yet.' : `The ${part} ${isChanged ? 'has changed since you trusted it' : 'is new'}.`;
+  const isOld = part ? parts.some(each => each.changes.length) : isTrusted;
+  const title = `${part ? `The ${part}` : 'This project'} ${isOld ? 'has changed since you trusted it' : part ? 'is new' : 'is not trusted yet'}.`;
   const element = h(
     'section.otx-trust',
     { role: 'group', 'aria-label': 'Trust' },
@@ -40,13 +44,17 @@ function projectLines({ packFiles, parts, httpTools, hosts, snippets }) {
   return lines.length ? lines : h('li', null, 'Nothing that runs by itself or reaches out of the folder.');
 }
 
+/** What the project's files say is set in a monospaced font; our own words about a folder or a host are not. */
 function partLine({ kind, name, text, details, changes }) {
+  const isTheirs = kind === 'server' || kind === 'model';
   return h(
     'li',
     null,
-    `${kind[0].toUpperCase()}${kind.slice(1)} ${name}: `,
-    h('code', null, text),
-    details.map(line => h('div.otx-muted', null, h('code', null, line))),
+    `${kind[0].toUpperCase()}${kind.slice(1)} `,
+    h('code', null, name),
+    ': ',
+    isTheirs ? h('code', null, text) : text,
+    details.map(line => h('div', null, h('code', null, line))),
     changes.length ? h('pre.otx-trust-changes', null, changes.join('\n')) : null
   );
 }

@@ -43,6 +43,13 @@ test('the form of one part is about that part alone, and says what changed', () 
   assert.ok(draw({ parts }, 'host x.example').textContent.includes('The host x.example is new.'));
 });
 
+test('many new parts of a trusted project are one form', () => {
+  const parts = Array.from({ length: 9 }, (_, number) => part('host', `h${number}.example`));
+  const element = trustForm(inventory({ parts }), { isTrusted: true, onYes: () => {}, onNo: () => {} }).element;
+  assert.ok(element.textContent.includes('This project has changed since you trusted it.'));
+  assert.equal(element.querySelector('.otx-run').textContent, 'Trust these changes');
+});
+
 test('a question is due for an untrusted project and for any part that is not covered', () => {
   assert.ok(needsTrust({ how: 'untrusted', isTrusted: false, wouldRun: inventory() }));
   assert.ok(needsTrust({ how: 'listed', isTrusted: true, wouldRun: inventory({ parts: [part('folder', '/')] }) }));
