@@ -373,7 +373,9 @@ def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:
             listed = await client.list_tools()
             wanted = [tool.name for tool in listed.tools if str(tool.title).partition(".")[0] in mine]
             called = [str(await client.call_tool(name, {})) for name in wanted]
-            offered = [client.instructions, await client.list_prompts(), await client.list_resources()]
+            prompts = await client.list_prompts()
+            texts = [await client.get_prompt(prompt.name) for prompt in prompts.prompts]
+            offered = [client.instructions, prompts, *texts, await client.list_resources()]
         return "\n".join([str(listed), *map(str, offered), *called])
 
     said = asyncio.run(drive())
