@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base.errors import TRUST_IT, Untrusted
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
-from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
+from onetool_ipy.config.trust import TRUST_ENV, TrustList
 from onetool_ipy.core.registry import SessionTools
 from onetool_ipy.sources.outline import FILE, OutlineCache
 from onetool_ipy.sources.pack_files import PackFiles
@@ -143,27 +143,28 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     from onetool_ipy.mcp.definition import read_server
 
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
+    # A server that is switched off is not in `reach`: no question showed it, so no yes covers it.
+    approved = config.reach.get("server", {}).keys() - config.withheld.get("server", {}).keys()
+    is_free = config.trust.is_given and not config.trust.is_pinned
     found = []
     for name, entry in config.settings.servers.items():
         roots = config.settings.fs.roots
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
-        is_allowed = config.trust.covers(name, pin_of(entry.written))
-        found.append(definition if is_allowed else definition._replace(is_allowed=False, trusted=False))
+        found.append(
+            definition if is_free or name in approved else definition._replace(is_allowed=False, trusted=False)
+        )
     return found
 
 
-def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
-    """Put the project on the user's list, with its servers as they are now; or one server of it.
-
-    A server that is switched off was not shown, so the yes does not cover it.
-    """
-    folder = config.paths.project
-    shown = {name: entry for name, entry in config.settings.servers.items() if entry.data.get("enabled") is not False}
-    now = {name: pin_of(entry.written) for name, entry in shown.items()}
-    known = _trust_list(env)
-    before = known.get(folder) if server else None
-    wanted = {name: pin for name, pin in now.items() if server in ("", name)}
-    known.add(folder, now if before is None else {**before, **wanted})
+def _record_trust(config: Config, env: Mapping[str, str], part: str) -> None:
+    """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
+    folder, trusted = config.paths.project, _trust_list(env)
+    before = trusted.get(folder) if part else None
+    pins = {kind: dict(named) for kind, named in (before or {}).items()}
+    for kind, named in config.reach.items():
+        approved = {name: pin for name, pin in named.items() if part in ("", f"{kind} {name}")}
+        pins[kind] = {**pins.get(kind, {}), **approved}
+    trusted.add(folder, pins)
 
 
 def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:

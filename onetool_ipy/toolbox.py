@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
+from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.result import ToolResult
@@ -51,7 +53,6 @@ __all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
-_KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
 class Stores(NamedTuple):
@@ -99,7 +100,7 @@ class Parts:
             return self._made_builder
 
     def inventory(self) -> Inventory:
-        """Return what of the project a yes would let run, as far as it needs one."""
+        """Return what of the project a yes would cover, as far as it needs one."""
         return self._builder.inventory()
 
     @once
@@ -422,14 +423,17 @@ class Toolbox:
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none."""
+        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
+
+        Raises Untrusted for a model that the user has not approved.
+        """
         if which is not None and not isinstance(which, str):
             from onetool_ipy.llm.messages import require_client
 
             return require_client(which)
         from onetool_ipy.llm.client import open_model
 
-        self.gate.refresh()
+        self.gate.require_model(which)
         config = self.config
         return open_model(
             which,
@@ -464,6 +468,13 @@ class Toolbox:
         found = [*self.config.problems_now(), *known.problems()]
         if self.config.trust.how == "untrusted":
             found.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
+        else:
+            # The state of a server says that it is not trusted; the other parts have no state to see it by.
+            withheld = (f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins)
+            parts = ", ".join(printable_line(part) for part in withheld if not part.startswith("server "))
+            if parts:
+                message = f"New or changed, and not trusted yet: {parts}."
+                found.append(Problem(str(self.config.paths.project), message, TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
             names = [spec.name for spec in known.known()]
             wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
@@ -511,7 +522,7 @@ class Toolbox:
         count_question()
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
-        elif here is not None and here.asked_by in ("rest", "mcp"):
+        elif here is not None and here.asked_by in REMOTE:
             raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
             with clock_stopped():
@@ -579,16 +590,16 @@ class Toolbox:
         return found
 
     def would_run(self) -> Inventory:
-        """Return what of the project a yes would let run, as far as it needs one."""
+        """Return what of the project a yes would cover, as far as it needs one."""
         return self.parts.inventory()
 
-    def trust(self, server: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with its servers as they are defined now; or one server alone.
+    def trust(self, part: str = "", *, shown: Inventory | None = None) -> None:
+        """Trust the project from now on, with all that reaches out as it is defined now; or one `part` of it alone.
 
         `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
         is nothing to trust.
         """
-        self.gate.grant(server, shown=shown)
+        self.gate.grant(part, shown=shown)
 
     def distrust(self) -> bool:
         """Trust the project no longer; False where it was not on the user's list."""
@@ -674,7 +685,7 @@ class Toolbox:
 
 
 def _unchecked(call_id: str, tool: str, args: Any, source: CallSource, loaded: ToolSpec | None = None) -> UncheckedCall:
-    if source not in _KNOWS_BETTER:
+    if source not in TYPED:
         raise UsageProblem(
             f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
         )

@@ -144,14 +144,19 @@ class Disabled(ToolNotFound):
 
 
 class Untrusted(ToolNotFound):
-    """Something of a project that the user does not trust. `server` names the one server that it is about."""
+    """Something of a project that the user does not trust. `server` or `model` names the one that it is about."""
 
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "", model: str = "") -> None:
         super().__init__(message, hint=hint, details=details)
-        self.server = server
+        self.server, self.model = server, model
+
+    @property
+    def part(self) -> str:
+        """The one part of the project that a yes would have to cover, as `config.trust` names it; else empty."""
+        return f"server {self.server}" if self.server else f"model {self.model}" if self.model else ""
 
 
 class InvalidArgs(CallFailure):

@@ -45,13 +45,13 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.core import current, names
+from onetool_ipy.core.callers import LIMITED, REMOTE
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import CallSite, Failure, ToolResult
 from onetool_ipy.core.tool import (
     PROJECT_ORIGINS,
     Admit,
     BoundCall,
-    CallSource,
     Heard,
     Record,
     Require,
@@ -258,8 +258,6 @@ def _seen(listener: CallListener, exc: BaseException) -> BaseException:
 MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
 
-_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut", "widget", "tool"))
-_UNASKED: frozenset[CallSource] = frozenset(("rest", "mcp"))
 _LONGEST_S = 1e8
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
@@ -546,9 +544,9 @@ class Executor:
     def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
         if bound.timeout_s is not None:
             return bound.timeout_s
-        if spec.limits_itself and bound.call.source not in _UNASKED:
+        if spec.limits_itself and bound.call.source not in REMOTE:
             return None
-        return self._local_s if spec.timeout_s is None and bound.call.source not in _PERSON else spec.timeout_s
+        return self._local_s if spec.timeout_s is None and bound.call.source in LIMITED else spec.timeout_s
 
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """Return the tool as its code defines it now, and the checked arguments."""

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,7 @@ from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
-from onetool_ipy.trust_gate import removal_lines, trust_lines
+from onetool_ipy.trust_gate import question_lines, removal_lines, settled_line
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.draft import BundleDraft
@@ -384,7 +385,7 @@ def _import(options: argparse.Namespace) -> int:
             _say(box.mask(line))
         for host in creation.unreached(box, draft.hosts):
             if options.allow_host:
-                with box.gate.saving():
+                with box.gate.saving(f"host {host}"):
                     _say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
                 _say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
@@ -621,8 +622,9 @@ def _stubs(options: argparse.Namespace) -> int:
 
 
 def _add_trust(commands: Any) -> None:
-    trust = commands.add_parser("trust", help="let a project run its code, servers and HTTP tools")
+    trust = commands.add_parser("trust", help="show what a project runs and reaches, and allow it after a yes")
     trust.add_argument("path", nargs="?", default=".", help="the project's folder; by default this one")
+    trust.add_argument("--yes", action="store_true", help="do not ask")
     trust.add_argument("--remove", action="store_true", help="trust it no longer")
     trust.add_argument("--list", action="store_true", help="the projects that you trust")
     trust.set_defaults(run=_trust)
@@ -640,12 +642,24 @@ def _trust(options: argparse.Namespace) -> int:
     with open_leniently(cwd=folder) as box:
         if options.remove:
             was_listed = box.distrust()
-            lines = removal_lines(box, was_listed=was_listed)
-        else:
-            lines = trust_lines(box)
-            box.trust()
-        for line in lines:
-            _say(box.mask(line))
+            _say("\n".join(box.mask(line) for line in removal_lines(box, was_listed=was_listed)))
+            return _OK
+        if settled := settled_line(box):
+            _say(settled)
+            return _OK
+        inventory = box.would_run()
+        if box.config.trust.how != "no project":
+            _say("\n".join(question_lines(box)))
+            reply = "y" if options.yes else _ask_at_terminal("Trust it? [y/N] ")
+            if reply is None:
+                line = shlex.join(["onetool-ipy", "trust", "--yes", *([] if options.path == "." else [options.path])])
+                _say(f"Nothing was trusted, since nobody can be asked here. If you agree, run: {line}")
+                return _FAILED
+            if reply.strip().lower() not in ("y", "yes"):
+                _say("Nothing was trusted.")
+                return _FAILED
+        box.trust(shown=inventory)
+        _say(f"{folder} is trusted from now on. To take it back, run: onetool-ipy trust --remove")
     return _OK
 
 

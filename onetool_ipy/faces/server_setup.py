@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -68,7 +68,6 @@ class ServerSetup:
             raise UsageProblem("\n".join(lines) or "There are no servers in it.")
         if is_saved:
             self._box.reload()
-            self._pin(each.name for each in found)
         self._box.host.reloaded()
         return lines
 
@@ -82,12 +81,6 @@ class ServerSetup:
             return f"{name} is removed, also from {file}."
         self._box.servers.remove(name)
         return f"{name} is removed."
-
-    def _pin(self, names: Iterable[str]) -> None:
-        """Trust servers that a person typed, if the project is trusted."""
-        for name in names:
-            if self._box.config.trust.is_pinned and name in self._box.config.settings.servers:
-                self._box.trust(name)
 
     def _for_session(self, found: FoundServer) -> str:
         _, secrets = without_secrets(found)
@@ -109,7 +102,7 @@ class ServerSetup:
         check_server(found.name, found.data, self._box.config.secrets.get)
         self.require_free(found.name)
         paths = self._box.config.paths
-        with self._box.gate.saving():
+        with self._box.gate.saving(f"server {found.name}"):
             for name, value in secrets.items():
                 save_secret(paths, name, value)
             file = add_server(paths, found.name, data)

@@ -171,7 +171,8 @@ class Hosts:
             return
         listed = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
-            f"The host '{origin}' is not allowed.", hint=f"Add it to http.allowed_hosts; now there: {listed}."
+            f"The host '{origin}' is not allowed.",
+            hint=f"Add it to http.allowed_hosts (now there: {listed}), then run: %tool trust",
         )
 
     def __repr__(self) -> str:

@@ -286,7 +286,8 @@ class AskMagic:
 
     def _model(self, name: str | None) -> Any:
         """A configured model by its name, or the model in a variable of the notebook."""
-        if name is None or name in self._box.config.settings.models.named:
+        config = self._box.config
+        if name is None or name in config.settings.models.named or name in config.withheld.get("model", ()):
             return name
         held = self._shell.user_ns.get(name)
         return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Untrusted
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
@@ -25,6 +25,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import PackProxy, Toolbox
+from onetool_ipy.trust_gate import question_lines
 
 if TYPE_CHECKING:
     from onetool_ipy.core.executor import CallListener
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["NotebookHost", "TrustQuestion", "can_ask", "question_lines"]
+__all__ = ["NotebookHost", "TrustQuestion", "can_ask"]
 
 
 class NotebookHost(Host):
@@ -166,36 +167,24 @@ class TrustQuestion:
 
     def __call__(self, needed: Untrusted) -> None:
         """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
-        found = self._box.would_run()
-        about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
+        inventory, part = self._box.would_run(), needed.part
+        about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
         from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks need no yes
 
-        lines = question_lines(self._box, needed.server)
-        data = {**found.to_dict(), "server": needed.server}
-        if needed.server:
-            data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
-        asked = Question("this project", "\n".join(lines), trust=values.map_text(data, self._box.mask))
+        data = {**inventory.to_dict(), "part": part}
+        if part:
+            data["parts"] = [each for each in data["parts"] if each["key"] == part]
+        text = "\n".join(question_lines(self._box, part))
+        question = Question("this project", text, trust=values.map_text(data, self._box.mask))
         try:
-            reply = self._box.host.ask(asked)
+            reply = self._box.host.ask(question)
         except NobodyToAsk:
             return
         if reply.action == "accept":
-            self._box.trust(needed.server, shown=found)
+            self._box.trust(part, shown=inventory)
         self._answered.add(about)
-
-
-def question_lines(box: Toolbox, server: str = "") -> list[str]:
-    """The question as lines: what a yes would let run."""
-    found = box.would_run()
-    if server:
-        entries = [entry for entry in found.servers if entry.name == server]
-        how = "has changed since you trusted it" if any(e.changes for e in entries) else "is new"
-        shown = [line for entry in entries for line in entry.lines()]
-        return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
-    head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
-    return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
 
 
 def can_ask(shell: Any) -> bool:

@@ -205,17 +205,19 @@ class ImportBody(PreviewBody):
 
 
 class TrustBody(WireModel):
-    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
+    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one part of it."""
 
     is_trusted: bool
     would_run: Annotated[
         Json | None, Field(description="With a yes: what the person was shown, as GET gave it in wouldRun.")
     ] = None
-    server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
+    part: Annotated[
+        str, Field(max_length=1000, description="Say yes to this part alone: its `key` in wouldRun.parts.")
+    ] = ""
 
 
 class TrustState(WireModel):
-    """Whether a project is trusted, why, and what a yes would let run."""
+    """Whether a project is trusted, why, and what a yes would cover."""
 
     folder: str
     is_trusted: bool
@@ -590,7 +592,7 @@ async def import_document(request: RestRequest) -> Finish:
 
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
 def get_trust(request: RestRequest) -> RestResponse:
-    """Whether the project is trusted, and what a yes would let run."""
+    """Whether the project is trusted, and what a yes would cover."""
     return RestResponse(200, trust_state(request.box))
 
 
@@ -598,12 +600,12 @@ def get_trust(request: RestRequest) -> RestResponse:
 def set_trust(request: RestRequest) -> RestResponse:
     """Trust the project, or trust it no longer."""
     box, body = request.box, read(TrustBody, request.body)
-    if body.server and body.server not in box.config.settings.servers:
-        raise NotFound(f"server: there is no server '{body.server}'.")
+    if body.part and body.part not in (part.key for part in box.would_run().parts):
+        raise NotFound(f"part: nothing named '{body.part}' waits for a yes.")
     try:
         if body.is_trusted:
             _require_shown(box, body)
-            box.trust(body.server)
+            box.trust(body.part)
         else:
             box.distrust()
     except UsageProblem as exc:

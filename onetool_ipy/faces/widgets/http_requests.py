@@ -228,7 +228,7 @@ class HttpToolRequests:
         if asked or not hosts:
             return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in asked]
         for host in hosts:
-            with self._box.gate.saving():
+            with self._box.gate.saving(f"host {host}"):
                 allow_host(self._box.config.paths, host)
         self._box.reload()
         return []

@@ -325,9 +325,9 @@ class ScreenRequests:
         }
 
     def _trust(self, payload: Json) -> Json:
-        """Record the person's yes to the project or to one server; return the state of its trust."""
+        """Record the person's yes to the project or to one part of it; return the state of its trust."""
         if payload.get("isTrusted") is True:
-            self._box.trust(str(payload.get("server") or ""), shown=self._shown)
+            self._box.trust(str(payload.get("part") or ""), shown=self._shown)
         return self._standing()
 
     def _standing(self) -> Json:

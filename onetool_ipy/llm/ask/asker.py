@@ -319,6 +319,8 @@ class Asker:
         `attach` goes with the prompt, as data: results of calls, images, or any other values.
         """
         _require_prompt(prompt)
+        # The model comes first: a yes to it may trust the project, whose settings then count.
+        client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()
         given = settings.tool_allow if tool_allow is None else tool_allow
@@ -326,7 +328,6 @@ class Asker:
         is_on = settings.with_tools if with_tools is None else with_tools
         limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         talking = self.session(session)
-        client = box.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow
         offering = tools.Offering(box.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
         meter = Meter(limits, box.config.settings.stats.chars_per_token)

@@ -34,7 +34,7 @@ export function createQuestion(question, answer) {
   }
 
   if (question.trust) {
-    const { element: trust } = trustForm(question.trust, { server: question.trust.server, onYes: () => send('accept'), onNo: () => send('decline') });
+    const { element: trust } = trustForm(question.trust, { part: question.trust.part, onYes: () => send('accept'), onNo: () => send('decline') });
     fill(element, trust, failure).removeAttribute('aria-labelledby');
     element.setAttribute('aria-label', 'Trust');
     return { element };

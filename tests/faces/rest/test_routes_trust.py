@@ -89,7 +89,7 @@ def test_a_first_bundle_in_an_empty_folder_is_trusted(wary: Server, upstream: Up
         ({}, 400),
         ({"isTrusted": 1}, 400),
         ({"isTrusted": True}, 400),
-        ({"isTrusted": True, "server": "nope"}, 404),
+        ({"isTrusted": True, "part": "server nope"}, 404),
         ([], 400),
         ({"x": 1}, 400),
     ],

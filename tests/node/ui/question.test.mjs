@@ -153,7 +153,7 @@ test('a secret is typed into a password field that no browser fills in', () => {
 });
 
 test('the trust question has two buttons', () => {
-  const found = { folder: '/p', packFiles: ['a.py'], servers: [], httpTools: 0, hosts: [], snippets: [], server: '' };
+  const found = { folder: '/p', packFiles: ['a.py'], parts: [], httpTools: 0, hosts: [], snippets: [], part: '' };
   const { sent, press } = draw({ trust: found });
   press('Trust this project');
   assert.deepEqual(sent, [{ action: 'accept', content: {} }]);

@@ -49,7 +49,7 @@ class Consent:
         lines = []
         for host in creation.unreached(self._box, hosts):
             if is_given or self._is_yes(f"Allow HTTP tools to reach '{host}'?", "Allow"):
-                with self._box.gate.saving():
+                with self._box.gate.saving(f"host {host}"):
                     file = allow_host(self._box.config.paths, host)
                 where = f", in {self._shown(file)}" if file else " already"
                 lines += [f"Allowed: {host}{where}", *self._read_again()]
