@@ -71,6 +71,17 @@ class PackProxy:
     def __hash__(self) -> int:
         return hash((id(self._box), self._name))
 
+    def getdoc(self) -> str:
+        """The tools of the pack with their summaries.
+
+        IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be called by looking, so
+        it is reached by `pack["getdoc"]` only.
+        """
+        if self._box.is_unlisted(self._name):
+            return f"The server '{self._name}' has not been started yet, so its tools are not known."
+        lines = [f"{spec.signature}\n    {spec.summary}" for spec in self._specs()]
+        return printable(self._box.mask("\n".join(lines)))
+
     def _ipython_key_completions_(self) -> list[str]:
         return [spec.short_name for spec in self._specs()]
 

@@ -142,6 +142,11 @@ class Disabled(ToolNotFound):
     reason = "disabled"
     status = 403
 
+    @classmethod
+    def of(cls, tool: str, reason: str) -> Disabled:
+        """Return the failure of a call of a tool that is switched off, for a reason that says how to turn it on."""
+        return cls(f"The tool '{tool}' is switched off: {reason}")
+
 
 class Untrusted(ToolNotFound):
     """Something of a project that the user does not trust. `server` names the one server that it is about."""

@@ -38,6 +38,7 @@ __all__ = [
     "pack_instructions",
     "pack_parts",
     "pack_text",
+    "page_of",
     "snippet_page",
     "tool_parts",
 ]
@@ -300,6 +301,32 @@ def _kind(specs: list[ToolSpec]) -> str:
     return specs[0].source.partition(":")[0]
 
 
+def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
+    """Return the page of a tool, a pack, a `$snippet` or an alias of exactly this name; None if none is known.
+
+    Starts nothing.
+    """
+    registry, shortcuts = box.registry, box.shortcuts
+    spec = registry.find(query)
+    if spec is not None:
+        return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
+    specs = registry.known_packs().get(query)
+    if specs is not None:
+        return Text("\n".join(s.name for s in specs)) if info == "list" else _pack_page(box, query, specs)
+    name = query.removeprefix("$")
+    if query.startswith("$") and name in shortcuts.snippets:
+        return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
+    if name in shortcuts.aliases:
+        return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
+    return None
+
+
+def _pack_page(box: Toolbox, name: str, specs: list[ToolSpec]) -> PageText:
+    page = pack_text(box, name, specs).replace("## ", "# ", 1)
+    docs = f"Docs: {documentation_url(name)}"
+    return PageText(f"{page}\n\n{docs}", [*pack_parts(box, name, specs), Note(docs)])
+
+
 class HelpTools:
     """The help function, of one toolbox."""
 
@@ -326,28 +353,11 @@ class HelpTools:
         asked = query.strip()
         if not asked:
             return PageText(_OVERVIEW, _overview_parts())
-        return self._exact(asked, info) or self._search(asked, info)
-
-    def _exact(self, query: str, info: str) -> Text | None:
-        registry, shortcuts = self._box.registry, self._box.shortcuts
-        spec = registry.find(query)
-        if spec is not None:
-            return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
-        packs = registry.packs()
-        if query in packs:
-            names = "\n".join(s.name for s in packs[query])
-            return Text(names) if info == "list" else self._pack_page(query, packs[query])
-        name = query.removeprefix("$")
-        if query.startswith("$") and name in shortcuts.snippets:
-            return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
-        if name in shortcuts.aliases:
-            return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
-        return None
-
-    def _pack_page(self, name: str, specs: list[ToolSpec]) -> PageText:
-        page = pack_text(self._box, name, specs).replace("## ", "# ", 1)
-        docs = f"Docs: {documentation_url(name)}"
-        return PageText(f"{page}\n\n{docs}", [*pack_parts(self._box, name, specs), Note(docs)])
+        page = page_of(self._box, asked, info)
+        if page is None:
+            self._box.registry.list()  # a server that this starts may have the name
+            page = page_of(self._box, asked, info)
+        return page or self._search(asked, info)
 
     def _search(self, query: str, info: str) -> Text:
         """Return the best hits of each group; no group displaces another."""
