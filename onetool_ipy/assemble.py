@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import TRUST_IT, Untrusted
+from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
@@ -224,7 +224,7 @@ def _pack_files(config: Config) -> PackFiles | None:
 def _require_trust(config: Config, file: Path) -> None:
     """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
     if not config.trust.is_given or config.trust.has_changed():
-        raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
+        raise Untrusted(f"'{file}' was not run: this project is not trusted.")
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:

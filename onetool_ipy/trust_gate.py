@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
+from onetool_ipy.base.errors import Untrusted, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.settings import Definition
@@ -239,8 +239,8 @@ class TrustGate:
 
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
         if server and self._box.parts.config.trust.is_given:
-            return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
-        return Untrusted(f"{what}: this project is not trusted.", hint=TRUST_IT)
+            return Untrusted(f"{what}: the server '{server}' is new or has changed.", server=server)
+        return Untrusted(f"{what}: this project is not trusted.")
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Let the host ask for the trust that is missing, where a person made the call."""

@@ -73,7 +73,8 @@ def test_a_call_is_refused_with_the_line_to_type(clone: Clone, box: Toolbox, too
     assert result.error is not None
     assert result.error.code == "tool_not_found"
     assert result.error.reason == "untrusted"
-    assert "%tool trust" in result.error.hint
+    assert "run: %tool trust" in result.error.message
+    assert result.error.hint == ""
     assert not clone.imported.exists()
     assert not clone.started.exists()
 

@@ -149,13 +149,16 @@ class Disabled(ToolNotFound):
 
 
 class Untrusted(ToolNotFound):
-    """Something of a project that the user does not trust. `server` names the one server that it is about."""
+    """Something of a project that the user does not trust. `server` names the one server that it is about.
+
+    The line to type is part of the message: to a client, a model or a program only the message travels.
+    """
 
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "") -> None:
-        super().__init__(message, hint=hint, details=details)
+    def __init__(self, message: str, *, server: str = "") -> None:
+        super().__init__(f"{message} {TRUST_IT}")
         self.server = server
 
 
