@@ -21,6 +21,7 @@ from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
+    asks_for_help,
     read_arguments,
     read_body,
     read_snippet_arguments,
@@ -71,7 +72,7 @@ class Commands:
         return frozenset(self._table)
 
     def run(self, word: str, rest: str, cell: str | None = None) -> Any:
-        if rest.strip() in ("--help", "-h", "?"):
+        if asks_for_help(rest) or rest.strip() in ("-h", "?"):
             return self.pages.command(word)
         if cell is None or not cell.strip():
             return self._table[word](rest)
