@@ -47,7 +47,8 @@ def open_toolbox(
     """Open the toolbox of a project. Raises InvalidConfig where its configuration cannot be used.
 
     Args:
-        path: The configuration file, or a project's folder; by default it is looked for (contract 3).
+        path: The configuration file, or a project's folder; by default it is looked for (contract 3). A folder without
+            a configuration opens as it would from inside.
         env: Environment variables; by default the process's own.
         clock: Gives the time as an aware UTC datetime.
         transport: An httpx transport for everything that goes out.
@@ -89,7 +90,7 @@ def open_leniently(
 
 def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
     """Return a function that can be pickled and opens the same project in another process of this machine."""
-    named = config.paths.config_file if config.trust.how == "named" else None
+    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
     places = {key: env[key] for key in _PLACES if key in env}
     return partial(_open_again, named, config.paths.project, places)
 

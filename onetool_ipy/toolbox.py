@@ -375,6 +375,8 @@ class Toolbox:
 
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
+        if name == "ot":
+            return self.ot
         specs = self.registry.pack(name)
         if specs:
             return PackProxy(self, specs[0].pack)

@@ -760,7 +760,12 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "--server URL --auth bearer:SECRET" in importing
     assert all(line.startswith(("%tool import", "   ")) for line in importing.splitlines())
     assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
-    for line in ("install --always --help", "install --help --always", "bundle off time --help", "trust --help --remove"):
+    for line in (
+        "install --always --help",
+        "install --help --always",
+        "bundle off time --help",
+        "trust --help --remove",
+    ):
         word = line.split()[0]
         assert f"%tool {word}" in loaded.execute(f"%tool {line}").result_text, line
     assert "%tool server add" in loaded.execute("%tool server add x no-such-command --help").result_text
