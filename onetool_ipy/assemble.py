@@ -199,7 +199,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: 
     return Parts(
         config=config,
         builder=builder,
-        pack_names=_pack_names(config, files),
+        pack_names=partial(_pack_names, config, files),
         adopt_servers=partial(_adopt_servers, config),
         record_trust=record_trust,
         forget_trust=partial(_forget_trust, config, env),
@@ -230,15 +230,14 @@ def _require_trust(config: Config, file: Path) -> None:
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
     """Return the packs of the project itself, which a notebook gets as names."""
-    found = list(files.pack_names()) if files is not None else []
+    packs = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
         name = definition.name
         if name:
-            found.append(name.partition(".")[0] if "." in name else "config")
-    found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
-    folder = config.paths.onetool_dir
-    if folder is not None and os.path.exists(folder / "bundles"):
+            packs.append(name.partition(".")[0] if "." in name else "config")
+    packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+    if os.path.exists(config.paths.bundles):
         from onetool_ipy.bundles.store import stored_slugs
 
-        found += stored_slugs(folder / "bundles")
-    return tuple(dict.fromkeys(found))
+        packs += stored_slugs(config.paths.bundles)
+    return tuple(dict.fromkeys(packs))

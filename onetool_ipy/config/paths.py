@@ -106,6 +106,11 @@ class Paths(Value):
         )
 
     @property
+    def bundles(self) -> Path:
+        """The folder of the bundles, whether or not it exists."""
+        return (self.onetool_dir or self.project / FOLDER) / "bundles"
+
+    @property
     def secrets_file(self) -> Path | None:
         """The path of secrets.yaml, whether or not it exists. No fs tool may read it."""
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
