@@ -299,6 +299,9 @@ def test_records_that_could_not_be_called_are_not_stored(api: Api, change: dict[
 
 def test_every_route_is_in_the_description(server: Server) -> None:
     told = server.client.get("onetool/openapi.json").json()
+    assert told["servers"] == [{"url": server.base_url.rstrip("/")}]
+    place = urljoin(server.address, told["servers"][0]["url"] + "/onetool/openapi.json")
+    assert server.client.get(place).json() == told, "a client that follows servers and paths arrives"
 
     listed = {(verb.upper(), path) for path, verbs in told["paths"].items() for verb in verbs}
     names = [operation["operationId"] for verbs in told["paths"].values() for operation in verbs.values()]
