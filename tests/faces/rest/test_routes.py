@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import uuid_utils
@@ -253,7 +254,6 @@ def test_slugs_that_look_the_same_are_the_same(api: Api) -> None:
 @pytest.mark.parametrize("version", ["%2E", "%2E%2E", "v%201", "a_b", "%00", "x" * 65, "a%2Fb"])
 def test_bad_versions_are_refused(server: Server, api: Api, version: str) -> None:
     import http.client
-    from urllib.parse import urlsplit
 
     own, place = api.bundle(), urlsplit(server.address)
     raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
