@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import TRUST_IT, Untrusted
+from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList
@@ -47,7 +47,8 @@ def open_toolbox(
     """Open the toolbox of a project. Raises InvalidConfig where its configuration cannot be used.
 
     Args:
-        path: The configuration file, or a project's folder; by default it is looked for (contract 3).
+        path: The configuration file, or a project's folder; by default it is looked for (contract 3). A folder without
+            a configuration opens as it would from inside.
         env: Environment variables; by default the process's own.
         clock: Gives the time as an aware UTC datetime.
         transport: An httpx transport for everything that goes out.
@@ -89,7 +90,7 @@ def open_leniently(
 
 def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
     """Return a function that can be pickled and opens the same project in another process of this machine."""
-    named = config.paths.config_file if config.trust.how == "named" else None
+    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
     places = {key: env[key] for key in _PLACES if key in env}
     return partial(_open_again, named, config.paths.project, places)
 
@@ -199,7 +200,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: 
     return Parts(
         config=config,
         builder=builder,
-        pack_names=_pack_names(config, files),
+        pack_names=partial(_pack_names, config, files),
         adopt_servers=partial(_adopt_servers, config),
         record_trust=record_trust,
         forget_trust=partial(_forget_trust, config, env),
@@ -225,20 +226,19 @@ def _pack_files(config: Config) -> PackFiles | None:
 def _require_trust(config: Config, file: Path) -> None:
     """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
     if not config.trust.is_given or config.trust.has_changed():
-        raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
+        raise Untrusted(f"'{file}' was not run: this project is not trusted.")
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
     """Return the packs of the project itself, which a notebook gets as names."""
-    found = list(files.pack_names()) if files is not None else []
+    packs = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
         name = definition.name
         if name:
-            found.append(name.partition(".")[0] if "." in name else "config")
-    found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
-    folder = config.paths.onetool_dir
-    if folder is not None and os.path.exists(folder / "bundles"):
+            packs.append(name.partition(".")[0] if "." in name else "config")
+    packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+    if os.path.exists(config.paths.bundles):
         from onetool_ipy.bundles.store import stored_slugs
 
-        found += stored_slugs(folder / "bundles")
-    return tuple(dict.fromkeys(found))
+        packs += stored_slugs(config.paths.bundles)
+    return tuple(dict.fromkeys(packs))

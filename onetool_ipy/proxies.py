@@ -63,13 +63,24 @@ class PackProxy:
         return sorted({*names, *_OFFERS, "read"} if self._box.is_server(self._name) else names)
 
     def __repr__(self) -> str:
-        return f"<pack {self._name}: {', '.join(self.__dir__())}>"
+        return self._box.mask(f"<pack {self._name}: {', '.join(self.__dir__())}>")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
 
     def __hash__(self) -> int:
         return hash((id(self._box), self._name))
+
+    def getdoc(self) -> str:
+        """The tools of the pack with their summaries.
+
+        IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be called by looking, so
+        it is reached by `pack["getdoc"]` only.
+        """
+        if self._box.is_unlisted(self._name):
+            return f"The server '{self._name}' has not been started yet, so its tools are not known."
+        lines = [f"{spec.signature}\n    {spec.summary}" for spec in self._specs()]
+        return printable(self._box.mask("\n".join(lines)))
 
     def _ipython_key_completions_(self) -> list[str]:
         return [spec.short_name for spec in self._specs()]
@@ -176,11 +187,11 @@ class ToolProxy:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
-        return printable(self._spec.doc)
+        return printable(self._box.mask(self._spec.doc))
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return signature_of(self._spec.parameters)
+        return signature_of(values.map_text(self._spec.parameters, self._box.mask))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -194,7 +205,7 @@ class ToolProxy:
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
-        return printable(f"<tool {self._spec.signature}>")
+        return printable(self._box.mask(f"<tool {self._spec.signature}>"))
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
         """Name the positional arguments, and give names that Python cannot spell back their own."""

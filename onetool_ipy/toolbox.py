@@ -72,18 +72,18 @@ class Parts:
         *,
         config: Config,
         builder: Callable[[], PartBuilder],
-        pack_names: Sequence[str] = (),
+        pack_names: Callable[[], Sequence[str]] = tuple,
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
         reopen: Callable[[], Any],
     ) -> None:
         self.config = config
-        self.pack_names = tuple(pack_names)
         self.adopt_servers = adopt_servers
         self.record_trust = record_trust
         self.forget_trust = forget_trust
         self.reopen = reopen
+        self._pack_names = pack_names
         self._make_builder = builder
         self._made_builder: PartBuilder | None = None
         self._building = ForkLock()
@@ -98,6 +98,11 @@ class Parts:
             if self._made_builder is None:
                 self._made_builder = self._make_builder()
             return self._made_builder
+
+    @property
+    def pack_names(self) -> Sequence[str]:
+        """The packs of the project itself as its files are now, which a notebook gets as names."""
+        return self._pack_names()
 
     def inventory(self) -> Inventory:
         """Return what of the project a yes would cover, as far as it needs one."""
@@ -376,6 +381,8 @@ class Toolbox:
 
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
+        if name == "ot":
+            return self.ot
         specs = self.registry.pack(name)
         if specs:
             return PackProxy(self, specs[0].pack)

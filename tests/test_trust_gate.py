@@ -74,7 +74,8 @@ def test_a_call_is_refused_with_the_line_to_type(clone: Clone, box: Toolbox, too
     assert result.error is not None
     assert result.error.code == "tool_not_found"
     assert result.error.reason == "untrusted"
-    assert "%tool trust" in result.error.hint
+    assert "run: %tool trust" in result.error.message
+    assert result.error.hint == ""
     assert not clone.imported.exists()
     assert not clone.started.exists()
 
@@ -439,7 +440,7 @@ def test_a_model_is_asked_only_after_the_yes(clone: Clone, box: Toolbox, questio
         with pytest.raises(Untrusted) as refused:
             box.ask("Hello.", model=which)
         assert "The model 'm' was not asked" in refused.value.message
-        assert "%tool trust" in refused.value.hint
+        assert "%tool trust" in refused.value.message
         assert refused.value.part == ("model m" if question == "of the model" else "")
     if question == "of the model":
         assert question_lines(box, "model m")[-1] == "    + key: TOKEN"

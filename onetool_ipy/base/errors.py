@@ -142,15 +142,23 @@ class Disabled(ToolNotFound):
     reason = "disabled"
     status = 403
 
+    @classmethod
+    def of(cls, tool: str, reason: str) -> Disabled:
+        """Return the failure of a call of a tool that is switched off, for a reason that says how to turn it on."""
+        return cls(f"The tool '{tool}' is switched off: {reason}")
+
 
 class Untrusted(ToolNotFound):
-    """Something of a project that the user does not trust. `server` or `model` names the one that it is about."""
+    """Something of a project that the user does not trust. `server` or `model` names the one that it is about.
+
+    The line to type is part of the message: to a client, a model or a program only the message travels.
+    """
 
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "", model: str = "") -> None:
-        super().__init__(message, hint=hint, details=details)
+    def __init__(self, message: str, *, server: str = "", model: str = "") -> None:
+        super().__init__(f"{message} {TRUST_IT}")
         self.server, self.model = server, model
 
     @property

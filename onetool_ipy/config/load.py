@@ -135,7 +135,7 @@ def load_config(
     home = Path(home or env.get("HOME") or os.path.expanduser("~"))
     cwd = Path(os.path.abspath(cwd))
     found = find_config(path, env=env, cwd=cwd, home=home)
-    project = _project(found.onetool_dir, cwd)
+    project = _project(found.onetool_dir, found.start or cwd)
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
     config = Config(
         Settings(),

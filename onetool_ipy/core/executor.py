@@ -538,7 +538,7 @@ class Executor:
         if bound.allow is not None and not names.allowed(spec.name, bound.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
         if spec.disabled and spec.live is None:
-            raise _off(spec)
+            raise Disabled.of(spec.name, spec.disabled)
         return spec
 
     def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
@@ -554,7 +554,7 @@ class Executor:
             if bound.call.loaded is None:
                 spec = bound.spec = spec.live()
             if spec.disabled:  # as it is now: another process may have turned it on or off
-                raise _off(spec)
+                raise Disabled.of(spec.name, spec.disabled)
         args = bound.call.args
         if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
@@ -615,10 +615,6 @@ def _begin_anew(ids: ref[CallIds]) -> None:
     found = ids()
     if found is not None:
         found.begin_anew()
-
-
-def _off(spec: ToolSpec) -> Disabled:
-    return Disabled(f"The tool '{spec.name}' is switched off: {spec.disabled}")
 
 
 def _seconds(timeout_s: Any) -> float:

@@ -318,8 +318,7 @@ def _invoke(options: argparse.Namespace) -> int:
         data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`
         _show_json(box, {**result.to_dict(), "data": data})
         if result.error is not None:
-            _say(box.mask(result.error.message))
-            _say_hint(box.mask(result.error.hint))
+            _say_hint(box.mask(f"{result.error.message}\n{result.error.hint}".rstrip()))
             return _FAILED
         if line := note_line(result.meta):
             _say(box.mask(line))

@@ -355,13 +355,16 @@ class Servers(Mapping[str, "State"]):
         return found
 
     def explain(self, tool: str) -> ToolNotFound | None:
-        """Return the failure of a call to a tool that is unknown because its server does not run; else None."""
+        """Return the failure of a look-up of a tool that is unknown because its server does not run; else None."""
         server = self._servers.get(tool.partition(".")[0])
         if server is None or server.listing is not None or server.state == "untrusted":
             return None
         why, hint = server.explanation()
         if not why:
-            return None
+            return ToolNotFound(
+                f"The tool '{values.cut(tool, 80)}' is not known: the server '{server.name}' has not been started yet.",
+                hint=f"Start it with: %tool server start {server.name}",
+            )
         said = f"No tool '{values.cut(tool, 80)}'. {why}"
         if server.state != "signed out":
             hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()

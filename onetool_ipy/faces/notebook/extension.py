@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -191,7 +192,10 @@ class Extension:
         self.names.restore()
         self._is_in_cell = True
         if self._host is not None:
-            self._host.progress.before_cell()
+            self._host.before_cell()
+        elif _has_project():  # it was made since; where it cannot be opened, the first use of it says why
+            with suppress(OneToolError):
+                self.host.offer_packs()
 
     def _after_cell(self, _result: Any) -> None:
         self._is_in_cell = False
@@ -256,7 +260,11 @@ def _spare_packs(shell: Any) -> None:
 
 def _has_project() -> bool:
     """Whether there is a configuration, found as `load_config` finds it."""
-    found = find_config(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:  # it was deleted under our feet
+        return False
+    found = find_config(None, env=os.environ, cwd=cwd, home=Path.home())
     return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 
 

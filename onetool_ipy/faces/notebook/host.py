@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base.files import Stamp, is_young, stamp_of
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
@@ -54,10 +55,13 @@ class NotebookHost(Host):
         self._magics = magics
         self._names = names
         self._question = TrustQuestion(box)
+        self._offered: set[str] = set()
+        self._bundles: tuple[Stamp | None, bool] = (None, False)
         self._screens: NotebookScreens | None = None
         self._panels = panels
         self._open_questions: OpenQuestions | None = None
         box.host = self
+        box.subscribe(changed=self._tools_changed)
 
     def stop(self) -> None:
         """Stop redrawing outputs."""
@@ -67,8 +71,29 @@ class NotebookHost(Host):
 
     def offer_packs(self) -> None:
         """Offer the project's packs as names in the notebook."""
-        packs = [name for name in self.box.parts.pack_names if name != "ot"]
+        self._offered = {"ot"}
+        self._offer_new_packs()
+
+    def _offer_new_packs(self) -> None:
+        packs = [name for name in self.box.parts.pack_names if name not in self._offered]
+        self._offered.update(packs)
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
+
+    def before_cell(self) -> None:
+        """Offer the packs that came since: from a screen, or as bundles that another process made."""
+        before, was_young = self._bundles
+        stamp = stamp_of(self.box.config.paths.bundles)
+        if stamp != before or was_young:
+            self._bundles = (stamp, stamp is not None and is_young(stamp))
+            self._offer_new_packs()
+        self.progress.before_cell()
+
+    def _tools_changed(self) -> None:
+        # Only the main thread may add names: elsewhere the cell's own code may be going through them.
+        if threading.current_thread() is threading.main_thread():
+            self._offer_new_packs()
+        else:
+            self._bundles = (None, True)
 
     def listen(self, call: ToolCall) -> CallListener | None:
         return self.progress(call)

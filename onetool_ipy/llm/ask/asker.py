@@ -610,7 +610,7 @@ class CallRunner:
         if spec is None or not (self._is_allowed(name) or self._offering.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
         if spec.disabled:
-            return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
+            return self._refused(call, name, Disabled.of(name, spec.disabled))
         return _Plan(call, name, spec, fingerprint=spec.fingerprint)
 
     def _is_allowed(self, name: str) -> bool:

@@ -44,7 +44,6 @@ LOOKS = [
     "%tool geo",
     "%tool info geo.locate",
     "%tool geo.locate --help",
-    "%tool geo.locate place=here count=2 --dry",
     "%tool geo.locate?",
     "$where?",
     "geo.locate?",
@@ -108,15 +107,15 @@ def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple
     assert marker.exists()
 
 
-def test_a_dry_call_is_checked_against_the_text(looking: tuple[Kernel, Path]) -> None:
+def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(looking: tuple[Kernel, Path]) -> None:
     kernel, marker = looking
 
     shown = kernel.execute("%tool geo.locate place=here count=2 --dry").text
-    refused = kernel.execute("%tool geo.locate place=here count=many --dry", allow_errors=True).text
+    refused = kernel.execute("%tool geo.locate place=here size=huge --dry", allow_errors=True).text
 
     assert "geo.locate would be called with:" in shown
-    assert "argument 'count'" in refused
-    assert not marker.exists()
+    assert "argument 'size'" in refused
+    assert marker.exists()
 
 
 def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[Kernel, Path]) -> None:
@@ -206,3 +205,54 @@ def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Ke
     assert kernel.execute("srv.resources[0]['uri']").result_text == "'x:text'"
     assert journal.exists()
     assert kernel.execute("$srv.greet city=Rome").result_text.startswith("Greet Rome.")
+
+
+def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> None:
+    journal = kernel.cwd / "journal"
+    aliases = "aliases: {where: geo.locate, far: srv.echo}\nsnippets: {twice: {body: '2 * 2'}}\n"
+    write_project(kernel.cwd, {"srv": hostile("--offers", f"--journal={journal}")}, aliases)
+    tools = kernel.cwd / ".onetool" / "tools"
+    tools.mkdir()
+    (tools / "geo.py").write_text(PACK.format(marker=str(kernel.cwd / "imported")), encoding="utf-8")
+    kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
+    kernel.execute("import onetool_ipy\n%load_ext onetool_ipy")
+
+    names = ("where", "far", "twice", "geo", "geo.locate", "srv", "srv.echo", "srv.greet", "nothing", "time.now")
+    places = (
+        "geo",
+        "geo.locate",
+        "srv",
+        "srv.echo",
+        "srv.resources",
+        "srv.prompts",
+        "srv.watch",
+        "ot",
+        "ot.help",
+        "nb",
+    )
+    kernel.execute(f"@onetool_ipy.tool\ndef getdoc():\n    'Called by a look.'\n    open({str(journal)!r}, 'w')")
+    for code in (
+        *("%tool?", "%%tool?", "?%tool", "%tool ?", "%snippet?", "%ask?", "%tool --help", "%tool help", "%tool list?"),
+        *(form.format(name) for name in names for form in ("${}?", "$ {} ?", "${} ?", "${}??", "?${}", "x = ${}?")),
+        *(
+            form.format(name)
+            for name in names
+            for form in ("%tool {}?", "%tool {} ?", "%tool {} --help", "%tool --help {}")
+        ),
+        *(
+            form.format(name)
+            for name in names
+            for form in ("%tool info {}", "%tool help {}", "%tool {}??", "%tool info {}?")
+        ),
+        *(form.format(place) for place in places for form in ("{}?", "{}??", "?{}", "??{}", "%pinfo {}", "%pinfo2 {}")),
+        *(f"help({place})" for place in places),
+    ):
+        kernel.execute(code, allow_errors=True)
+        assert not journal.exists(), code
+    for text in (*(f"${name}" for name in names), *(f"%tool {name}" for name in names), *places):
+        kernel.inspect(text, detail_level=1)
+        assert not journal.exists(), f"Shift-Tab at {text}"
+
+    assert "Signature: geo.locate" in kernel.execute("$geo.locate?").result_text
+    assert "has not been started yet" in kernel.execute("$srv.echo?", allow_errors=True).text
+    assert "No snippet, alias or tool 'nothing'" in kernel.execute("$nothing?", allow_errors=True).text

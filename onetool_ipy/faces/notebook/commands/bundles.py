@@ -114,12 +114,6 @@ class Consent:
             return [f"Not in use yet: {exc.message}", "  Correct that, then run: %tool reload"]
         return []
 
-    def offer_name(self, slug: str) -> None:
-        """Offer the bundle as a name in the notebook, as for a new tool."""
-        specs = self._box.registry.pack(slug)
-        if specs:
-            self._box.host.adopted(specs[0])
-
 
 _SWITCHES = ("--allow-host", "--save-secrets", "--replace")
 _TEXTS = ("--curl", "--describe", "--tags", "--secret-host")
@@ -165,7 +159,6 @@ class NewHttpCommand(CommandGroup):
         lines = _told(bundle, tool, draft, is_new=is_new)
         lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
         lines += self._consent.hosts(draft.hosts, is_given="--allow-host" in asked.given)
-        self._consent.offer_name(bundle.slug)
         return self.page(*lines, *_example(bundle, tool))
 
     def _store(self, asked: _NewHttp, record: dict[str, Any], known_bundle: Bundle | None) -> tuple[Bundle, Tool, bool]:
@@ -508,7 +501,6 @@ class BundleCommands(CommandGroup):
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
         made = creation.store_draft(self.box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
-        self._consent.offer_name(made.bundle.slug)
         return self.page(*creation.told(made, draft, self.box), *said, *creation.examples(made))
 
     def _drafted(self, source: str, given: Mapping[str, Any], *, is_allowed: bool) -> BundleDraft:
