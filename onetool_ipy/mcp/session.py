@@ -34,6 +34,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
     EmptyResult,
     Implementation,
     PingRequest,
@@ -70,6 +72,7 @@ _MAX_TEXT = 20_000
 _LAST_HANDSHAKE = "2025-11-25"
 _CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts"))
 _LISTED = {"tools/list": "tools", **{method: key for _, method, key in LISTS.values()}}
+_CACHEABLE = ("server/discover", "resources/read", *_LISTED)
 _OFFERS_S = 5.0
 _LEAST_FRESH_S = 1.0
 _MAX_FRESH_RESOURCES = 100
@@ -212,7 +215,7 @@ class ServerSession:
     async def _list_offer(self, kind: OfferKind) -> tuple[tuple[Any, ...], list[str]]:
         """List one kind. A list that fails is empty, and a fault; the tools stay."""
         client, (_, method, key) = self._client, LISTS[kind]
-        asked: dict[OfferKind, Callable[..., Any]] = {
+        requests: dict[OfferKind, Callable[..., Any]] = {
             "resources": client.list_resources,
             "templates": client.list_resource_templates,
             "prompts": client.list_prompts,
@@ -220,13 +223,15 @@ class ServerSession:
         faults: list[str] = []
         try:
             async with asyncio.timeout(_OFFERS_S):
-                await self._pages(asked[kind], key)
+                await self._pages(requests[kind], key)
         except MCPError as exc:
-            faults.append(f"It does not answer {method}: {values.cut(str(exc.error.message), 200)}")
+            # No capability stands for templates: a server with resources and without templates need not know them.
+            if kind != "templates" or exc.error.code != METHOD_NOT_FOUND:
+                faults.append(f"It does not answer {method}: {values.cut(str(exc.error.message), 200)}")
         except (TimeoutError, ValidationError) as exc:
             faults.append(f"It does not answer {method} ({type(exc).__name__}).")
-        entries, wrong = read_offers(kind, self._interceptor.lists.pop(key, []))
-        return entries, [*faults, *wrong]
+        entries, entry_faults = read_offers(kind, self._interceptor.lists.pop(key, []))
+        return entries, [*faults, *entry_faults]
 
     async def watch(self, watch: Watch) -> None:
         """Follow a resource until the session or the watch ends."""
@@ -403,6 +408,13 @@ class _FreshResources(InMemoryResponseCacheStore):
             await super().set(key, entry)
 
 
+class _PendingRequest(NamedTuple):
+    """A request that waits for its response. `is_modern` says that it names its protocol, as from 2026-07-28 on."""
+
+    method: str
+    is_modern: bool
+
+
 class _MessageInterceptor:
     """Sees every message of a session. `lists` collects the raw entries of the results of `*/list`, by their key.
 
@@ -415,24 +427,34 @@ class _MessageInterceptor:
         self.undelivered = 0
         self.http = _HttpNotes()
         self.lists: dict[str, list[Any]] = {}
-        self._pending: dict[Any, str] = {}
+        self._pending: dict[Any, _PendingRequest] = {}
         self._trace = trace
 
     def on_send(self, message: Any, data: bytes | None = None) -> None:
         self._trace.note(message, is_sent=True, data=data)
-        key = _LISTED.get(getattr(message, "method", None) or "")
-        if key is not None:
-            self._pending[message.id] = key
+        method, number = getattr(message, "method", ""), getattr(message, "id", None)
+        if method and number is not None:
+            meta = (message.params or {}).get("_meta") or {}
+            self._pending[number] = _PendingRequest(method, is_modern=PROTOCOL_VERSION_META_KEY in meta)
 
     def on_receive(self, message: Any, data: bytes | None = None) -> None:
         self._trace.note(message, is_sent=False, data=data)
-        result = getattr(message, "result", None)
-        if isinstance(result, dict) and isinstance(result.get("task"), dict):
-            result.setdefault("content", [])  # the SDK takes the start of a task for a call's result, which needs it
-        if not self._pending or getattr(message, "id", None) not in self._pending:
+        if hasattr(message, "method"):
             return
-        key = self._pending.pop(message.id)
-        if isinstance(result, dict) and isinstance(result.get(key), list):
+        request, result = self._pending.pop(message.id, None), getattr(message, "result", None)
+        if request is None or not isinstance(result, dict):
+            return
+        # The SDK takes the start of a task for the result of a call, which must have content.
+        if isinstance(result.get("task"), dict):
+            result.setdefault("content", [])
+        # The protocol takes a result without these for complete, stale and private; the SDK refuses it.
+        if request.is_modern:
+            result.setdefault("resultType", "complete")
+            if request.method in _CACHEABLE:
+                result.setdefault("ttlMs", 0)
+                result.setdefault("cacheScope", "private")
+        key = _LISTED.get(request.method, "")
+        if isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
             result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []
 
