@@ -53,7 +53,9 @@ _QUIET_S = 0.2
 _MAX_QUIET_S = 2.0
 _STOP_S = 1.0
 
-State = FailureState | Literal["connected", "not started", "disconnected", "stopped", "untrusted", "disabled"]
+State = (
+    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
+)
 """`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
 
 _HAS_FAILED: Mapping[State, str] = {
@@ -338,16 +340,16 @@ class Server:
             return "signed out" if self._auth is not None and self._auth.needs_sign_in else "connected"
         if self._is_stopped:
             return "stopped"
+        if self._starting is not None:
+            return "starting"
         if self._was_connected:
             return "disconnected"
-        if not self._reason or self._starting is not None:
-            return "not started"
-        return self._failure
+        return self._failure if self._reason else "not started"
 
     @property
     def reason(self) -> str:
-        """Why the server is not connected; empty if it is, or was never started."""
-        if self.state == "connected":
+        """Why the server is not connected; empty if it is, is starting, or was never started."""
+        if self.state in ("connected", "starting"):
             return ""
         if self.state == "disabled":
             return "It is switched off in the configuration."
@@ -359,8 +361,6 @@ class Server:
             return self._sign_in_reason()
         if self._is_silent:
             return "It does not answer."
-        if self._starting is not None:  # it takes longer than we wait
-            return self._reason or "It is still starting."
         return self._reason or ("It ended." if self._was_connected else "")
 
     def explanation(self) -> tuple[str, str]:
@@ -368,12 +368,13 @@ class Server:
         texts = {
             **{state: f"The server '{self.name}' {what}. {self._reason}" for state, what in _HAS_FAILED.items()},
             "disabled": f"The server '{self.name}' is switched off.",
+            "starting": f"The server '{self.name}' is still starting.",
             "signed out": self._signed_out_text(),
             "disconnected": f"The server '{self.name}' is disconnected. {self.reason}",
             "stopped": f"The server '{self.name}' was stopped.",
         }
         text = texts.get(self.state, f"The server '{self.name}' has not started. {self.reason}" if self.reason else "")
-        hints = {"disabled": "Set 'enabled: true' and reload."}
+        hints = {"disabled": "Set 'enabled: true' and reload.", "starting": "Try again in a moment."}
         if self._is_stopped:
             hints[self.state] = f"Start it with: %tool server start {self.name}"
         return text, hints.get(self.state, self._hint or self._advice) if text else ""

@@ -363,7 +363,7 @@ class Servers(Mapping[str, "State"]):
         if not why:
             return None
         said = f"No tool '{values.cut(tool, 80)}'. {why}"
-        if server.state != "signed out":
+        if server.state not in ("signed out", "starting"):
             hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
         return ToolNotFound(
             self._mask(said), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
