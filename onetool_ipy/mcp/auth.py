@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.extensions.client_credentials import (
@@ -48,8 +49,9 @@ from onetool_ipy.mcp.callback import (
     listening_port,
     read_pasted_answer,
 )
-from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition
+from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition, UnconfirmedIssuer
 from onetool_ipy.mcp.session import http_client
+from onetool_ipy.net.hosts import origin_of
 from onetool_ipy.stores.tokens import Grant, TokenStore
 
 __all__ = ["ServerAuth", "SignIn", "SignInLink", "revoke"]
@@ -174,10 +176,17 @@ class StoredAuth(OAuthClientProvider):
 
     async def _perform_authorization(self) -> httpx2.Request:
         if self._settings.client_id:
-            self._issuer = self._issuer or self._expected_issuer()
+            issuer = self._expected_issuer()
+            if self._settings.client_secret and not self._issuer:
+                raise UnconfirmedIssuer(self._definition.name, issuer)
+            self._issuer = self._issuer or issuer
             self.context.client_info = self._registered()
         if self._alone is not None:
             return await self._alone._perform_authorization()
+        metadata = self.context.oauth_metadata
+        # Without PKCE whoever sees the answer of a sign-in can use it, so the protocol tells clients to refuse.
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise Unavailable("Its authorization server does not offer PKCE with S256, which MCP requires.")
         return await super()._perform_authorization()
 
 
@@ -394,6 +403,8 @@ class SignIn:
         except TimeoutError:
             said = f"The sign-in to '{name}' took longer than {SIGN_IN_S / 60:g} minutes."
             raise Unavailable(said, hint=f"Start again with: %tool server login {name}") from None
+        except UnconfirmedIssuer:
+            raise
         except (OAuthFlowError, OneToolError, httpx2.HTTPError, ValidationError) as exc:
             raise Unavailable(f"You are not signed in to '{name}'. {_words(exc)}") from None
 
@@ -419,10 +430,9 @@ class SignIn:
 
     async def _show(self, url: str) -> None:
         """Show the address. Called by the SDK."""
-        parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+        if not _is_safe(url, self._definition.url):
             raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
-        self._state = parse_qs(parts.query).get("state", [""])[0]
+        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self.link.set_result(SignInLink(url, self._wait_for is not None))
 
     async def _answered(self) -> AuthorizationCodeResult:
@@ -487,13 +497,24 @@ def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx
 
 
 def _safe(request: httpx2.Request, server_url: str) -> httpx2.Request:
-    """Let a request pass that goes to https, or to this machine for a server on this machine; with a time limit."""
+    """Let a request to a safe address pass, with a time limit."""
     url = str(request.url)
-    is_safe = is_loopback(server_url) if is_loopback(url) else request.url.scheme == "https"
-    if not is_safe:
+    if not _is_safe(url, server_url):
         raise Unavailable(f"The server names an address for its sign-in that is not safe: {_short(url)}")
     request.extensions.setdefault("timeout", httpx2.Timeout(_REQUEST_S).as_dict())
     return request
+
+
+def _is_safe(url: str, server_url: str) -> bool:
+    """Whether an address is on https, or on this machine as its server is.
+
+    It must have no user name, and a host that every program reads alike.
+    """
+    try:
+        origin = origin_of(httpx.URL(url))
+    except (OneToolError, httpx.InvalidURL):
+        return False
+    return is_loopback(server_url) if is_loopback(url) else origin.scheme == "https"
 
 
 def _short(text: str) -> str:

@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["INHERITED", "SIGN_IN_S", "AuthSettings", "ServerDefinition", "read_server"]
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import Unavailable
+from onetool_ipy.base.printable import printable_line
+
+__all__ = ["INHERITED", "SIGN_IN_S", "AuthSettings", "ServerDefinition", "UnconfirmedIssuer", "read_server"]
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a server's process always inherits, the same as with the official SDK."""
@@ -42,6 +46,19 @@ class AuthSettings(NamedTuple):
 
     def __repr__(self) -> str:
         return f"AuthSettings({self.grant})"
+
+
+class UnconfirmedIssuer(Unavailable):
+    """The secret of the user's client would go to an authorization server that only the MCP server names."""
+
+    def __init__(self, server: str, issuer: str) -> None:
+        shown = printable_line(values.cut(issuer, 200))
+        super().__init__(
+            f"The server '{server}' names '{shown}' as its authorization server. Your client's secret would go there.",
+            hint=f"Is your client registered there? Then sign in with: %tool server login {server}\n"
+            f"or write into its 'auth': issuer: {shown}",
+        )
+        self.issuer = issuer
 
 
 class ServerDefinition(NamedTuple):

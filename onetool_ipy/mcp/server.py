@@ -509,8 +509,8 @@ class Server:
             return Unavailable(self._signed_out_text(), hint=self._advice)
         return Unavailable(f"The server '{self.name}' wants more rights for this call.", hint=login)
 
-    async def sign_in(self) -> SignInLink:
-        """Start a sign-in, or return to the one that is under way."""
+    async def sign_in(self, issuer: str = "") -> SignInLink:
+        """Start a sign-in, or return to the one that is under way. `issuer` may get the secret of the user's client."""
         if not self.definition.signs_in:
             raise UsageProblem(
                 f"There is no sign-in to the server '{self.name}'.", hint="Its credentials are in its definition."
@@ -518,11 +518,11 @@ class Server:
         if self.definition.auth.grant == "client_credentials":
             raise UsageProblem(f"The server '{self.name}' needs no sign-in: it uses client credentials.")
         if self._sign_in is None or self._sign_in.is_done:
-            await self._meet_challenge()
+            await self._meet_challenge(issuer)
         assert self._sign_in is not None
         return await asyncio.shield(self._sign_in.link)
 
-    async def _meet_challenge(self) -> None:
+    async def _meet_challenge(self, issuer: str) -> None:
         """Find out what the server asks for, and start a sign-in with it."""
         self._is_stopped = False
         try:
@@ -536,8 +536,9 @@ class Server:
             raise UsageProblem(f"You are signed in to '{self.name}'.", hint=hint)
         from onetool_ipy.mcp.auth import SignIn
 
-        challenge = None if auth is None else auth.challenge
-        self._sign_in = SignIn(self.definition, self._tokens, self._environ, challenge, self.restart)
+        challenge, settings = None if auth is None else auth.challenge, self.definition.auth
+        definition = self.definition._replace(auth=settings._replace(issuer=settings.issuer or issuer))
+        self._sign_in = SignIn(definition, self._tokens, self._environ, challenge, self.restart)
 
     async def signed_in(self, answer: str = "") -> None:
         """Wait for the end of the sign-in that is under way, with an answer that a person pasted, if any."""

@@ -258,13 +258,14 @@ class Servers(Mapping[str, "State"]):
             found["stderr"] = "\n".join(self.logs(name).splitlines()[-20:])
         return found
 
-    def sign_in(self, name: str) -> SignInLink:
+    def sign_in(self, name: str, *, issuer: str = "") -> SignInLink:
         """Start a sign-in to a server and return the link to show. One that is under way goes on.
 
-        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in.
+        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in, and
+        UnconfirmedIssuer where a person has to say first that the `issuer` may get the secret of their client.
         """
         server = self._require(name)
-        link: SignInLink = self._run(server.sign_in, server.definition.timeout_s + _DISCOVERY_S)
+        link: SignInLink = self._run(lambda: server.sign_in(issuer), server.definition.timeout_s + _DISCOVERY_S)
         return link
 
     def await_sign_in(self, name: str, answer: str = "") -> State:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
+import httpcore2
 import httpx2
 from mcp import Client
 from mcp.client import InputRequiredRoundsExceededError
@@ -56,6 +57,7 @@ from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
+from onetool_ipy.net.hosts import is_public, is_this_machine, look_up
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
 
 if TYPE_CHECKING:
@@ -572,16 +574,24 @@ def http_client(
 
 
 class _HttpTransport(httpx2.AsyncBaseTransport):
-    """The network with a limit on response sizes. Notes the requests that certainly did not reach the server."""
+    """The network with a limit on response sizes. Notes the requests that certainly did not reach the server.
+
+    The user chose the server's own address. Any other one was named by the server, for its sign-in, and is checked.
+    """
 
     def __init__(self, url: str, interceptor: _MessageInterceptor) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
+        self._elsewhere: httpx2.AsyncHTTPTransport | None = None
         self._url = httpx2.URL(url)
         self._interceptor = interceptor
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        is_own = _origin(request.url) == _origin(self._url)
+        if not is_own and self._elsewhere is None:
+            self._elsewhere = _SignInTransport(self._url)
+        transport = self._inner if is_own or self._elsewhere is None else self._elsewhere
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await transport.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             self._interceptor.undelivered += _is_request(request)
             raise
@@ -608,6 +618,65 @@ class _HttpTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+        if self._elsewhere is not None:
+            await self._elsewhere.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+class _SignInTransport(httpx2.AsyncHTTPTransport):
+    """The network as a server may use it through us: to addresses that are no nearer to us than the server itself."""
+
+    def __init__(self, server: httpx2.URL) -> None:
+        super().__init__()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(), network_backend=_CheckedBackend(server)
+        )
+
+
+class _CheckedBackend(httpcore2.AnyIOBackend):
+    """Looks a host up once, checks every address, and dials one of those."""
+
+    def __init__(self, server: httpx2.URL) -> None:
+        self._server = server
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await _addresses(host, port)
+        own_addresses = await _addresses(self._server.host, self._server.port or 443)
+        limit = max(map(_nearness, own_addresses), default=0)
+        if any(_nearness(address) > limit for address in addresses):
+            raise Unavailable(
+                f"The server names an address for its sign-in that is not safe: '{host}' is not a public address."
+            )
+        fault: Exception = httpcore2.ConnectError(f"There is no host '{host}'.")
+        for address in dict.fromkeys(addresses):
+            try:
+                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
+                fault = exc
+        raise fault
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """Look up a host; empty if there is none."""
+    try:
+        return await asyncio.to_thread(look_up, host.strip("[]"), port)
+    except OSError:
+        return []
+
+
+def _nearness(address: str) -> int:
+    """How near to us an address is: 0 on the internet, 1 in a private network, 2 on this machine."""
+    return 0 if is_public(address) else 2 if is_this_machine(address) else 1
 
 
 class _LimitedBody(httpx2.AsyncByteStream):

@@ -34,6 +34,7 @@ from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.host import can_ask
 from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
+from onetool_ipy.mcp.definition import UnconfirmedIssuer
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, counted
@@ -292,7 +293,16 @@ class ServerCommands(CommandGroup):
                 f"Nobody is here to sign in to '{name}'.",
                 hint="Sign in once in a notebook or a terminal; or set 'auth: {grant: client_credentials, ...}'.",
             )
-        link = servers.sign_in(name)
+        try:
+            link = servers.sign_in(name)
+        except UnconfirmedIssuer as exc:
+            question = f"Send the secret of your client to '{exc.issuer}'?"
+            is_agreed = confirmed(self.box, question, "Send", [exc.message])
+            if is_agreed is None:
+                raise
+            if not is_agreed:
+                return self.page(f"You are not signed in to {name}. {_UNCHANGED}")
+            link = servers.sign_in(name, issuer=exc.issuer)
         label, url = f"Sign in to {name}", self.box.mask(link.url)
         then = "Then come back here. If the last page does not open, stop this cell, copy that page's address and run:"
         then = f"{then}\n%tool server login {name} --code ADDRESS" if link.is_awaited else ""
