@@ -57,6 +57,7 @@ from onetool_ipy.packs.ot.catalog import pack_text
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource
 from onetool_ipy.render.views import counted
 from onetool_ipy.snippets.definition import Bare, Snippet, expand
+from onetool_ipy.stores.results import HandleNotFound
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
@@ -303,7 +304,11 @@ class ToolboxServer:
 
     async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
-        result = await self._run(_RESULT_TOOL, args, request, self._allowed(_RESULT_TOOL, args))
+        allow = self._allowed(_RESULT_TOOL, args)
+        # A client that may not call `ot.result` reads the results that it was given. For it there are no others.
+        if not names.allowed(_RESULT_TOOL, allow):
+            raise HandleNotFound(page.handle)
+        result = await self._run(_RESULT_TOOL, args, request, allow)
         answer = result.unwrap()
         if isinstance(answer, str):  # how `ot.result` words its errors
             raise ValueError(answer)
