@@ -37,6 +37,7 @@ from onetool_ipy.faces.notebook.commands.setup import SetupCommands
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.proxies import usage_of
 from onetool_ipy.render.pages import Row, Rows
@@ -174,6 +175,8 @@ class LineRunner:
             )
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
+        if not file.exists():
+            require_free_name(self._box, pack, "_tools")
         with self._box.gate.saving():
             names = save_functions(file, cell, pack=pack)
         self._box.reload()
