@@ -10,6 +10,7 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
         roots = config.settings.fs.roots
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
         is_allowed = config.trust.covers(name, pin_of(entry.written))
-        found.append(definition if is_allowed else definition._replace(is_allowed=False, trusted=False))
+        found.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
     return found
 
 

@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import values
@@ -42,8 +43,6 @@ from onetool_ipy.stores.tokens import TokenStore
 if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import ServerSession
-
-__all__ = ["FailureState", "Server", "State"]
 
 FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
 """`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
@@ -430,16 +429,16 @@ class Server:
 
     def problems(self) -> list[Problem]:
         """Return why it is not connected, if it was tried, and which of its tools cannot be offered."""
-        found = []
+        problems = []
         if self.was_tried and self.reason and self.state not in _NO_PROBLEM and not self._is_stopped:
             hint = self._hint or self._advice
-            found.append(self._problem(self.reason, hint))
+            problems.append(self._problem(self.reason, hint))
         faults = () if self.listing is None else self.listing.faults
         hint = "Update the server, or tell its authors."
-        return found + [self._problem(fault, hint) for fault in faults]
+        return problems + [self._problem(fault, hint) for fault in faults]
 
-    def _problem(self, said: str, hint: str) -> Problem:
-        return Problem(self.definition.where, f"The server '{self.name}': {said}", hint, self.name)
+    def _problem(self, message: str, hint: str) -> Problem:
+        return Problem(self.definition.where, f"The server '{self.name}': {message}", hint, self.name)
 
     @property
     def is_stale(self) -> bool:
@@ -537,7 +536,7 @@ class Server:
         from onetool_ipy.mcp.auth import SignIn
 
         challenge, settings = None if auth is None else auth.challenge, self.definition.auth
-        definition = self.definition._replace(auth=settings._replace(issuer=settings.issuer or issuer))
+        definition = replace(self.definition, auth=replace(settings, issuer=settings.issuer or issuer))
         self._sign_in = SignIn(definition, self._tokens, self._environ, challenge, self.restart)
 
     async def signed_in(self, answer: str = "") -> None:
@@ -627,8 +626,8 @@ class Server:
                 raise self._sign_in_needed() from None
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
-            said = f"The server '{self.name}' {_HAS_FAILED.get(self._failure, 'did not start')}. {exc.message}"
-            raise Unavailable(said, hint=hint, details=self.stderr_details()) from None
+            message = f"The server '{self.name}' {_HAS_FAILED.get(self._failure, 'did not start')}. {exc.message}"
+            raise Unavailable(message, hint=hint, details=self.stderr_details()) from None
         finally:
             self._took_s = time.monotonic() - began
         self._was_connected, self._reason, self._hint = True, "", ""

@@ -63,8 +63,6 @@ from onetool_ipy.stores.tasks import SavedTask, TaskStore
 if TYPE_CHECKING:
     from onetool_ipy.mcp.server import FailureState
 
-__all__ = ["Progress", "ServerSession", "http_client"]
-
 Progress = Callable[[float, float | None, str], None]
 """Called with done, total and text."""
 
@@ -147,10 +145,10 @@ class ServerSession:
             **self._callbacks.options,
         )
         self._client = await stack.enter_async_context(client)
-        wanted, spoken = self._definition.protocol, client.protocol_version
-        if wanted not in ("auto", "legacy", spoken):
+        expected, spoken = self._definition.protocol, client.protocol_version
+        if expected not in ("auto", "legacy", spoken):
             hint = "Set 'protocol: auto' for this server."
-            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {wanted}.", hint=hint)
+            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {expected}.", hint=hint)
         stack.callback(self._watches.end)
         await self._set_log_level()
         listing = await self.list_tools()
@@ -210,9 +208,9 @@ class ServerSession:
         """List resources, templates and prompts, all at once."""
         able = self._client.server_capabilities
         kinds = [kind for kind, (capability, _, _) in LISTS.items() if getattr(able, capability) is not None]
-        found = await asyncio.gather(*(self._list_offer(kind) for kind in kinds))
-        offers = {kind: entries for kind, (entries, _) in zip(kinds, found, strict=True)}
-        return offers, [fault for _, faults in found for fault in faults]
+        lists = await asyncio.gather(*(self._list_offer(kind) for kind in kinds))
+        offers = {kind: entries for kind, (entries, _) in zip(kinds, lists, strict=True)}
+        return offers, [fault for _, faults in lists for fault in faults]
 
     async def _list_offer(self, kind: OfferKind) -> tuple[tuple[Any, ...], list[str]]:
         """List one kind. A list that fails is empty, and a fault; the tools stay."""
@@ -270,8 +268,8 @@ class ServerSession:
 
     def _value(self, result: Any, tool: str, call: RunningCall) -> Any:
         if call.scope is not None and call.scope.meta is not None:
-            said = {"mcp": meta_of(result), "note": call.note}
-            call.scope.meta.update((key, value) for key, value in said.items() if value)
+            notes = {"mcp": meta_of(result), "note": call.note}
+            call.scope.meta.update((key, value) for key, value in notes.items() if value)
         return value_of(result, self._output(tool), tool, self._definition.name)
 
     async def request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -300,11 +298,11 @@ class ServerSession:
         except ExecutionFailed as exc:
             raise _noted(exc, call) from None
         except ValidationError as exc:
-            said = f"The server '{name}' sent a result that is not valid ({exc.error_count()} errors)."
-            raise InvalidOutput(said) from None
+            message = f"The server '{name}' sent a result that is not valid ({exc.error_count()} errors)."
+            raise InvalidOutput(message) from None
         except InputRequiredRoundsExceededError as exc:
-            said = f"The server '{name}' asked {exc.max_rounds} times in a row and did not finish."
-            raise ExecutionFailed(said) from None
+            message = f"The server '{name}' asked {exc.max_rounds} times in a row and did not finish."
+            raise ExecutionFailed(message) from None
         finally:
             self.calls -= 1
 
@@ -340,13 +338,13 @@ class ServerSession:
         """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
         client = self._client
         able = client.server_capabilities
-        wanted: dict[str, Any] = {
+        topics: dict[str, Any] = {
             f"{what}_list_changed": bool(offered is not None and offered.list_changed)
             for what, offered in (("tools", able.tools), ("resources", able.resources), ("prompts", able.prompts))
         }
-        if not any(wanted.values()) or client.protocol_version <= _LAST_HANDSHAKE:
+        if not any(topics.values()) or client.protocol_version <= _LAST_HANDSHAKE:
             return
-        subscription = await stack.enter_async_context(client.listen(**wanted))
+        subscription = await stack.enter_async_context(client.listen(**topics))
 
         async def follow() -> None:
             with suppress(Exception):  # the stream ended: the list stays as it was last known
@@ -359,8 +357,8 @@ class ServerSession:
 
 def _capabilities(able: Any) -> tuple[str, ...]:
     """The capabilities of a server that we use, beside its tools."""
-    found = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
-    return (*found, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(found)
+    names = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
+    return (*names, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(names)
 
 
 def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
@@ -389,7 +387,7 @@ def _silence_sdk() -> None:
     """Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
-    if not any(getattr(known, "__name__", "") == "_is_not_of_mcp" for known in logger.filters):
+    if not any(getattr(each, "__name__", "") == "_is_not_of_mcp" for each in logger.filters):
         logger.addFilter(_is_not_of_mcp)
 
 
@@ -519,8 +517,8 @@ class _PipeReader(_PipeStream):
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 if line.strip() and not self._process.junk:
-                    shown = line[:120].decode("utf-8", "replace").strip()
-                    self._process.junk = f"Its stdout is not MCP: {shown!r}"
+                    start = line[:120].decode("utf-8", "replace").strip()
+                    self._process.junk = f"Its stdout is not MCP: {start!r}"
                 continue
             self._interceptor.on_receive(message, line)
             return SessionMessage(message)
@@ -763,11 +761,11 @@ class _AddressFault(NamedTuple):
 
 def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressFault:
     """Say why a session over HTTP failed with this exception."""
-    shown = _shown(url)
+    address = _shown(url)
     if isinstance(exc, httpx2.ReadError) and str(exc).startswith("The response is"):  # ours: too large, or compressed
         return _AddressFault("failed", str(exc))
     if isinstance(exc, httpx2.TransportError) and not isinstance(exc, httpx2.SSEError) and not notes.status:
-        return _unreachable(exc, shown, urlsplit(url).hostname or "")
+        return _unreachable(exc, address, urlsplit(url).hostname or "")
     if notes.status == 401:
         return _AddressFault("signed out", "It wants credentials (HTTP 401).")
     if notes.status == 403:
@@ -776,30 +774,34 @@ def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressF
         return _AddressFault("failed", f"It reports an internal error (HTTP {notes.status}).", "Try again later.")
     if notes.location:
         hint = "If that is the server, use that address."
-        return _AddressFault("wrong address", f"{shown} redirects to {_shown(notes.location)}.", hint)
+        return _AddressFault("wrong address", f"{address} redirects to {_shown(notes.location)}.", hint)
     error = getattr(exc, "error", None)
     if notes.status or notes.foreign or getattr(error, "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError):
         status = f" (HTTP {notes.status})" if notes.status else ""
-        said = f"{shown} answers, but not as an MCP server{status}."
-        return _AddressFault("wrong address", said, _IS_THE_PATH_RIGHT)
+        message = f"{address} answers, but not as an MCP server{status}."
+        return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
     return _AddressFault("failed", values.cut(_words(exc, error), _MAX_WORDS))
 
 
-def _unreachable(exc: BaseException, shown: str, host: str) -> _AddressFault:
+def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
     causes = list(_causes(exc))
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return _AddressFault("unreachable", f"There is no host '{host}'.", "Is the address spelled right?")
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return _AddressFault("unreachable", f"The certificate of '{host}' is not valid here.")
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return _AddressFault("unreachable", f"{shown} does not speak https.", "Is it http://, or another port?")
+        return _AddressFault("unreachable", f"{address} does not speak https.", "Is it http://, or another port?")
     if isinstance(exc, httpx2.TimeoutException):
-        return _AddressFault("unreachable", f"{shown} does not answer in time.", "Does it run, and can it be reached?")
+        return _AddressFault(
+            "unreachable", f"{address} does not answer in time.", "Does it run, and can it be reached?"
+        )
     if isinstance(exc, httpx2.ConnectError):
-        return _AddressFault("unreachable", f"Nothing answers at {shown}.", "Does it run, and is the port right?")
+        return _AddressFault("unreachable", f"Nothing answers at {address}.", "Does it run, and is the port right?")
     broken = any(isinstance(cause, OSError) and cause.errno == errno.ECONNRESET for cause in causes)
-    said = "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
-    return _AddressFault("wrong address", f"{shown} {said}.", _IS_THE_PATH_RIGHT)
+    problem = (
+        "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
+    )
+    return _AddressFault("wrong address", f"{address} {problem}.", _IS_THE_PATH_RIGHT)
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
@@ -807,11 +809,11 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
     waiting: list[Any] = [exc]
     seen: set[int] = set()
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, BaseException) and id(found) not in seen:
-            seen.add(id(found))
-            yield found
-            waiting += [found.__cause__, found.__context__, *(getattr(found, "exceptions", ()) or ())]
+        cause = waiting.pop()
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            waiting += [cause.__cause__, cause.__context__, *(getattr(cause, "exceptions", ()) or ())]
 
 
 def _shown(url: str) -> str:

@@ -141,7 +141,7 @@ class SlowStore(TokenStore):
 async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path: Path) -> None:
     """One request reads the file while another renews the tokens: the renewed ones count."""
     store = SlowStore(tmp_path)
-    definition = ServerDefinition("crm", "here", "http", url="http://127.0.0.1:1/mcp")
+    definition = ServerDefinition(name="crm", where="here", type="http", url="http://127.0.0.1:1/mcp")
     store.write(store.path(definition.url, ""), {"tokens": {"access_token": "a", "refresh_token": "spent"}})
     auth = ServerAuth(definition, store)
     looking = asyncio.create_task(auth.load())
@@ -177,7 +177,7 @@ async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int
 
     store = TokenStore(tmp_path, lambda _: None)
     with Stub(answer) as stub:
-        definition = ServerDefinition("crm", "here", "http", url=stub.url("/mcp"))
+        definition = ServerDefinition(name="crm", where="here", type="http", url=stub.url("/mcp"))
         path = store.path(definition.url, "")
         store.write(path, grant("old", 1.0))
         async with httpx2.AsyncClient(auth=ServerAuth(definition, store)) as client:
@@ -325,7 +325,7 @@ async def test_a_server_elsewhere_cannot_make_us_dial_this_machine(tmp_path: Pat
     with Stub(lambda _asked: (200, {})) as stub:
         port = urlsplit(stub.url("")).port
         headers = {"WWW-Authenticate": f'Bearer resource_metadata="{scheme}://{host}:{port}/metadata"'}
-        definition = ServerDefinition("crm", "onetool.yaml", "http", url="https://crm.example/mcp")
+        definition = ServerDefinition(name="crm", where="onetool.yaml", type="http", url="https://crm.example/mcp")
 
         async def connect() -> None:
             raise AssertionError("Nobody signed in.")

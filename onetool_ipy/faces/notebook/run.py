@@ -146,7 +146,7 @@ class LineRunner:
                     name, expand(found, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
                 )
             tool = found or name
-            is_known = found is not None or self._box.is_unlisted(tool.partition(".")[0])
+            is_known = found is not None or self._box.servers.is_unknown(tool.partition(".")[0])
             if not is_known and self._box.registry.find(tool) is None:
                 known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
                 raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
@@ -284,7 +284,7 @@ class LineRunner:
         return self._finish(asked, self._box.call(call, timeout=timeout, check=check))
 
     def _is_pack(self, name: str) -> bool:
-        return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
+        return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
     def _missed(self, asked: Line) -> Any:
         """An unknown name is a failed call and counts as one, but not a mistyped command."""
