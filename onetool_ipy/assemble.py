@@ -10,6 +10,7 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,9 +152,8 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     for name, entry in config.settings.servers.items():
         roots = config.settings.fs.roots
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
-        found.append(
-            definition if is_free or name in approved else definition._replace(is_allowed=False, trusted=False)
-        )
+        is_allowed = is_free or name in approved
+        found.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
     return found
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
 
     from onetool_ipy.faces.widgets.widget import NotebookScreens
+    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
@@ -43,10 +44,10 @@ class PackProxy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
-        if attribute in _OFFERS and self._box.is_server(self._name) and not self._is_tool(attribute):
+        if attribute in _OFFERS and self._name in self._box.servers and not self._is_tool(attribute):
             load = partial(_OFFERS[attribute], self._box, self._name)
             is_list = attribute != "watch"
-            return UnlistedOffers(self._name, load) if is_list and self._box.is_unlisted(self._name) else load()
+            return UnlistedOffers(self._name, load) if is_list and self._box.servers.is_unknown(self._name) else load()
         found = self[attribute]
         if type(found) is not UnlistedTool:
             self.__dict__[attribute] = found  # it looks its tool up by itself, whatever becomes of it
@@ -60,7 +61,7 @@ class PackProxy:
 
     def __dir__(self) -> list[str]:
         names = {identifier(spec.short_name) for spec in self._specs()}
-        return sorted({*names, *_OFFERS, "read"} if self._box.is_server(self._name) else names)
+        return sorted({*names, *_OFFERS, "read"} if self._name in self._box.servers else names)
 
     def __repr__(self) -> str:
         return self._box.mask(f"<pack {self._name}: {', '.join(self.__dir__())}>")
@@ -77,7 +78,7 @@ class PackProxy:
         IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be called by looking, so
         it is reached by `pack["getdoc"]` only.
         """
-        if self._box.is_unlisted(self._name):
+        if self._box.servers.is_unknown(self._name):
             return f"The server '{self._name}' has not been started yet, so its tools are not known."
         lines = [f"{spec.signature}\n    {spec.summary}" for spec in self._specs()]
         return printable(self._box.mask("\n".join(lines)))
@@ -96,7 +97,7 @@ class PackProxy:
             spec = next(spelled, None)
         if spec is not None:
             return self._proxy(spec)
-        return UnlistedTool(self._box, self._name, tool) if self._box.is_unlisted(self._name) else None
+        return UnlistedTool(self._box, self._name, tool) if self._box.servers.is_unknown(self._name) else None
 
     def _is_tool(self, name: str) -> bool:
         return self._box.registry.get(f"{self._name}.{name}") is not None
@@ -133,16 +134,28 @@ class UnlistedOffers:
         return {"text/plain": repr(rows), "text/html": rows._repr_html_()}
 
 
+def _listing_of(box: Toolbox, server: str) -> ServerListing:
+    """Return what a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason."""
+    listing = box.servers.listing(server)
+    if listing is None:
+        box.gate.require_server(server)
+        box.servers.seek(f"{server}.")
+        listing = box.servers.listing(server)
+    if listing is None:
+        raise box.registry.missing(f"{server}.resources")
+    return listing
+
+
 def resources_of(box: Toolbox, server: str) -> Listing:
     """The resources and templates of a server as a table. Starts the server if they are not known yet."""
     from onetool_ipy.mcp.resources import resource_rows
 
-    return Listing(values.map_text(resource_rows(box.offered_by(server)), box.mask))
+    return Listing(values.map_text(resource_rows(_listing_of(box, server)), box.mask))
 
 
 def prompts_of(box: Toolbox, server: str) -> Listing:
     """The prompts of a server as a table, each with the line that uses it."""
-    box.offered_by(server)
+    _listing_of(box, server)
     found = [spec for spec in box.prompts() if spec.server == server]
     rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
     return Listing(values.map_text(rows, box.mask))

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
-    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
@@ -387,7 +386,7 @@ class Toolbox:
         if specs:
             return PackProxy(self, specs[0].pack)
         server = next((each for each in self.servers if name in (each, identifier(each))), "")
-        return PackProxy(self, server) if self.is_unlisted(server) else None
+        return PackProxy(self, server) if self.servers.is_unknown(server) else None
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
@@ -572,29 +571,10 @@ class Toolbox:
         found = (recommended.index(name) for name in (spec.name, spec.pack) if name in recommended)
         return (min(found, default=len(recommended)), *spec.place)
 
-    def is_unlisted(self, pack: str) -> bool:
-        """Whether a pack is a server whose tools nobody knows yet."""
-        return self.servers.is_unknown(pack)
-
-    def is_server(self, pack: str) -> bool:
-        """Whether a pack is an MCP server."""
-        return (self._servers is not None or bool(self.parts.config.settings.servers)) and pack in self.servers
-
     def prompts(self) -> list[ToolSpec]:
         """The known prompts of servers, by name: `$server.prompt k=v`. Starts nothing."""
         found = (spec for spec in self.registry.unlisted() if spec.server and "prompt" in spec.tags)
         return sorted(found, key=lambda spec: spec.name)
-
-    def offered_by(self, server: str) -> ServerListing:
-        """What a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason if it fails."""
-        found = self.servers.listing(server)
-        if found is None:
-            self.gate.require_server(server)
-            self.servers.seek(f"{server}.")
-            found = self.servers.listing(server)
-        if found is None:
-            raise self.registry.missing(f"{server}.resources")
-        return found
 
     def would_run(self) -> Inventory:
         """Return what of the project a yes would cover, as far as it needs one."""

@@ -85,7 +85,7 @@ def test_lists_help_and_built_ins_work_and_run_nothing(clone: Clone, box: Toolbo
     assert "mine.go" in box.ot.tools(info="list")
     assert [row["name"] for row in box.ot.packs() if row["name"] == "mine"]
     assert "Go." in str(box.ot.help(query="mine.go"))
-    assert box.ot.health()["proxy"]["servers"] == {"srv": "untrusted"}
+    assert box.ot.health()["proxy"]["states"] == {"srv": "untrusted"}
     assert any("trust" in p["hint"] for p in box.ot.health()["problems"])
     assert box.registry.require("mine.go").signature == "mine.go(x: int = 1)"
     assert not clone.imported.exists()

@@ -33,6 +33,7 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.stubs import stubs
@@ -379,8 +380,9 @@ def _import(options: argparse.Namespace) -> int:
                 _say(f"{one.said} Nothing was made.")
                 _say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
                 return _FAILED
+        notes = creation.name_bundle(box, draft, options.bundle)
         made = creation.store_draft(box, draft)
-        for line in creation.told(made, draft, box):
+        for line in [*creation.told(made, draft, box), *notes]:
             _say(box.mask(line))
         for host in creation.unreached(box, draft.hosts):
             if options.allow_host:
@@ -550,9 +552,10 @@ def _add_project(commands: Any) -> None:
 def _health(options: argparse.Namespace) -> int:
     with open_leniently(options.config) as box:
         with _aside():
-            found = box.ot.health()
-        _show_json(box, found)
-        return _FAILED if found["problems"] else _OK
+            health = box.ot.health()
+        # Only the specification of `ot.health()` calls an MCP server a proxy.
+        _show_json(box, {"server" if key == "proxy" else key: value for key, value in health.items()})
+        return _FAILED if health["problems"] else _OK
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -600,6 +603,8 @@ def _init_pack(folder: Path, name: str) -> int:
     if taken:
         _say(f"'{taken[0]}' is there already; nothing was written.")
         return _FAILED
+    with open_leniently(cwd=folder) as box:
+        require_free_name(box, name, "_tools")
     for place, text in files.items():
         path = folder / place
         done = "added its settings to" if path.exists() else "wrote"

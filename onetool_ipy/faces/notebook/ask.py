@@ -265,7 +265,7 @@ class AskMagic:
                 attached += messages.images
                 text, own = messages.text, prompt[hit.end() :]
         for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
-            if self._box.is_server(hit["server"]):
+            if hit["server"] in self._box.servers:
                 result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)

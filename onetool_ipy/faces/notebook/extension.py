@@ -324,7 +324,7 @@ class Namespace:
         """Add the names that are free to the namespace; return the others."""
         taken = []
         for name, value in found:
-            if not name.isidentifier() or not self._is_free(name):
+            if not name.isidentifier() or not self.is_free(name):
                 taken.append(name)
                 continue
             self._ours[name] = self._shell.user_ns[name] = self._shell.user_ns_hidden[name] = value
@@ -344,7 +344,8 @@ class Namespace:
                 self._shell.user_ns_hidden.pop(name, None)
         self._ours.clear()
 
-    def _is_free(self, name: str) -> bool:
+    def is_free(self, name: str) -> bool:
+        """Whether a name is unused or ours."""
         if name not in self._shell.user_ns:
             return not hasattr(builtins, name)
         return name in self._ours and self._shell.user_ns[name] is self._ours[name]

@@ -115,6 +115,9 @@ class NotebookHost(Host):
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
 
+    def has_name(self, name: str) -> bool:
+        return not self._names.is_free(name)
+
     def note(self, text: str) -> None:
         if threading.current_thread() is threading.main_thread():  # a job has its own output
             self._shell.display_pub.publish({"text/plain": printable(text), "text/html": html.note(text)})

@@ -38,6 +38,7 @@ from onetool_ipy.faces.notebook.commands.setup import SetupCommands
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
 from onetool_ipy.proxies import usage_of
@@ -174,6 +175,8 @@ class LineRunner:
             )
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
+        if not file.exists():
+            require_free_name(self._box, pack, "_tools")
         with self._box.gate.saving():
             names = save_functions(file, cell, pack=pack)
         self._box.reload()
@@ -244,7 +247,7 @@ class LineRunner:
 
     def _is_offered(self, tool: str) -> bool:
         """Whether a name is a tool, or belongs to a server, which says itself why it has no such tool."""
-        return self._box.is_server(tool.partition(".")[0]) or self._box.registry.find(tool) is not None
+        return tool.partition(".")[0] in self._box.servers or self._box.registry.find(tool) is not None
 
     def _shortcut_names(self) -> list[str]:
         shortcuts = self._box.shortcuts
@@ -297,7 +300,7 @@ class LineRunner:
         return self._finish(request, self._box.call(call, timeout=timeout, check=check))
 
     def _is_pack(self, name: str) -> bool:
-        return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
+        return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
     def _missed(self, request: Line, failure: CallFailure) -> Any:
         """An unknown name is a failed call and counts as one, but not a mistyped command. A dry call just raises."""

@@ -552,6 +552,7 @@ async def preview_import(request: RestRequest) -> Finish:
 
     def look() -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(None, base_url))
+        draft.notes.extend(creation.name_bundle(request.box, draft, None))
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
 

@@ -32,6 +32,7 @@ from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
@@ -564,8 +565,9 @@ def save_tool(box: Toolbox, name: str, source: str) -> Json:
     paths = box.config.paths
     folder = (paths.onetool_dir or paths.project / ".onetool") / "tools"
     file = folder / f"{name}.py"
-    if os.path.lexists(file) or box.registry.pack(name) is not None:
+    if os.path.lexists(file):
         raise UsageProblem(f"There is a pack '{name}' already.", hint="Choose another name.")
+    require_free_name(box, name, "_tools")
     make_folder(folder)
     write_whole(file, (source.rstrip() + "\n").encode(), mode=0o644)
     box.reload()
@@ -699,7 +701,10 @@ class ServerRequests:
 
     def add(self, text: str, name: str, *, is_saved: bool) -> Json:
         """Add what a person pasted: a command line, an address, or JSON."""
-        return {"said": "\n".join(self._setup.add(read_pasted(text, name), is_saved=is_saved))}
+        servers, notes = read_pasted(text, name), list[str]()
+        if not name:
+            servers, notes = self._setup.proposed(servers)
+        return {"said": "\n".join([*self._setup.add(servers, is_saved=is_saved), *notes])}
 
     def _require(self, name: str) -> None:
         if name not in self._box.servers:

@@ -161,7 +161,7 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
         ("good", "1 + 1", "no function"),
         ("good", "%magic\ndef f(): pass", "not plain Python (line 1)"),
         ("good", "def f(:", "not plain Python"),
-        ("time", "def f(): pass", "a pack 'time' already"),
+        ("time", "def f(): pass", "'time' is the name of a built-in pack"),
         ("good", "def _hidden(): pass", "no function"),
     ],
 )

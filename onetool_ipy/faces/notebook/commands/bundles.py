@@ -25,6 +25,7 @@ from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, confirmed
 from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
@@ -150,6 +151,8 @@ class NewHttpCommand(CommandGroup):
         asked = _NewHttp(rest, cell)
         asked.fill(self.context.shell.user_ns)
         known = self.box.bundles.named(asked.bundle)
+        if known is None:
+            require_free_name(self.box, asked.bundle, creation.NEW_BUNDLE)
         draft = import_curl(asked.command(None if known is None else known.base_url), slug=asked.slug)
         record = asked.applied(draft.tool)
         secrets = self.box.config.secrets
@@ -499,9 +502,10 @@ class BundleCommands(CommandGroup):
         if "--auth" in asked.given:
             creation.add_auth(draft, asked.given["--auth"])
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
+        notes = creation.name_bundle(self.box, draft, asked.given.get("--bundle"))
         made = creation.store_draft(self.box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
-        return self.page(*creation.told(made, draft, self.box), *said, *creation.examples(made))
+        return self.page(*creation.told(made, draft, self.box), *notes, *said, *creation.examples(made))
 
     def _drafted(self, source: str, given: Mapping[str, Any], *, is_allowed: bool) -> BundleDraft:
         from onetool_ipy.bundles.importing.draft import ImportRequest

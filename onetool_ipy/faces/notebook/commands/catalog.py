@@ -227,7 +227,7 @@ class CatalogCommands(CommandGroup):
 
     def _health(self, rest: str) -> Any:
         read_options(rest, {})
-        return self.box.ot.health()
+        return page(self.box, self.box.ot.health().parts())
 
     def _stats(self, rest: str) -> Any:
         asked = read_options(rest, {"--tool": "text", "--output": "text"})
