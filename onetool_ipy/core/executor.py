@@ -70,7 +70,6 @@ __all__ = [
     "acall_heard",
     "call_heard",
     "failure_of",
-    "is_passing",
     "own_frames",
     "span",
 ]
@@ -79,10 +78,6 @@ Mask = Callable[[str], str]
 
 _OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
 _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
-_PASSING_REASONS = ("timeout", "unavailable", "rate_limited", "cancelled")
-_PASSING_STATUS = (408, 425, 429, 500, 502, 503, 504)
-_PASSING_KINDS = frozenset(("ConnectionError", "TimeoutError", "TransportError", "Broken", "gaierror"))
-"""Classes by name, since those of httpx and of `net` are not to be loaded for this."""
 
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
@@ -96,17 +91,6 @@ def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
         text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
         return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
     return Failure("execution_error", mask(_say(exc)), tool, exception=exc)
-
-
-def is_passing(result: ToolResult) -> bool:
-    """Whether a failed call may succeed if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
-    error = result.error
-    if error is None or error.code != "execution_error":
-        return False
-    if error.reason in _PASSING_REASONS or result.meta.get("status") in _PASSING_STATUS:
-        return True
-    kinds = {kind.__name__ for kind in type(error.exception).__mro__}
-    return bool(kinds & _PASSING_KINDS)
 
 
 def own_frames(exc: BaseException) -> types.TracebackType | None:
@@ -170,6 +154,9 @@ _MAX_VALUE = 200
 def span(mask: Callable[[str], str]) -> Step:
     """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
     logger = logging.getLogger(SPAN_LOGGER)
+    # A level of its own keeps the arguments of calls out of the root logger's output. A level that the user set stays.
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
 
     def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
         return told(bound) if logger.isEnabledFor(logging.INFO) else None

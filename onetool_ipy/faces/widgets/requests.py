@@ -35,7 +35,7 @@ from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
+from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
@@ -617,7 +617,8 @@ def _length(value: Any) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""
-    noun = "row" if is_frame(value) or isinstance(value, list) else "character" if isinstance(value, str) else "item"
+    is_rows = isinstance(value, list) or values.is_frame(value)
+    noun = "row" if is_rows else "character" if isinstance(value, str) else "item"
     return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
 
 
