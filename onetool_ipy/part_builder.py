@@ -80,7 +80,7 @@ class PartBuilder:
         sources: list[Source] = [
             switched,
             *([] if self._files is None else [self._files]),
-            EntryPoints(),
+            EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers, checks),
             bundles,
             ServerTools(box.servers),

@@ -14,7 +14,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import ForkLock
-from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
+from onetool_ipy.base.errors import CallFailure, DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
@@ -111,6 +111,19 @@ class Registry:
         if spec is None:
             raise self.missing(name)
         return spec.live() if spec.live is not None else spec
+
+    def loaded(self, specs: Iterable[ToolSpec]) -> Specs:
+        """The tools with the schemas of their code: this imports the packs they are from, where the user trusts them.
+
+        A tool that cannot be loaded stays as its text describes it; a call says what is wrong.
+        """
+        loaded = []
+        for spec in specs:
+            try:
+                loaded.append(spec.live() if spec.live is not None else spec)
+            except CallFailure:
+                loaded.append(spec)
+        return loaded
 
     def missing(self, name: str) -> ToolNotFound:
         """Return the error for an unknown name: why its source does not have it, or the nearest names."""

@@ -612,7 +612,7 @@ def _init_pack(folder: Path, name: str) -> int:
 
 def _stubs(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        for place, text in stubs(box.registry.list()).items():
+        for place, text in stubs(box.registry.loaded(box.registry.list())).items():
             path = Path(options.output) / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -256,8 +256,10 @@ class PackFile:
         cache: OutlineCache | None = None,
         require_trust: Callable[[Path], None] = lambda _path: None,
         owners: Owners | None = None,
+        on_import: Callable[[], object] = lambda: None,
     ) -> None:
         self.path = path
+        self._on_import = on_import
         self._shown = printable(str(path))
         self._owners = owners
         self._require_trust = require_trust
@@ -266,8 +268,8 @@ class PackFile:
         self._module = module
         self._cache = cache
         self._seen = _Look(PackOutline(self._stem, error="The file is gone."))
-        self._last_listed = self._seen.outline
         self._loaded: _Loaded | None = None
+        self._last_listed: tuple[PackOutline, _Loaded | None] = (self._seen.outline, None)
         self._outlined_specs: dict[str, tuple[ToolOutline, ToolSpec]] = {}
         self._fault = ""
         self._looking = ForkLock()
@@ -279,10 +281,11 @@ class PackFile:
         return self._seen.outline.pack
 
     def refresh(self) -> bool:
-        """Outline the file again if it changed. Returns whether the outline changed since the last call."""
+        """Outline the file again if it changed. Returns whether it was changed or imported since the last call."""
         self._look()
-        changed = self._last_listed is not self._seen.outline
-        self._last_listed = self._seen.outline
+        listed = (self._seen.outline, self._loaded)
+        changed = any(now is not before for now, before in zip(listed, self._last_listed, strict=True))
+        self._last_listed = listed
         return changed
 
     def tools(self) -> Iterator[ToolSpec]:
@@ -367,10 +370,14 @@ class PackFile:
         self._look()
         loaded = self._loaded
         if loaded is None or loaded.outline is not self._seen.outline:
+            before = loaded
             with self._importing.mine():
                 loaded = self._loaded
                 if loaded is None or loaded.outline is not self._seen.outline:
                     loaded = self._loaded = self._load()
+            # The import tells schemas that the text cannot tell: whoever lists the tools hears of it.
+            if loaded is not before:
+                self._on_import()
         spec = loaded.specs.get(name)
         if spec is not None:
             return spec
@@ -518,7 +525,8 @@ class PackFile:
 class PackFiles:
     """The pack files of a project: every file that the patterns of `tools_dir` match, relative to `root`.
 
-    `require_trust` is called before a file is run, and raises Untrusted if it must not run.
+    `require_trust` is called before a file is run, and raises Untrusted if it must not run; `on_import` is called after
+    it was run.
     """
 
     def __init__(
@@ -528,8 +536,10 @@ class PackFiles:
         *,
         cache: OutlineCache | None = None,
         require_trust: Callable[[Path], None] = lambda _path: None,
+        on_import: Callable[[], object] = lambda: None,
     ) -> None:
         self._root = root
+        self._on_import = on_import
         self._require_trust = require_trust
         self._patterns = tuple(patterns)
         self._cache = cache
@@ -564,7 +574,13 @@ class PackFiles:
             for path in found:
                 known = self._files.get(path)
                 if known is None:
-                    known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=owners)
+                    known = PackFile(
+                        path,
+                        cache=self._cache,
+                        require_trust=self._require_trust,
+                        owners=owners,
+                        on_import=self._on_import,
+                    )
                 elif known.refresh():
                     changed = True
                 files[path] = known
@@ -675,9 +691,10 @@ class _Offer(NamedTuple):
 
 
 class EntryPoints:
-    """The packs of installed distributions."""
+    """The packs of installed distributions. `on_import` is called after one was imported."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_import: Callable[[], object] = lambda: None) -> None:
+        self._on_import = on_import
         self._files: list[PackFile] = []
         self._problems: list[Problem] = []
         self._places: tuple[tuple[str, int], ...] | None = None
@@ -699,21 +716,20 @@ class EntryPoints:
         if places == self._places:
             return self._refresh_files()
         self._places = places
-        self._problems = []
+        fault: list[Problem] = []
         try:
             offers = tuple(_offers()) if _any_offer() else ()
         except Exception as exc:  # noqa: BLE001 - the metadata of a foreign distribution may be broken in any way
-            self._problems.append(Problem("entry points", f"{type(exc).__name__}: {exc}"))
-            offers = ()
-        if offers == self._offers:
+            fault, offers = [Problem("entry points", f"{type(exc).__name__}: {exc}")], ()
+        if offers == self._offers and not fault:
             return self._refresh_files()
         self._offers = offers
         self._files = [
-            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module)
+            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module, on_import=self._on_import)
             for offer in offers
             if offer.file is not None
         ]
-        self._problems += [
+        self._problems = fault + [
             Problem(f"entry point '{offer.name}'", f"No module '{offer.module}'.", "Is its distribution complete?")
             for offer in offers
             if offer.file is None

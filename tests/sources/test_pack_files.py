@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.files import is_young, stamp_from
 from onetool_ipy.sources.outline import OutlineCache, PackOutline
 from onetool_ipy.sources.pack_files import PackFile
@@ -540,6 +540,69 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     assert box.call("geo.shout", {"text": "a", "at": {"x": 1}}).data == "A POINT(X=1)"
     assert box.call("geo.shout", {"text": "a", "at": {"x": "y"}}).error.details[0]["pointer"] == "/at/x"
     assert box.registry.pack("nb") is None, "what a file defines is the file's"
+
+
+TYPED = '''
+    import pathlib
+    from typing import TypedDict
+
+    class Item(TypedDict):
+        name: str
+        count: int
+
+    pathlib.Path({marker!r}).touch()
+
+    def order(items: list[Item]) -> int:
+        """Order them."""
+        return len(items)
+'''
+
+
+def _item_schema(parameters: dict[str, Any]) -> Any:
+    """The properties of an item of the argument `items`."""
+    return parameters["properties"]["items"].get("items", {}).get("properties")
+
+
+ITEM = {"name": {"type": "string"}, "count": {"type": "integer"}}
+
+
+def test_a_list_has_the_schema_of_the_code_once_the_file_was_imported(project: Project) -> None:
+    project.write("tools/shop.py", TYPED.format(marker=str(project.root / "imported")))
+    box = project.open()
+    told: list[bool] = []
+    box.subscribe(changed=lambda: told.append(True))
+    assert _item_schema(box.registry.get("shop.order").parameters) is None
+
+    assert box.call("shop.order", {"items": [{"name": "pear", "count": 2}]}).data == 1
+
+    (spec,) = [spec for spec in box.registry.known() if spec.name == "shop.order"]
+    assert _item_schema(spec.parameters) == ITEM
+    assert told == [True]
+
+
+@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
+def test_the_formats_of_providers_import_the_packs_of_a_trusted_project(
+    project: Project, monkeypatch: pytest.MonkeyPatch, is_trusted: bool
+) -> None:
+    marker = project.root / "imported"
+    project.write("tools/shop.py", TYPED.format(marker=str(marker)))
+    project.write("onetool.yaml", "version: 1")
+    monkeypatch.chdir(project.root)
+    env = {**os.environ, "ONETOOL_STATE": str(project.root / "state"), "ONETOOL_TRUST": ""}
+    with open_toolbox(project.root if is_trusted else None, env=env) as box:
+        (declared,) = box.formats("openai", allowed=["shop.*"])
+
+    assert (_item_schema(declared["function"]["parameters"]) == ITEM) is is_trusted
+    assert marker.exists() is is_trusted
+
+
+def test_a_pack_that_cannot_be_imported_is_offered_as_its_text_describes_it(project: Project) -> None:
+    project.write("tools/shop.py", "raise ValueError('no')\n" + _dedent(TYPED.format(marker="x")))
+    box = project.open()
+
+    (declared,) = box.formats("openai", allowed=["shop.*"])
+
+    assert list(declared["function"]["parameters"]["properties"]) == ["items"]
 
 
 def test_types_of_the_file_work_with_postponed_annotations(project: Project) -> None:

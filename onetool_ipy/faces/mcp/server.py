@@ -160,12 +160,19 @@ class ToolboxServer:
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        specs = await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
-        specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
-        page, more = _page(specs, params)
+        page, more = _page([spec for spec in specs if self._is_listed(spec)], params)
         return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
+
+    def _look(self) -> list[ToolSpec]:
+        """Return the tools that may be listed now, with their schemas: imports the packs they are from."""
+        registry = self._box.registry
+        registry.refresh()
+        return registry.loaded(
+            spec for spec in registry.list() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
+        )
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -212,8 +219,8 @@ class ToolboxServer:
     async def _list_prompts(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         known = self._prompts.all(self._offered())
         page, more = _page(sorted(known), params)
         return types.ListPromptsResult(
@@ -239,8 +246,8 @@ class ToolboxServer:
     async def _list_resources(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         offered = self._offered()
         known = [
             types.Resource(

@@ -196,7 +196,6 @@ class ScreenRequests:
             "overview": self._overview,
             "entries": self._entries,
             "search": self._search,
-            "tool": self._tool,
             "check": self._check,
             "run": self._run,
             "cancel": self._cancel,
@@ -235,6 +234,7 @@ class ScreenRequests:
                 **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
+            "tool": self._tool,
             "assign": self._assign,
             "servers": lambda _payload: self._servers.list(),
             "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
@@ -383,8 +383,13 @@ class ScreenRequests:
             self._index = (len(specs), Index(entry_of(spec) for spec in specs))
         return self._index[1]
 
+    def _spec(self, payload: Json) -> ToolSpec:
+        """Return the tool that a form is for, with the schema of its code: the pack is imported."""
+        (spec,) = self._box.registry.loaded([self._box.registry.require(_text(payload, "name"))])
+        return spec
+
     def _tool(self, payload: Json) -> Json:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
         found = {
             "name": spec.name,
@@ -424,7 +429,7 @@ class ScreenRequests:
         return {"errors": [], "code": code}
 
     def _asked(self, payload: Json) -> tuple[ToolSpec, Json]:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         args = payload.get("args")
         if not isinstance(args, dict):
             raise UsageProblem("The arguments are an object.")
