@@ -90,7 +90,6 @@ class PartBuilder:
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=box.tools_changed,
-            has_changed=lambda: bundles.refresh() or switched.refresh(),
             before_list=self._before_list,
             explain=box.servers.explain,
         )

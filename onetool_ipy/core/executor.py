@@ -435,18 +435,18 @@ class Executor:
     def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
             return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
-        if spec.live is not spec.reread and spec.live is not None:  # code that may hang; a record is just read
+        if (load := _importing(spec)) is not None:
             began = time.perf_counter()
-            self.workers.run(spec.live, limit_s, _lane("limited"))
+            self.workers.run(load, limit_s, _lane("limited"))
             limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
         return self._direct(bound, spec, limit_s)
 
     async def _avalue(self, bound: BoundCall) -> Any:
         spec = self._find(bound)
         limit_s = self._limit(bound, spec)
-        if spec.live is not None and spec.live is not spec.reread:  # see `_limited`
+        if (load := _importing(spec)) is not None:
             began = time.perf_counter()
-            spec = await self._in_worker(spec.live, limit_s)
+            spec = await self._in_worker(load, limit_s)
             limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)
         if not spec.is_async:
             return await self._in_worker(lambda: self._direct(bound, spec, limit_s), limit_s)
@@ -526,7 +526,7 @@ class Executor:
             bound.spec, bound.tool = spec, spec.name
         if bound.allow is not None and not names.allowed(spec.name, bound.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        if spec.disabled and spec.live is None:
+        if spec.disabled and spec.load is None:
             raise _off(spec)
         return spec
 
@@ -539,9 +539,9 @@ class Executor:
 
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """Return the tool as its code defines it now, and the checked arguments."""
-        if spec.live is not None:
+        if spec.load is not None:
             if bound.call.loaded is None:
-                spec = bound.spec = spec.live()
+                spec = bound.spec = spec.load()
             if spec.disabled:  # as it is now: another process may have turned it on or off
                 raise _off(spec)
         args = bound.call.args
@@ -604,6 +604,11 @@ def _begin_anew(ids: ref[CallIds]) -> None:
     found = ids()
     if found is not None:
         found.begin_anew()
+
+
+def _importing(spec: ToolSpec) -> Callable[[], ToolSpec] | None:
+    """Return how to load a tool whose file may have to be imported, which may hang. A record is just read."""
+    return spec.load if spec.origin in ("file", "entry_point") else None
 
 
 def _off(spec: ToolSpec) -> Disabled:

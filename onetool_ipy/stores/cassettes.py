@@ -453,10 +453,10 @@ def _is_current(spec: ToolSpec | None, version: str) -> bool:
     """Whether a tool's schema is still the recorded one. A tool known only by its file's text is imported to tell."""
     if spec is None or not version or version == schema_hash(spec):
         return True
-    if spec.live is None:
+    if spec.load is None:
         return False
     try:
-        return version == schema_hash(spec.live())
+        return version == schema_hash(spec.load())
     except CallFailure:
         return False
 

@@ -94,7 +94,7 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
             raw.write(str(n).encode())
             if n % 2:
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            assert spec.live().run({}) == n
+            assert spec.load().run({}) == n
 
 
 def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(
@@ -116,7 +116,7 @@ def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_c
     for n in range(101, 150):
         text = path.read_text()
         path.write_text(text.replace(f"return {n - 1}", f"return {n}"))
-        assert spec.live().run({}) == n
+        assert spec.load().run({}) == n
     assert 0 < len(seen) < 49, "no two edits were in the same second"
 
 
@@ -271,17 +271,17 @@ def test_a_look_that_was_stopped_is_done_again(project: Project, monkeypatch: py
         os.utime(path, (number * 10, number * 10))
         return path
 
-    (spec,) = PackFile(write(0)).tools()
-    assert spec.live is not None
-    assert spec.reread is not None
-    assert spec.live().run({}) == 0
+    file = PackFile(write(0))
+    (spec,) = file.tools()
+    assert spec.load is not None
+    assert spec.load().run({}) == 0
 
     line, is_stopped = 0, True
     while is_stopped:
         line += 1
         write(line)
-        is_stopped = _stopped_at(line, spec.reread)
-        assert spec.live().run({}) == line, f"stopped at line {line}"
+        is_stopped = _stopped_at(line, file.refresh)
+        assert spec.load().run({}) == line, f"stopped at line {line}"
 
     assert line > 20, "no look was stopped inside"
 
@@ -373,7 +373,7 @@ def test_a_thread_that_waited_for_the_look_of_another_does_not_look_again(tmp_pa
     path.write_text('def give() -> int:\n    """Give."""\n    return 1\n')
     cache = _SlowCache(tmp_path / "cache.json")
     file = PackFile(path, cache=cache)
-    listed = [spec.live() for spec in file.tools() if spec.live is not None]
+    listed = [spec.load() for spec in file.tools() if spec.load is not None]
     path.touch()
     assert until(lambda: not is_young(stamp_from(path.stat())))
     cache.waits, cache.hits = True, 0
@@ -386,7 +386,7 @@ def test_a_thread_that_waited_for_the_look_of_another_does_not_look_again(tmp_pa
     for thread in threads:
         thread.join(HANG_S)
 
-    assert [spec.live() for spec in file.tools() if spec.live is not None] == listed
+    assert [spec.load() for spec in file.tools() if spec.load is not None] == listed
     assert cache.hits == 0
 
 
@@ -530,7 +530,7 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     box = project.open()
     sketch = box.registry.get("geo.shout")
     assert (sketch.tags, sketch.read_only, sketch.timeout_s, sketch.example) == (("loud",), True, 3.0, "shout('x')")
-    assert sketch.parameters["properties"]["at"] == {"default": None}
+    assert sketch.signature == "geo.shout(text: str, at: Point | None = None)"
 
     exact = box.registry.load("geo.shout")
 

@@ -237,6 +237,7 @@ class ToolboxServer:
         try:
             if not isinstance(prompt, ToolSpec):
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
+            (prompt,) = await asyncio.to_thread(self._box.registry.loaded, [prompt])
             typed = _typed_arguments(args, prompt.parameters)
             result = await self._run(prompt.name, typed, request, (prompt.name,))
             return await asyncio.to_thread(_prompt_result, result.unwrap(), self._box.mask)
@@ -296,6 +297,7 @@ class ToolboxServer:
             if found is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
             spec, args = found
+            (spec,) = await asyncio.to_thread(self._box.registry.loaded, [spec])
             typed = _typed_arguments(args, spec.parameters)
             result = await self._run(spec.name, typed, request, (spec.name,))
             return await asyncio.to_thread(self._resource, uri, result)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.errors import CallFailure, OneToolError
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.search import Entry, Hit, Index, contains
 from onetool_ipy.base.values import cut
 from onetool_ipy.core.decorate import mark
@@ -33,7 +33,6 @@ __all__ = [
     "CatalogTools",
     "HelpTools",
     "Info",
-    "as_written",
     "documentation_url",
     "pack_instructions",
     "pack_parts",
@@ -148,7 +147,7 @@ class CatalogTools:
             return Listing(spec.name for spec in found)
         if info == "min":
             return Listing({"name": spec.name, "description": spec.summary} for spec in found)
-        return Listing(_tool_row(as_written(spec)) for spec in found)
+        return Listing(_tool_row(spec) for spec in found)
 
     @mark(read_only=True)
     @worded
@@ -257,14 +256,6 @@ class CatalogTools:
         return Text(__version__)
 
 
-def as_written(spec: ToolSpec) -> ToolSpec:
-    """Return the tool as its file is now, or as it was listed if it is gone since. Imports nothing."""
-    try:
-        return spec.as_written()
-    except CallFailure:
-        return spec
-
-
 def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
     """Return the fields of spec 001 that the tool has."""
     row: dict[str, Any] = {
@@ -330,9 +321,10 @@ class HelpTools:
 
     def _exact(self, query: str, info: str) -> Text | None:
         registry, shortcuts = self._box.registry, self._box.shortcuts
-        spec = registry.find(query)
+        registry.refresh()
+        spec = registry.get(query)
         if spec is not None:
-            return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
+            return Text(spec.name) if info == "list" else _tool_page(spec, info)
         packs = registry.packs()
         if query in packs:
             names = "\n".join(s.name for s in packs[query])
@@ -367,7 +359,7 @@ class HelpTools:
 
     def _hit(self, hit: Hit, info: str) -> str:
         if info == "full" and isinstance(hit.item.value, ToolSpec):
-            return str(_tool_page(as_written(hit.item.value), "full")).replace("# ", "### ", 1)
+            return str(_tool_page(hit.item.value, "full")).replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, Index]:
@@ -445,7 +437,7 @@ def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
     yield Heading(kind, level=2)
     if info == "full" and kind == "Tools":
         for hit in group:
-            yield from tool_parts(as_written(hit.item.value))
+            yield from tool_parts(hit.item.value)
         return
     link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
     found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)

@@ -361,7 +361,7 @@ def _pack_spec(spec: ToolSpec) -> bytes:
             hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool --save PACK",
         ) from exc
     try:
-        packed: bytes = cloudpickle.dumps(spec.replace(live=None, reread=None, returned=None))
+        packed: bytes = cloudpickle.dumps(spec.replace(load=None, returned=None))
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
             f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool --save PACK"
